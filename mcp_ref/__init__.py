@@ -103,6 +103,9 @@ READING_ORDER = (
     "lib/http/__init__.py", "lib/http/message.py", "lib/http/sse.py", "lib/http/framing.py", "lib/http/parser.py",
     "lib/http/connection.py", "lib/http/server.py", "lib/http/asgi.py", "lib/http/origin.py",
     "lib/http/client.py",
+    "basic/authorization/__init__.py", "basic/authorization/errors.py", "basic/authorization/challenges.py",
+    "basic/authorization/addresses.py", "basic/authorization/metadata.py",
+    "basic/authorization/authorization_code.py",
     "features/pagination.py", "features/registry.py", "features/task_augmentation.py",
     "features/caching.py", "features/discover.py",
     "features/invoke.py", "features/tools.py", "features/resources.py", "features/prompts.py",
@@ -134,16 +137,17 @@ READING_ORDER = (
 """The modules from front to back, as paths inside the package."""
 
 OPTIONAL_READING = (
-    "lib/", "extensions/", "features/task_augmentation.py", "features/caching.py", "features/logging.py",
-    "features/roots.py", "features/sampling.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
+    "lib/", "extensions/", "basic/authorization/",
+    "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/roots.py",
+    "features/sampling.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
     "transports/streamable_http/resumption.py", "client/sync.py", "server/main.py", "version.py", "__init__.py",
     "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip.
 
-They are other standards, tasks, applications, the features and the transport that are deprecated, and details: caching,
-resumption of broken streams, tracing, the transport in memory, the client without asyncio, and signals.
+They are other standards, authorization, tasks, applications, the features and the transport that are deprecated, and
+details: caching, resumption of broken streams, tracing, the transport in memory, the client without asyncio, signals.
 """
 
 _NAMES_BY_MODULE = {

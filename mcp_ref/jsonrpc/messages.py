@@ -147,6 +147,35 @@ def _refuse_constant(name: str) -> JSON:
 _read_json = json.JSONDecoder(object_pairs_hook=_object_without_duplicates, parse_constant=_refuse_constant).decode
 
 
+def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
+    """Return the value of one JSON text, in UTF-8. Raise ValueError for a text that is not strict JSON.
+
+    The exception names the fault. It quotes at most one key of an object: the text may contain secrets.
+    """
+    try:
+        text = str(frame, "utf-8")
+        value: JSON = _read_json(text)
+        if text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
+            raise RecursionError
+        if "\\u" in text and ("\\ud" in text or "\\uD" in text):  # an escape that may be half of a character
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except RecursionError:
+        fault = f"it nests deeper than {MAX_DEPTH} levels"
+    except UnicodeDecodeError as error:
+        # [2025-11-25 basic/transports#intro] JSON-RPC messages MUST be UTF-8 encoded
+        fault = f"byte {error.start} is not valid UTF-8"
+    except UnicodeEncodeError:
+        fault = "a string holds a lone surrogate (half of a \\uD800-\\uDFFF pair)"
+    except _InvalidJSON as error:
+        fault = str(error)
+    except json.JSONDecodeError as error:
+        fault = f"{error.msg} at character {error.pos}"
+    except ValueError:  # int() refuses more digits than sys.get_int_max_str_digits()
+        fault = "a number has too many digits"
+    raise ValueError(fault)
+
+
 def decode(frame: bytes | bytearray | memoryview) -> Incoming:
     """Read one frame, the UTF-8 bytes of one JSON text. Never raises.
 
@@ -155,26 +184,9 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
         -32600 for JSON that is not a message, -32602 for `params` that are an array.
     """
     try:
-        text = str(frame, "utf-8")
-    except UnicodeDecodeError as error:
-        # [2025-11-25 basic/transports#intro] JSON-RPC messages MUST be UTF-8 encoded
-        return _unreadable(frame, f"byte {error.start} is not valid UTF-8")
-    try:
-        value = _read_json(text)
-        if text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
-            raise RecursionError
-        if "\\u" in text and ("\\ud" in text or "\\uD" in text):  # an escape that may be half of a character
-            json.dumps(value, ensure_ascii=False).encode()
-    except RecursionError:
-        return _unreadable(frame, f"it nests deeper than {MAX_DEPTH} levels")
-    except UnicodeEncodeError:
-        return _unreadable(frame, "a string holds a lone surrogate (half of a \\uD800-\\uDFFF pair)")
-    except _InvalidJSON as error:
+        value = parse_json(frame)
+    except ValueError as error:
         return _unreadable(frame, str(error))
-    except json.JSONDecodeError as error:
-        return _unreadable(frame, f"{error.msg} at character {error.pos}")
-    except ValueError:  # int() refuses more digits than sys.get_int_max_str_digits()
-        return _unreadable(frame, "a number has too many digits")
     if type(value) is dict:
         return read_message(value)
     if type(value) is list:

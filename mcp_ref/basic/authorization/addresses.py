@@ -1,0 +1,209 @@
+"""The URLs of authorization: which ones to ask for metadata, and which ones a client may trust, fetch and open.
+
+    MCP server    https://mcp.example/notes
+    its metadata  https://mcp.example/.well-known/oauth-protected-resource/notes      then without /notes
+    issuer        https://auth.example/tenant1
+    its metadata  https://auth.example/.well-known/oauth-authorization-server/tenant1
+                  https://auth.example/.well-known/openid-configuration/tenant1
+                  https://auth.example/tenant1/.well-known/openid-configuration
+
+Nearly all URLs here come from a peer, and the peer may be hostile. Five attacks and their rules:
+
+- A server publishes another server's `resource`, and so gets tokens that the other one accepts: `accepts_resource`.
+- A metadata URL points into the client's own network, where the attacker cannot send requests: `check_fetchable` and
+  `may_connect`. The second one checks the address after the connect, because a name can change its address.
+- Metadata over plain http are changed on their way: https is required, but on loopback. [2026-07-28
+  basic/authorization/security-considerations#communication-security]
+- The authorization URL is code, not an address: `javascript:`, or `$(...)` for a shell: `browser_url`.
+- Two spellings of one URL are treated as equal, or one as two. So an identifier is never rewritten: an issuer or a
+  `resource` is compared and sent as it came. [2026-07-28
+  basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery]
+
+Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
+       basic/authorization/index#canonical-server-uri; 2025-03-26 basic/authorization#authorization-base-url;
+       RFC 8414, section 3; RFC 8707, section 2; RFC 9728, sections 3 and 7.7; RFC 8252, section 7.3
+Above: `authorization_server_discovery.py`, `authorization_code.py` and `server.py`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from enum import IntEnum
+from typing import Final
+from urllib.parse import SplitResult, quote
+
+from ...lib.http.origin import Origin, parse_url
+from .errors import peer_url
+
+MAX_URL: Final = 2_048
+"""Maximum length of a URL that a peer names, in characters."""
+MAX_OPENED_URL: Final = 8_192
+"""Maximum length of a URL that is opened in a browser, in characters. It contains the scopes."""
+
+RESOURCE_METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
+_SERVER_METADATA_PATH: Final = "/.well-known/oauth-authorization-server"
+_OPENID_PATH: Final = "/.well-known/openid-configuration"
+
+
+def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
+    """Return the parts and the origin of an http or https URL. Raise ValueError for a URL that is not plain."""
+    # urlsplit would remove tabs and line breaks, so that the checked URL would not be the one in use
+    if len(url) > limit or not re.fullmatch(r"[!-\[\]-~]+", url):
+        raise ValueError(f"the URL is longer than {limit} characters, or has others than ASCII: {peer_url(url)}")
+    parts, origin = parse_url(url)
+    if not re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]+", origin.host):
+        raise ValueError(f"the URL has an invalid host: {peer_url(url)}")
+    return parts, origin
+
+
+def _base(origin: Origin) -> str:
+    return f"{origin.scheme}://{origin}"
+
+
+def canonical_resource(url: str) -> str:
+    """Return the canonical URI of the MCP server at a URL: the `resource` of a server that publishes none.
+
+    The query is left out: it may be a secret. Raise ValueError for a URL that is not http or https.
+    """
+    # [2026-07-28 basic/authorization/index#canonical-server-uri] lower case, no fragment, no slash after the host
+    parts, origin = parse_url(url)
+    return _base(origin) + (parts.path if parts.path != "/" else "")
+
+
+def authorization_base_url(url: str) -> str:
+    """Return the origin of a URL: the authorization server of a server of 2025-03-26, which has no metadata."""
+    # [2025-03-26 basic/authorization#authorization-base-url] MUST discard the path
+    return _base(parse_url(url)[1])
+
+
+def resource_metadata_urls(url: str) -> tuple[str, ...]:
+    """Return the well-known URLs of the protected resource metadata of an MCP server, in the order of requests."""
+    # [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
+    parts, origin = parse_url(url)
+    root = _base(origin) + RESOURCE_METADATA_PATH
+    return tuple(dict.fromkeys((root + parts.path.removesuffix("/"), root)))
+
+
+def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
+    """Return the URLs of the metadata of an authorization server, in the order of requests.
+
+    Raise ValueError if the issuer is not a URL without query and fragment. [RFC 8414 2]
+    """
+    parts, origin = _parse(issuer)
+    if "?" in issuer or "#" in issuer:
+        raise ValueError(f"an issuer must not have a query or fragment: {peer_url(issuer)}")
+    # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery] the order
+    base, path = _base(origin), parts.path.removesuffix("/")
+    inserted = (base + _SERVER_METADATA_PATH + path, base + _OPENID_PATH + path)
+    return (*inserted, base + path + _OPENID_PATH) if path else inserted
+
+
+def accepts_resource(resource: str, url: str, document: str) -> bool:
+    """Return True if the MCP server at `url` may claim the `resource` that its metadata publish.
+
+    Args:
+        resource: `resource` of the protected resource metadata.
+        url: URL of the MCP server, as the user gave it.
+        document: URL from which the metadata were fetched.
+
+    The resource must be the URL, but for case of scheme and host, default port and one slash at the end. Metadata at
+    the root of the origin may also name an ancestor. Elsewhere, on a host that several users share, `/evil/mcp` could
+    claim `/bank`, or the whole host. [RFC 9728 3.3] [RFC 9728 7.3]
+    """
+    try:
+        claimed, origin = _parse(resource)
+        asked, own_origin = parse_url(url)
+        found, found_origin = _parse(document)
+    except ValueError:
+        return False
+    if origin != own_origin or "#" in resource or claimed.query not in ("", asked.query):
+        return False
+    path, own_path = claimed.path.removesuffix("/"), asked.path.removesuffix("/")
+    is_at_root = (found_origin, found.path, found.query) == (own_origin, RESOURCE_METADATA_PATH, "")
+    return path == own_path or (is_at_root and own_path.startswith(path + "/"))
+
+
+def check_fetchable(url: str, server: str) -> None:
+    """Raise ValueError unless a client of the MCP server at `server` may request `url`.
+
+    https is required. [RFC 9728 7.7] Only a server on loopback may name plain http URLs, and only on loopback.
+    """
+    _, origin = _parse(url)
+    if "#" in url:
+        raise ValueError(f"the URL must not have a fragment: {peer_url(url)}")
+    if origin.scheme != "https" and not (origin.is_loopback and parse_url(server)[1].is_loopback):
+        raise ValueError(f"the URL must begin with https://: {peer_url(url)}")
+
+
+def check_redirect_uri(uri: str) -> None:
+    """Raise ValueError unless a browser may carry an authorization code to this URI: https, or http on loopback."""
+    # [2026-07-28 basic/authorization/security-considerations#communication-security] MUST be localhost or https
+    if "#" in uri or not ((origin := _parse(uri)[1]).scheme == "https" or origin.is_loopback):
+        raise ValueError(f"the redirect URI must be https, or http on 127.0.0.1, without fragment: {peer_url(uri)}")
+
+
+class Reach(IntEnum):
+    """The kinds of networks, from the outside to the inside. `NOWHERE` has no servers, or none to be trusted."""
+
+    INTERNET = 0
+    PRIVATE_NETWORK = 1
+    THIS_MACHINE = 2
+    NOWHERE = 3
+
+
+# 198.18.0.0/15 is for tests; some VPN programs give such addresses to all names
+_PRIVATE: Final = tuple(map(ipaddress.ip_network, (
+    "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "fc00::/7")))  # fmt: skip
+_GLOBAL_IPV6: Final = ipaddress.IPv6Network("2000::/3")
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def reach_of(address: str) -> Reach:
+    """Return the kind of network that an IP address belongs to. Raise ValueError if the text is not an IP address."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None:  # a second spelling of an IPv4 address, which evades filters
+            return Reach.NOWHERE
+        inside = ip.sixtofour or (ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None)
+        if inside is not None:  # packets to a 6to4 or NAT64 address go to the IPv4 address inside
+            return reach_of(str(inside))
+    if ip.is_loopback:
+        return Reach.THIS_MACHINE
+    if any(ip in network for network in _PRIVATE):
+        return Reach.PRIVATE_NETWORK
+    is_global = ip.is_global and not ip.is_multicast and not ip.is_reserved
+    return Reach.INTERNET if is_global and (ip.version == 4 or ip in _GLOBAL_IPV6) else Reach.NOWHERE
+
+
+def may_connect(address: str, server: str, private_networks: bool = False) -> bool:
+    """Return True if a URL that an MCP server named may lead a client to this IP address.
+
+    A server leads no further inside than to its own kind of network: else a server on the internet could use the client
+    to attack the private network. So `http://169.254.169.254/`, the secrets of a cloud machine, is never requested.
+
+    Args:
+        address: IP address of the new connection. Call this after the connect, before the first byte.
+        server: IP address of the MCP server.
+        private_networks: True if servers on the internet may name servers of the private network.
+    """
+    inside, allowed = reach_of(server), Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET
+    return address == server or reach_of(address) <= (allowed if inside is Reach.NOWHERE else max(inside, allowed))
+
+
+def browser_url(url: str) -> str:
+    """Return a URL that is safe to hand to a browser, rebuilt from its parts. Raise ValueError if it is not.
+
+    Only https, or http on loopback. All characters but letters, digits, `-._~/`, escapes and, in the query, `=&+` are
+    percent-encoded. So no quotation mark, `$`, `|` or backquote reaches a shell or a script that opens the browser.
+    """
+    parts, origin = _parse(url, MAX_OPENED_URL)
+    if parts.fragment or "#" in url or not (origin.scheme == "https" or origin.is_loopback):
+        raise ValueError(f"the URL must be https, or http on loopback, without fragment: {peer_url(url)}")
+    query = f"?{_escape(parts.query, '=&+')}" if parts.query else ""
+    return f"{_base(origin)}{_escape(parts.path, '/')}{query}"
+
+
+def _escape(text: str, kept: str) -> str:
+    """Encode all but unreserved characters, `kept`, and escapes."""
+    return re.sub(r"%(?![0-9A-Fa-f]{2})|[^%]", lambda one: quote(one[0], safe=kept), text)

@@ -1,0 +1,192 @@
+"""The authorization code flow without its input and output: the URL to open, and the response to trust.
+
+    attempt = begin_sign_in(metadata, client_id, redirect_uri, resource, scopes)
+    ... a browser opens attempt.url; the authorization server redirects it to redirect_uri?code=...&state=...&iss=...
+    code = read_response(attempt, query)
+    ... the token request sends the code with attempt.verifier
+
+The response comes through the browser, where any web page can send one too. Four values protect the client:
+
+    state      random, one for each sign-in. Stops a page that feeds its own code to the client, and so makes the user
+               work in the attacker's account.
+    verifier   random, one for each sign-in. Only its hash is in the URL, and the token endpoint demands the value. A
+               program that steals the code cannot use it. (PKCE)
+    iss        the authorization server that responds. It must be the one that the browser was sent to. Stops a hostile
+               server that wants the honest server's code: a mix-up attack.
+    resource   the MCP server. The token is valid there only, so that this server cannot use it elsewhere.
+
+A response with a wrong `iss` is not acted upon or shown, nor is its error. The comparison is by string: a server may
+treat `https://auth.example/` and `https://auth.example` as two issuers.
+
+    advertised in the metadata   `iss` in the response
+    yes or no                    present                 compared
+    yes                          absent                  refused
+    no                           absent                  accepted
+[2026-07-28 basic/authorization/index#authorization-response-validation]
+
+Spec:  2026-07-28 basic/authorization/index#authorization-response-validation, #resource-parameter-implementation;
+       2026-07-28 basic/authorization/security-considerations#authorization-code-protection; RFC 6749, section 4.1;
+       RFC 7636; RFC 9207
+Above: `loopback.py` receives the response; `token_endpoint.py` sends the code.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from .addresses import browser_url, check_redirect_uri
+from .errors import SignInRefused, peer_url
+from .metadata import ServerMetadata
+
+RANDOM_BYTES: Final = 32
+"""Size of `state` and verifier, in bytes. As text, 43 characters. [RFC 7636 4.1]"""
+MAX_RESPONSE: Final = 8 * 1024
+"""Maximum length of the query of an authorization response, in characters."""
+MAX_PARAMETERS: Final = 50
+"""Maximum number of parameters of an authorization response."""
+
+Entropy = Callable[[int], bytes]
+"""A function that returns a number of random bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """The record of one attempt to sign in. It is good for one response: keep it no longer than the token request."""
+
+    issuer: str
+    """The issuer of the checked metadata. [2026-07-28 basic/authorization/index#authorization-response-validation]"""
+    promises_iss: bool
+    """True if the metadata advertise `iss` in responses."""
+    redirect_uri: str
+    url: str = field(repr=False)
+    """The URL to open in a browser, checked and rebuilt by `addresses.browser_url`."""
+    state: str = field(repr=False)
+    verifier: str = field(repr=False)
+
+
+def _random_text(entropy: Entropy) -> str:
+    return _base64url(entropy(RANDOM_BYTES))
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def code_challenge(verifier: str) -> str:
+    """Return the S256 challenge of a PKCE verifier. [RFC 7636 4.2]"""
+    return _base64url(hashlib.sha256(verifier.encode()).digest())
+
+
+def begin_sign_in(
+    metadata: ServerMetadata,
+    client_id: str,
+    redirect_uri: str,
+    resource: str | None,
+    scopes: Iterable[str] = (),
+    prompt: str = "",
+    entropy: Entropy = secrets.token_bytes,
+) -> SignIn:
+    """Return a new sign-in, with the URL to open.
+
+    Args:
+        metadata: the checked metadata of the authorization server.
+        client_id: client id at this authorization server.
+        redirect_uri: URI of the receiver, with its port.
+        resource: `resource` as the MCP server publishes it; None leaves the parameter out, which breaks a MUST.
+        scopes: scopes to ask for; without any, the authorization server chooses.
+        prompt: OpenID Connect's `prompt`, such as "consent".
+        entropy: source of randomness; tests replace it.
+
+    Raises:
+        ValueError: the server lacks PKCE with S256 or an authorization endpoint, or a URL must not be used.
+    """
+    endpoint = metadata.authorization_endpoint
+    if endpoint is None:
+        raise ValueError(f"{peer_url(metadata.issuer)} has no authorization_endpoint: users cannot sign in there")
+    # [2026-07-28 basic/authorization/security-considerations#authorization-code-protection] MUST refuse without it
+    if "S256" not in metadata.code_challenge_methods_supported:
+        raise ValueError(f"{peer_url(metadata.issuer)} does not advertise S256 in code_challenge_methods_supported: "
+                         "without PKCE, a stolen authorization code could be used")  # fmt: skip
+    check_redirect_uri(redirect_uri)
+    state, verifier = _random_text(entropy), _random_text(entropy)
+    parameters = {
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "code_challenge": code_challenge(verifier),
+        "code_challenge_method": "S256",
+        # [2026-07-28 basic/authorization/index#resource-parameter-implementation] MUST be in both requests
+        "resource": resource or "",
+        "scope": " ".join(scopes),
+        "prompt": prompt,
+    }
+    url = _with_parameters(endpoint, {name: value for name, value in parameters.items() if value})
+    promises_iss = metadata.authorization_response_iss_parameter_supported
+    return SignIn(metadata.issuer, promises_iss, redirect_uri, url, state, verifier)
+
+
+def _with_parameters(endpoint: str, parameters: dict[str, str]) -> str:
+    """Return the endpoint with more parameters, ready for a browser. Its own query stays. [RFC 6749 3.1]"""
+    own = urlsplit(endpoint).query
+    names = [name for name, _ in parse_qsl(own, keep_blank_values=True)] + [*parameters]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:  # the server might read the first of two, and this client means the second
+        raise ValueError(f"the authorization_endpoint must not contain {' and '.join(sorted(twice))!r:.200}")
+    query = urlencode(parameters, quote_via=quote, safe="")
+    return browser_url(f"{endpoint}{'&' if own else '' if endpoint.endswith('?') else '?'}{query}")
+
+
+def _parameters(query: str) -> dict[str, list[str]]:
+    """Return the values of each parameter of a response; nothing if it is too long or not a query."""
+    found: dict[str, list[str]] = {}
+    if len(query) <= MAX_RESPONSE:
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+        except ValueError:
+            pairs = []
+        for name, value in pairs:
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def is_response(sign_in: SignIn, query: str) -> bool:
+    """Return True if a query is the response to this sign-in: it has its `state`, once.
+
+    A receiver ignores another one and continues to wait. Else any web page could end the sign-in.
+    """
+    states = _parameters(query).get("state", [])
+    return len(states) == 1 and hmac.compare_digest(states[0].encode("utf-8", "replace"), sign_in.state.encode())
+
+
+def read_response(sign_in: SignIn, query: str) -> str:
+    """Return the authorization code of a response.
+
+    Raises:
+        SignInRefused: the response is not trusted, or it is an error, or it has no code.
+    """
+    found = _parameters(query)
+    if not is_response(sign_in, query):
+        raise SignInRefused("the response does not belong to this sign-in (its `state` differs)")
+    issuers = found.get("iss", [])
+    # [2026-07-28 basic/authorization/index#authorization-response-validation] MUST compare as strings, before anything
+    # else of the response is used
+    if len(issuers) > 1 or (issuers and issuers[0] != sign_in.issuer):
+        raise SignInRefused(f"another authorization server than {peer_url(sign_in.issuer)} responded: this may be an "
+                            "attack; the response was dropped")  # fmt: skip
+    if not issuers and sign_in.promises_iss:
+        raise SignInRefused(f"the response lacks `iss`, which {peer_url(sign_in.issuer)} promises; it was dropped")
+    errors, codes = found.get("error", []), found.get("code", [])
+    if errors:
+        reason = "access was denied" if errors == ["access_denied"] else f"{peer_url(sign_in.issuer)} refused it"
+        raise SignInRefused(reason, errors[0], "".join(found.get("error_description", [])[:1]))
+    if len(codes) != 1 or not codes[0]:
+        raise SignInRefused(f"the response of {peer_url(sign_in.issuer)} must have one `code`")
+    return codes[0]

@@ -1,0 +1,158 @@
+"""WWW-Authenticate: the challenge with which a server refuses a request, read and written.
+
+    HTTP/1.1 401 Unauthorized
+    WWW-Authenticate: Bearer resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/mcp",
+        scope="files:read"
+
+The server names the document that leads to its authorization server, and the scopes that the operation needs. A client
+MUST be able to parse the header. A challenge's scopes are authoritative for the operation that was refused.
+[2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
+[2026-07-28 basic/authorization/index#scope-selection-strategy]
+
+The grammar is RFC 9110's. A field may hold several challenges, a response several fields, and a quoted string anything:
+
+    Negotiate dG9rZW4=, Bearer error_description="use scope=\\"all\\", please", scope=files:read
+
+A search for `scope=` would find the text of the description, and ask the user for a scope that no server demanded. So
+this module parses. A field that breaks the grammar is ignored as a whole, and a challenge with a duplicate parameter
+too: two readers could understand it differently.
+
+Writing has the opposite risk: a quotation mark in a scope or description would end the string and add parameters of an
+attacker's choice. So values are reduced to the characters of RFC 6750, section 3.
+
+Spec:  2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors, #scope-selection-strategy;
+       RFC 9110, section 11;
+       RFC 6750, sections 2.1 and 3; RFC 9449, section 7.1; RFC 9728, section 5.1
+Above: `client.py` reads challenges; `server.py` writes them and reads credentials.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+MAX_FIELD: Final = 8 * 1024
+"""Maximum size of one WWW-Authenticate field, in bytes. A longer one is ignored."""
+MAX_CHALLENGES: Final = 20
+"""Maximum number of challenges in one response. The rest is ignored."""
+MAX_SCOPES: Final = 100
+"""Maximum number of scopes in a list of a peer."""
+MAX_SCOPE: Final = 200
+"""Maximum length of one scope, in characters."""
+
+_TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
+_END: Final = r"(?=[ \t]*(?:,|\Z))"
+_TOKEN68: Final = r"[A-Za-z0-9\-._~+/]++=*+"
+_TEXT: Final = r'[^"\\\x00-\x08\x0A-\x1F\x7F]'
+_SCHEME: Final = re.compile(rf"({_TOKEN})(?:(?= )|{_END})")
+_LONE_TOKEN68: Final = re.compile(rf" +({_TOKEN68}){_END}")
+_PARAMETER: Final = re.compile(rf'({_TOKEN})[ \t]*=[ \t]*(?:({_TOKEN})|"((?:{_TEXT}|\\{_TEXT}|\\["\\])*+)"){_END}')
+_SEPARATOR: Final = re.compile(r"[ \t,]*")
+_CREDENTIALS: Final = re.compile(rf"({_TOKEN}) +({_TOKEN68})")
+_SCOPE: Final = re.compile(rf"[!#-\[\]-~]{{1,{MAX_SCOPE}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """One challenge of a server. Its scheme and the names of its parameters are in lower case."""
+
+    scheme: str
+    parameters: Mapping[str, str]
+    token68: str = ""
+    """The data of a scheme without parameters, such as Negotiate."""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that the operation needs, without duplicates."""
+        return split_scopes(self.parameters.get("scope", ""))
+
+
+def split_scopes(text: str) -> tuple[str, ...]:
+    """Return the scopes of a list with spaces, at most `MAX_SCOPES`. Leave out duplicates and invalid scopes."""
+    return tuple(dict.fromkeys(scope for scope in text.split(" ") if _SCOPE.fullmatch(scope)))[:MAX_SCOPES]
+
+
+def parse_challenges(fields: Iterable[str]) -> list[Challenge]:
+    """Return the challenges in the WWW-Authenticate fields of a response, in order. Ignore invalid fields."""
+    found: list[Challenge] = []
+    for field in fields:
+        if len(field) <= MAX_FIELD:
+            found += _parse_field(field)
+    return found[:MAX_CHALLENGES]
+
+
+def _parse_field(field: str) -> list[Challenge]:
+    """Return the challenges of one field, or [] if it breaks the grammar of RFC 9110, section 11.6.1."""
+    found: list[Challenge] = []
+    at = _skip(field, 0)
+    while at < len(field):
+        scheme = _SCHEME.match(field, at)
+        if scheme is None:
+            return []
+        pairs: list[tuple[str, str]] = []
+        token68 = _LONE_TOKEN68.match(field, scheme.end())
+        at = _skip(field, (token68 or scheme).end())
+        while token68 is None and (pair := _PARAMETER.match(field, at)):
+            value = pair[2] or re.sub(r"\\(.)", r"\1", pair[3] or "")
+            # [RFC 9110 11.2] the names of parameters are case-insensitive
+            pairs.append((pair[1].lower(), value))
+            at = _skip(field, pair.end())
+        parameters = dict(pairs)
+        if len(parameters) == len(pairs):  # [RFC 9110 11.2] each name MUST occur only once
+            found.append(Challenge(scheme[1].lower(), parameters, token68[1] if token68 else ""))
+    return found
+
+
+def _skip(field: str, at: int) -> int:
+    """Return the place of the next list element. A list may have empty elements. [RFC 9110 5.6.1.2]"""
+    match = _SEPARATOR.match(field, at)
+    return match.end() if match else at
+
+
+def token_challenge(fields: Iterable[str]) -> Challenge | None:
+    """Return the Bearer or DPoP challenge to follow, or None. Prefer the first one that names a metadata document."""
+    usable = [one for one in parse_challenges(fields) if one.scheme in ("bearer", "dpop") and not one.token68]
+    return next((one for one in usable if "resource_metadata" in one.parameters), usable[0] if usable else None)
+
+
+def write_challenge(
+    scheme: Literal["Bearer", "DPoP"],
+    *,
+    resource_metadata: str = "",
+    scopes: Iterable[str] = (),
+    error: str = "",
+    description: str = "",
+    algorithms: Iterable[str] = (),
+) -> str:
+    """Return the value of a WWW-Authenticate field with one challenge. Empty parameters are left out.
+
+    Args:
+        resource_metadata: URL of the protected resource metadata.
+        scopes: all scopes that the operation needs.
+        error: code of RFC 6750, section 3.1. A request without credentials gets none.
+        description: text for the developer of the client.
+        algorithms: signature algorithms of DPoP proofs.
+    """
+    # A space inside one scope would make two scopes of it. "?" makes it a scope that nobody has.
+    parameters = {
+        "error": error,
+        "error_description": description,
+        "scope": " ".join(re.sub(r"[^!#-\[\]-~]", "?", scope) for scope in scopes),
+        "resource_metadata": resource_metadata,
+        "algs": " ".join(algorithms),
+    }
+    cleaned = ((name, re.sub(r"[^ !#-\[\]-~]", "?", value)) for name, value in parameters.items() if value)
+    return " ".join((scheme, ", ".join(f'{name}="{value}"' for name, value in cleaned))).rstrip()
+
+
+def read_credentials(field: str) -> tuple[str, str]:
+    """Return the scheme, in lower case, and the token of an Authorization field.
+
+    Raise ValueError, whose text does not quote the field, if the field is not a scheme and a token68.
+    """
+    match = _CREDENTIALS.fullmatch(field.strip(" \t"))
+    if match is None:
+        raise ValueError('the Authorization header must be a scheme and a token, such as "Bearer abc"')
+    return match[1].lower(), match[2]

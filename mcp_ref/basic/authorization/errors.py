@@ -1,0 +1,100 @@
+"""The exceptions of authorization. Each text says which side failed, and what to do.
+
+    AuthorizationError           base class
+    ├── SignInNeeded             a user must sign in, and this client may not ask one
+    ├── SignInRefused            access denied, no response in time, or a response that is not trusted
+    ├── InsufficientScope        the token has too few scopes, and asking for more did not help
+    ├── DiscoveryFailed          no usable metadata: every URL that was requested, with its status or fault
+    ├── RegistrationFailed       the authorization server did not register this client
+    └── TokenRefused             the authorization server did not issue a token
+
+An exception ends up in logs, in bug reports and before a model. So none contains a token, code, verifier, secret, query
+or body. A peer's own text is marked as such, and cut: control characters could forge log lines or drive a terminal.
+
+Spec:  2026-07-28 basic/authorization/index#error-handling; RFC 6749, sections 4.1.2.1 and 5.2
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from ...jsonrpc.errors import McpError
+
+MAX_PEER_TEXT: Final = 200
+"""Maximum length of a peer's text that an error repeats, in characters."""
+
+
+def peer_text(text: str) -> str:
+    """Return a peer's text for an error: printable ASCII without double quotes, cut to `MAX_PEER_TEXT`."""
+    return re.sub(r"[^ !#-~]", "?", text[:MAX_PEER_TEXT])
+
+
+def peer_url(url: str) -> str:
+    """Return a peer's URL for an error, without query, fragment and credentials."""
+    return peer_text(re.sub(r"//[^/@]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0]))
+
+
+def _words(error: str, description: str = "") -> str:
+    """Return an OAuth error code and its description, marked as the words of the authorization server."""
+    said = f'"{peer_text(error)}"' + (f', "{peer_text(description)}"' if description else "")
+    return f" (the authorization server's words: {said})" if error or description else ""
+
+
+class AuthorizationError(McpError):
+    """The base class of the exceptions about authorization."""
+
+
+class SignInNeeded(AuthorizationError):
+    """A request that needs a user to sign in, on a client that may not open a browser."""
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(
+            f"{peer_url(resource)} requires a user to sign in, and this client cannot ask one: sign in first"
+        )
+        self.resource = resource
+
+
+class SignInRefused(AuthorizationError):
+    """A sign-in that failed. `error` is the OAuth error code of the authorization server, or ""."""
+
+    def __init__(self, reason: str, error: str = "", description: str = "") -> None:
+        super().__init__(f"the sign-in failed: {reason}{_words(error, description)}")
+        self.error = peer_text(error)
+
+
+class InsufficientScope(AuthorizationError):
+    """A request that the server refuses for want of scopes. `scopes` are the scopes that the server named."""
+
+    def __init__(self, resource: str, scopes: Iterable[str]) -> None:
+        self.scopes = tuple(scopes)
+        super().__init__(f"{peer_url(resource)} refuses the request, and the authorization server did not grant the "
+                         f'scopes that it needs: "{peer_text(" ".join(self.scopes))}"')  # fmt: skip
+
+
+class DiscoveryFailed(AuthorizationError):
+    """A search for metadata without a result. `attempts` has each URL with its status or fault, in order."""
+
+    def __init__(self, subject: str, attempts: Iterable[tuple[str, str]], advice: str = "") -> None:
+        self.attempts = tuple((peer_url(url), fault) for url, fault in attempts)
+        tried = "; ".join(f"{url}: {fault}" for url, fault in self.attempts) or "no URL to request"
+        super().__init__(f"found no {subject} ({tried}). {advice or 'Ask the operator of the server.'}")
+
+
+class RegistrationFailed(AuthorizationError):
+    """A client without a client id. `error` is the OAuth error code of the authorization server, or ""."""
+
+    def __init__(self, issuer: str, reason: str, error: str = "", description: str = "") -> None:
+        super().__init__(f"cannot register this client at {peer_url(issuer)}: {reason}{_words(error, description)}; "
+                         "register one by hand, and configure its client id")  # fmt: skip
+        self.error = peer_text(error)
+
+
+class TokenRefused(AuthorizationError):
+    """A refusal of the token endpoint. `error` is the OAuth error code, or ""; `status` is the HTTP status."""
+
+    def __init__(self, issuer: str, status: int, error: str = "", description: str = "", advice: str = "") -> None:
+        super().__init__(f"{peer_url(issuer)} issued no token: status {status}{_words(error, description)}"
+                         f"; {advice or 'check the client and its permissions there'}")  # fmt: skip
+        self.error, self.status = peer_text(error), status
