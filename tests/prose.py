@@ -97,12 +97,19 @@ def check_file(path: Path) -> list[Violation]:
 
 
 def _check_phrases(line: int, text: str, phrases: dict[str, str]) -> Iterator[Violation]:
+    if not _any_of(tuple(phrases.values())).search(text):
+        return
     plain = re.sub(r"``?[^`]*``?", lambda code: "x" * len(code[0]), text)  # code is not prose
     for advice, pattern in phrases.items():
         for match in re.finditer(pattern, plain, re.IGNORECASE | re.MULTILINE):
             shown = match[0].strip(" .,;:(-")
             around = plain[max(0, match.start() - 30) : match.end() + 30]
             yield Violation(line + plain.count("\n", 0, match.start()), advice.format(shown), around)
+
+
+@cache
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)
 
 
 def _check_markdown(text: str, phrases: dict[str, str]) -> Iterator[Violation]:
@@ -113,18 +120,19 @@ def _check_markdown(text: str, phrases: dict[str, str]) -> Iterator[Violation]:
 def check_source(name: str, text: str, phrases: dict[str, str]) -> Iterator[Violation]:
     """Yield all violations in the text of a Python file, whose path in the project is `name`."""
     tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
     yield from _check_comments(text, phrases)
-    yield from _check_messages(tree, phrases)
-    for node, kind, subject, docstring, line in _docstrings(tree):
+    yield from _check_messages(nodes, phrases)
+    for node, kind, subject, docstring, line in _docstrings(nodes):
         yield from _check_phrases(line, docstring, phrases)
         advice = _first_word_advice(kind, docstring)
         if advice is not None:
             yield Violation(line, f"{advice} ({kind} {subject})", docstring)
         if kind == "function" and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _check_sections(node, docstring, line, required=False)
-    yield from _check_limits(tree)
+    yield from _check_limits(nodes)
     if name.rpartition("/")[2].startswith("test_"):
-        yield from _check_test_names(tree)
+        yield from _check_test_names(nodes)
     yield from _check_public(name, tree)
 
 
@@ -149,9 +157,9 @@ def _check_comments(text: str, phrases: dict[str, str]) -> Iterator[Violation]:
 _LOG = {"debug", "info", "warning", "error", "exception", "critical"}
 
 
-def _check_messages(tree: ast.Module, phrases: dict[str, str]) -> Iterator[Violation]:
+def _check_messages(nodes: list[ast.AST], phrases: dict[str, str]) -> Iterator[Violation]:
     """Check the texts of errors and log lines."""
-    for node in ast.walk(tree):
+    for node in nodes:
         is_log = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOG
         if isinstance(node, ast.Raise) or is_log:
             for part in ast.walk(node):
@@ -162,9 +170,9 @@ def _check_messages(tree: ast.Module, phrases: dict[str, str]) -> Iterator[Viola
 # ---------------------------------------------------------------------------------------------------- docstrings
 
 
-def _docstrings(tree: ast.Module) -> Iterator[tuple[ast.AST, str, str, str, int]]:
+def _docstrings(nodes: list[ast.AST]) -> Iterator[tuple[ast.AST, str, str, str, int]]:
     """Yield each docstring with its node, kind, name and line."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node)
             if docstring is not None:
@@ -220,9 +228,9 @@ def _first_word_advice(kind: str, docstring: str) -> str | None:
 # ---------------------------------------------------------------------------------------------------- limits
 
 
-def _check_limits(tree: ast.Module) -> Iterator[Violation]:
+def _check_limits(nodes: list[ast.AST]) -> Iterator[Violation]:
     """Check that each limit has a docstring with a unit."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module):
             yield from _check_units(node, every=False)
         elif isinstance(node, ast.ClassDef):
@@ -386,8 +394,8 @@ _NAMES = (
 )
 
 
-def _check_test_names(tree: ast.Module) -> Iterator[Violation]:
-    for node in ast.walk(tree):
+def _check_test_names(nodes: list[ast.AST]) -> Iterator[Violation]:
+    for node in nodes:
         name = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else ""
         if name.startswith("test_") and any(re.search(pattern, name) for pattern in _NAMES):
             yield Violation(

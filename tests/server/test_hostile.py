@@ -8,12 +8,11 @@ with exactly the annotated types; it never fails internally, hangs, or stops rea
 from __future__ import annotations
 
 import asyncio
-import copy
 import dataclasses
 import json
 import types
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 
@@ -61,17 +60,15 @@ def _paths(value: JSON) -> Iterator[tuple[str | int, ...]]:
             yield (key, *path)
 
 
-def _replaced(value: JSON, path: tuple[str | int, ...], wrong: JSON, leave_out: bool = False) -> JSON:
+def _replaced(value: Any, path: tuple[str | int, ...], wrong: JSON, leave_out: bool = False) -> JSON:
     if not path:
-        return copy.deepcopy(wrong)
-    changed = copy.deepcopy(value)
-    place = changed
-    for key in path[:-1]:
-        place = place[key]  # type: ignore[index]
-    if leave_out:
-        del place[path[-1]]  # type: ignore[union-attr,arg-type]
+        return wrong
+    key, rest = path[0], path[1:]
+    changed = value.copy()
+    if leave_out and not rest:
+        del changed[key]
     else:
-        place[path[-1]] = copy.deepcopy(wrong)  # type: ignore[index]
+        changed[key] = _replaced(value[key], rest, wrong, leave_out)
     return changed
 
 

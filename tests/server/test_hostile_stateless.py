@@ -192,8 +192,8 @@ def test_malformed_subscription_acknowledgements_are_ignored(caplog: pytest.LogC
                 entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
                 asked = await asked_for(wire, "subscriptions/listen")
                 meta = wrong.get("_meta") if isinstance(wrong, dict) else None
-                if isinstance(meta, dict) and meta.get(f"{META}subscriptionId") == 0:
-                    meta[f"{META}subscriptionId"] = asked["id"]
+                if isinstance(wrong, dict) and isinstance(meta, dict) and meta.get(f"{META}subscriptionId") == 0:
+                    wrong["_meta"] = {**meta, f"{META}subscriptionId": asked["id"]}
                 await wire.send(notification(method) | {"params": wrong})
                 await wire.send(answer(asked, {"resultType": "complete"}))
                 await asyncio.wait([entering], timeout=PATIENCE)

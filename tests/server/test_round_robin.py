@@ -19,7 +19,7 @@ from tests.server_programs import Program, serving
 from tests.settings import PATIENCE, run
 
 REPLICA = Path(__file__).parent / "replica.py"
-CALLS = 1000
+CALLS = 300
 AT_ONCE = 16
 
 
