@@ -60,7 +60,7 @@ def _paths(value: JSON) -> Iterator[tuple[str | int, ...]]:
             yield (key, *path)
 
 
-def _replaced(value: Any, path: tuple[str | int, ...], wrong: JSON, leave_out: bool = False) -> JSON:
+def _replaced(value: Any, path: tuple[str | int, ...], wrong: JSON, leave_out: bool = False) -> Any:
     if not path:
         return wrong
     key, rest = path[0], path[1:]
