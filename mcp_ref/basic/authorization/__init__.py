@@ -6,7 +6,8 @@ that is valid at this MCP server only, for a limited time, with the scopes that 
 OPTIONAL. A stdio server takes credentials from its environment instead.
 [2026-07-28 basic/authorization/index#protocol-requirements]
 
-The whole flow. Under each message: the side that checks it, and the attack that the check stops.
+The whole flow, from the first request to the first result. The text below each exchange names the side that checks the
+messages, and the attack that the check stops.
 
 1   POST /notes                                              client to mcp.example, without a token
     401  WWW-Authenticate: Bearer resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/notes",
@@ -57,7 +58,7 @@ The whole flow. Under each message: the side that checks it, and the attack that
     gave to others. It never passes the token on: else it lends the user's rights to a third party.
 
 A good token with too few scopes gets 403 and `error="insufficient_scope"`. The client then repeats steps 5 to 7 with
-the old and the new scopes. After `expires_in` seconds the refresh token buys a new token, without the user.
+the old and the new scopes. After `expires_in` seconds it exchanges the refresh token for a new token.
 
                         2025-03-26             2025-06-18             2025-11-25             2026-07-28
     MCP server          usually also the       only checks tokens     as before              as before

@@ -1,4 +1,4 @@
-"""The URLs of authorization: which ones to ask for metadata, and which ones a client may trust, fetch and open.
+"""The URLs of authorization: where metadata are found, and which URLs a client may trust, request and open.
 
     MCP server    https://mcp.example/notes
     its metadata  https://mcp.example/.well-known/oauth-protected-resource/notes      then without /notes
@@ -15,8 +15,8 @@ Nearly all URLs here come from a peer, and the peer may be hostile. Five attacks
 - Metadata over plain http are changed on their way: https is required, but on loopback. [2026-07-28
   basic/authorization/security-considerations#communication-security]
 - The authorization URL is code, not an address: `javascript:`, or `$(...)` for a shell: `browser_url`.
-- Two spellings of one URL are treated as equal, or one as two. So an identifier is never rewritten: an issuer or a
-  `resource` is compared and sent as it came. [2026-07-28
+- A hostile server names an issuer that differs from the honest one by a slash or by case, and a client that normalizes
+  URLs takes them for one. So an issuer or a `resource` is kept, compared and sent as it came. [2026-07-28
   basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery]
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
@@ -144,7 +144,7 @@ def check_redirect_uri(uri: str) -> None:
 
 
 class Reach(IntEnum):
-    """The kinds of networks, from the outside to the inside. `NOWHERE` has no servers, or none to be trusted."""
+    """The kinds of networks, from the outside to the inside. No server of metadata has an address of `NOWHERE`."""
 
     INTERNET = 0
     PRIVATE_NETWORK = 1

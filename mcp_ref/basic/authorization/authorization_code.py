@@ -52,9 +52,6 @@ MAX_RESPONSE: Final = 8 * 1024
 MAX_PARAMETERS: Final = 50
 """Maximum number of parameters of an authorization response."""
 
-Entropy = Callable[[int], bytes]
-"""A function that returns a number of random bytes."""
-
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
@@ -69,10 +66,6 @@ class SignIn:
     """The URL to open in a browser, checked and rebuilt by `addresses.browser_url`."""
     state: str = field(repr=False)
     verifier: str = field(repr=False)
-
-
-def _random_text(entropy: Entropy) -> str:
-    return _base64url(entropy(RANDOM_BYTES))
 
 
 def _base64url(data: bytes) -> str:
@@ -91,7 +84,7 @@ def begin_sign_in(
     resource: str | None,
     scopes: Iterable[str] = (),
     prompt: str = "",
-    entropy: Entropy = secrets.token_bytes,
+    entropy: Callable[[int], bytes] = secrets.token_bytes,
 ) -> SignIn:
     """Return a new sign-in, with the URL to open.
 
@@ -102,7 +95,7 @@ def begin_sign_in(
         resource: `resource` as the MCP server publishes it; None leaves the parameter out, which breaks a MUST.
         scopes: scopes to ask for; without any, the authorization server chooses.
         prompt: OpenID Connect's `prompt`, such as "consent".
-        entropy: source of randomness; tests replace it.
+        entropy: function that returns a number of random bytes; tests replace it.
 
     Raises:
         ValueError: the server lacks PKCE with S256 or an authorization endpoint, or a URL must not be used.
@@ -111,11 +104,11 @@ def begin_sign_in(
     if endpoint is None:
         raise ValueError(f"{peer_url(metadata.issuer)} has no authorization_endpoint: users cannot sign in there")
     # [2026-07-28 basic/authorization/security-considerations#authorization-code-protection] MUST refuse without it
-    if "S256" not in metadata.code_challenge_methods_supported:
+    if not metadata.supports_pkce:
         raise ValueError(f"{peer_url(metadata.issuer)} does not advertise S256 in code_challenge_methods_supported: "
                          "without PKCE, a stolen authorization code could be used")  # fmt: skip
     check_redirect_uri(redirect_uri)
-    state, verifier = _random_text(entropy), _random_text(entropy)
+    state, verifier = _base64url(entropy(RANDOM_BYTES)), _base64url(entropy(RANDOM_BYTES))
     parameters = {
         "response_type": "code",
         "client_id": client_id,

@@ -21,8 +21,7 @@ Writing has the opposite risk: a quotation mark in a scope or description would 
 attacker's choice. So values are reduced to the characters of RFC 6750, section 3.
 
 Spec:  2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors, #scope-selection-strategy;
-       RFC 9110, section 11;
-       RFC 6750, sections 2.1 and 3; RFC 9449, section 7.1; RFC 9728, section 5.1
+       RFC 9110, section 11; RFC 6750, sections 2.1 and 3; RFC 9449, section 7.1; RFC 9728, section 5.1
 Above: `client.py` reads challenges; `server.py` writes them and reads credentials.
 """
 

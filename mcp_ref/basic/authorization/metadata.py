@@ -35,8 +35,6 @@ MAX_DOCUMENT: Final = 64 * 1024
 """Maximum size of a metadata document or of a response of an authorization server, in bytes."""
 MAX_ISSUERS: Final = 16
 """Maximum number of authorization servers of one MCP server."""
-MAX_LIST: Final = 1_000
-"""Maximum number of items in another list."""
 MAX_TOKEN: Final = 16 * 1024
 """Maximum length of a token, in characters."""
 MAX_LIFETIME: Final = 365 * 24 * 3600
@@ -62,6 +60,7 @@ def _fault(name: str, expected: str) -> ValueError:
 
 
 def _text(members: Object, name: str, limit: int = MAX_URL) -> str | None:
+    """Return a string. Identifiers, tokens and secrets are ASCII in all standards."""
     value = members.get(name)
     if value is None or value == "":
         return None
@@ -72,12 +71,14 @@ def _text(members: Object, name: str, limit: int = MAX_URL) -> str | None:
 
 def _required(members: Object, name: str, limit: int = MAX_URL) -> str:
     value = _text(members, name, limit)
-    if value is None or " " in value:  # a token becomes a part of a header
-        raise _fault(name, "present, without spaces")
+    if value is None:
+        raise _fault(name, "present")
+    if " " in value:  # a token becomes a part of a header
+        raise _fault(name, "without spaces")
     return value
 
 
-def _texts(members: Object, name: str, limit: int = MAX_LIST) -> tuple[str, ...] | None:
+def _texts(members: Object, name: str, limit: int = MAX_DOCUMENT) -> tuple[str, ...] | None:
     value = members.get(name)
     if value is None:
         return None
@@ -131,13 +132,12 @@ def parse_resource_metadata(body: bytes) -> ResourceMetadata:
     The caller checks `resource` with `addresses.accepts_resource`.
     """
     members = _members(body)
-    issuers, scopes = _texts(members, "authorization_servers", MAX_ISSUERS), _texts(members, "scopes_supported")
+    issuers = _texts(members, "authorization_servers", MAX_ISSUERS)
     if not issuers:  # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
         raise _fault("authorization_servers", "a list with at least one issuer")
-    if scopes is not None and len(scopes) > MAX_SCOPES:
-        raise _fault("scopes_supported", f"a list of at most {MAX_SCOPES} scopes")
-    known = None if scopes is None else split_scopes(" ".join(scopes))
-    return ResourceMetadata(_required(members, "resource"), issuers, known)
+    scopes = _texts(members, "scopes_supported", MAX_SCOPES)
+    usable = None if scopes is None else split_scopes(" ".join(scopes))
+    return ResourceMetadata(_required(members, "resource"), issuers, usable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,11 @@ class ServerMetadata:
     client_id_metadata_document_supported: bool = False
     authorization_response_iss_parameter_supported: bool = False
 
+    @property
+    def supports_pkce(self) -> bool:
+        """True if the server advertises the one PKCE method that does not reveal the verifier."""
+        return "S256" in self.code_challenge_methods_supported
+
 
 def parse_server_metadata(body: bytes, issuer: str, server: str) -> ServerMetadata:
     """Return the metadata of the authorization server `issuer`, which the MCP server at the URL `server` named.
@@ -167,15 +172,18 @@ def parse_server_metadata(body: bytes, issuer: str, server: str) -> ServerMetada
 
     def endpoint(name: str) -> str | None:
         url = _text(members, name)
-        try:
-            check_fetchable(url or issuer, server)
-        except ValueError as error:
-            raise _fault(name, f"a usable URL ({error})") from None
+        if url is not None:
+            try:
+                check_fetchable(url, server)
+            except ValueError as error:
+                raise _fault(name, f"a usable URL ({error})") from None
         return url
 
+    check_fetchable(issuer, server)
     # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery] identical
-    if _required(members, "issuer") != issuer:
-        raise _fault("issuer", f'identical to "{peer_text(issuer)}", which the MCP server or the user has named')
+    named = _required(members, "issuer")
+    if named != issuer:
+        raise _fault("issuer", f'"{peer_text(issuer)}", character by character, but it is "{peer_text(named)}"')
     return ServerMetadata(
         issuer=issuer,
         authorization_endpoint=endpoint("authorization_endpoint"),

@@ -180,7 +180,6 @@ def test_server_metadata_have_the_used_members_and_ignore_the_rest() -> None:
         ("introspection_endpoint", {"url": "x"}),
         ("jwks_uri", "file:///etc/passwd"),
         ("scopes_supported", "a b"),
-        ("scopes_supported", ["a"] * 1001),
         ("code_challenge_methods_supported", "S256"),
         ("token_endpoint_auth_methods_supported", {"none": 1}),
         ("client_id_metadata_document_supported", "true"),
@@ -359,4 +358,5 @@ def test_hostile_documents_are_an_error_within_the_limits(parse: Callable[[bytes
     begin = time.process_time()
     with pytest.raises(ValueError) as caught:
         parse(body)
-    assert len(str(caught.value)) < 400 and time.process_time() - begin < 0.5
+    assert len(str(caught.value)) < 400 and caught.value.__context__ is None
+    assert time.process_time() - begin < 0.5
