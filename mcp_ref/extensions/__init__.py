@@ -1,8 +1,7 @@
-"""Official extensions of the protocol: parts that both peers must declare before either uses them.
+"""Official extensions of the protocol. Client and server use an extension only if both declare it.
 
-The capability `extensions` came in 2026-07-28. It maps the name of an extension, with a prefix such as in
-`io.modelcontextprotocol/tasks`, to settings or {} [2026-07-28 changelog#minor-changes]. An extension can change faster
-than the core, and costs nothing in a program that does not use it.
+They declare it in the capability `extensions` (since 2026-07-28). Its keys are names of extensions, such as
+`io.modelcontextprotocol/tasks`. Its values are the settings of each extension [2026-07-28 changelog#minor-changes].
 
-    tasks/   requests whose result is fetched later
+    tasks/   requests whose result the requestor fetches later
 """

@@ -1,18 +1,18 @@
-"""The specification's "Server Features" and "Client Features", one module a page, for clients and servers.
+"""The features of the specification's sections "Server Features" and "Client Features": one module for each feature.
 
-invoke.py              the call of the author's function
-pagination.py          long lists in pages
-registry.py            a server's tools, resources or prompts
-caching.py             the time for which a client may reuse a result
-task_augmentation.py   the fields of a request that asks for a task
-discover.py            a server's offer, without a handshake
-tools.py               functions for the model (controlled by the model)
-resources.py           data for reading (controlled by the application)
-prompts.py             templates of messages (controlled by the user)
-completion.py          suggestions for arguments
-logging.py             log messages for the client (deprecated since 2026-07-28)
-roots.py               the directories that a server should work in (deprecated since 2026-07-28)
-elicitation.py         requests to the client's user for information
-sampling.py            requests to the client's model (deprecated since 2026-07-28)
-lazy.py                the pages, each imported when it is first used
+lazy.py                Imports each of these modules when it is first used.
+invoke.py              Calls the Python function behind a tool, resource, prompt or completer.
+registry.py            Stores a server's tools, resources or prompts.
+pagination.py          Splits long lists into pages.
+caching.py             Stores results on the client, for as long as the server allows.
+task_augmentation.py   Adds the fields by which a request asks to run as a task.
+discover.py            Describes a server to a client that has not made a handshake.
+tools.py               Lets the client's model call functions of the server.
+resources.py           Lets the client application read data of the server.
+prompts.py             Lets the user pick message templates of the server.
+completion.py          Suggests values while the user types an argument.
+logging.py             Sends log messages to the client (deprecated since 2026-07-28).
+roots.py               Names the directories that a server should work in (deprecated since 2026-07-28).
+elicitation.py         Asks the client's user for information.
+sampling.py            Asks the client's model for a message (deprecated since 2026-07-28).
 """

@@ -1,23 +1,23 @@
-"""Caching: a server says how long its result stays fresh. Until that time a client may reuse the result.
+"""Caching: a server says how long a client may reuse a result, and for which users.
 
-Six results have caching hints: `server/discover`, the four lists, and `resources/read`. `ttlMs` is the time for which
-the result is fresh, in milliseconds; 0 forbids reuse. A notification of a change makes the cached result stale at once.
-`cacheScope` says which callers may share the result:
+Six methods have cacheable results: `server/discover`, the four lists, and `resources/read`. Each such result has two
+hints. `ttlMs` is the time for which the result is fresh, in milliseconds; 0 means that the result is stale at once.
+A change notification makes a cached result stale before that time. `cacheScope` names the users who may get the result:
 
     public    all users [2026-07-28 server/utilities/caching#cache-scope-field]
-    private   callers with the same authorization context, such as the same access token
+    private   users with the same authorization context, such as the same access token
 
-A shared cache can bypass access control. If a server marks one user's result as public, or a cache ignores "private",
-an attacker with any account on the same gateway can read that result. So a cache MUST NOT share private results across
-authorization contexts; this cache has the credential in its key. A server MUST NOT rely on the scope alone, and checks
-each access [2026-07-28 server/utilities/caching#security-considerations].
+A cache that several users share can bypass access control. If a server marks one user's result as public, or a cache
+ignores "private", another user of the same gateway can read that result. So a cache MUST NOT share private results
+across authorization contexts. The cache in this module makes the credential a part of its key. A server MUST NOT rely
+on `cacheScope` alone: the server checks each access [2026-07-28 server/utilities/caching#security-considerations].
 
-The hints came with 2026-07-28 (SEP-2549). Results of earlier revisions have no time of validity, and are not cached.
+The hints came with 2026-07-28 (SEP-2549). Results of earlier revisions are not cached.
 
 Spec:  2026-07-28 server/utilities/caching; schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,
         "cacheScope": "public"}}
-Above: the pages of these results; client/session.py asks a `ResponseCache` first. Below: basic/subscriptions.py
+Used by: client/session.py, server/server.py, and the modules of these results. Uses: basic/subscriptions.py
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ CacheScope: TypeAlias = Literal["public", "private"]
 DISCOVER_AND_LISTS: Final = (
     "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
 )  # fmt: skip
-"""The methods whose results get the caching hints that the server was created with."""
+"""The methods whose hints the author of a server chooses for the whole server. `resources/read` has its own hints."""
 
 CACHEABLE: Final = (*DISCOVER_AND_LISTS, "resources/read")
 """The methods with cacheable results. [2026-07-28 server/utilities/caching#cacheable-results]"""
 
 MAX_CACHED_RESULTS = 1000
-"""Maximum number of results in a cache. The oldest are dropped first."""
+"""Maximum number of results in a cache. A full cache drops its oldest result."""
 
 MAX_CACHED_BYTES = 64 * 1024 * 1024
-"""Maximum total size of the results in a cache, as JSON, in bytes (64 MiB)."""
+"""Maximum total size of a cache, in bytes of JSON (64 MiB)."""
 
 _MAX_TTL_MS = 2**53 - 1
-"""Maximum `ttlMs`, in milliseconds. A float, as which some peers read all numbers, cannot hold a larger integer."""
+"""Maximum `ttlMs`, in milliseconds. Some peers read every number as a float, which rounds larger integers."""
 
 
 @dataclass(kw_only=True)
 class CacheableResult:
-    """The caching hints in the six results. The default forbids reuse."""
+    """The fields that the six cacheable results share. By default a client does not reuse the result."""
 
     ttl_ms: Annotated[int, Availability(since=R2026_07_28, required_since=R2026_07_28)] = 0
     cache_scope: Annotated[CacheScope, Availability(since=R2026_07_28, required_since=R2026_07_28)] = "private"
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Replace missing or invalid hints with 0 and "private", so that the rest of the result can be used."""
+        """Replace a missing or invalid hint with 0 or "private". Otherwise the client would refuse the whole result."""
         hints = read_hints(wire)
         return {**wire, "ttlMs": hints.ttl_ms, "cacheScope": hints.scope}
 
 
 class CacheHints(NamedTuple):
-    """The two hints of one result: the time for which the result is fresh, in milliseconds, and the scope."""
+    """The two hints of one result. `ttl_ms` is in milliseconds."""
 
     ttl_ms: int
     scope: CacheScope
@@ -78,29 +78,32 @@ class CacheHints(NamedTuple):
 
 
 def hints_for(ttl: float, scope: CacheScope) -> CacheHints:
-    """Return the hints for `ttl` seconds and a scope. Raise ValueError if either is invalid."""
-    # [2026-07-28 server/utilities/caching#time-to-live-ttl-field] MUST be >= 0
+    """Return the hints for `ttl`, in seconds, and `scope`. Raise ValueError if an argument is invalid."""
+    # [2026-07-28 server/utilities/caching#time-to-live-ttl-field] ttlMs MUST be >= 0
     if not (math.isfinite(ttl) and 0 <= ttl * 1000 <= _MAX_TTL_MS):
-        raise ValueError(f"cache_ttl is a number of seconds, 0 or more, not {ttl}")
+        raise ValueError(f"cache_ttl must be 0 or more seconds, not {ttl}")
     if scope not in get_args(CacheScope):
-        raise ValueError(f'cache_scope is "public" or "private", not {scope!r}')
+        raise ValueError(f'cache_scope must be "public" or "private", not {scope!r}')
     return CacheHints(round(ttl * 1000), scope)
 
 
 def hints_by_method(
     ttl: float | Mapping[str, float], scope: CacheScope | Mapping[str, CacheScope]
 ) -> dict[str, CacheHints]:
-    """Return the hints of each method in `DISCOVER_AND_LISTS`. The defaults are 0 seconds and "public".
+    """Return the hints of each method in `DISCOVER_AND_LISTS`.
 
-    The time, in seconds, and the scope are given for all methods or by method.
+    Args:
+        ttl: Seconds for all methods, or a mapping from methods to seconds. A missing method has 0 seconds.
+        scope: Scope for all methods, or a mapping from methods to scopes. A missing method has "public".
     """
-    # [2026-07-28 server/utilities/caching#interaction-with-pagination] MUST be the same cacheScope on all pages, so the
-    # hints are fixed for each method
+    # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages of a list MUST have one cacheScope, so
+    # the author cannot choose a scope for a single page
     ttls = ttl if isinstance(ttl, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, ttl)
     scopes = scope if isinstance(scope, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, scope)
     for method in (*ttls, *scopes):
         if method not in DISCOVER_AND_LISTS:
-            raise ValueError(f"no cache_ttl or cache_scope for {method!r}, only for {', '.join(DISCOVER_AND_LISTS)}")
+            allowed = ", ".join(DISCOVER_AND_LISTS)
+            raise ValueError(f"cache_ttl and cache_scope must not name {method!r}, only {allowed}")
     return {method: hints_for(ttls.get(method, 0.0), scopes.get(method, "public")) for method in DISCOVER_AND_LISTS}
 
 
@@ -108,52 +111,50 @@ def hints_by_method(
 
 
 def read_hints(result: Object) -> CacheHints:
-    """Return the hints in a result. A missing or invalid hint becomes 0 milliseconds or "private"."""
+    """Return the hints of a result. A missing or invalid hint becomes 0 or "private"."""
     ttl, scope = result.get("ttlMs"), result.get("cacheScope")
     if type(ttl) is float and ttl.is_integer():
-        ttl = int(ttl)  # 1.0 is an integer in JSON
-    # [2026-07-28 server/utilities/caching#time-to-live-ttl-field] absent or negative is like 0
+        ttl = int(ttl)  # JSON does not distinguish 1.0 from 1
+    # [2026-07-28 server/utilities/caching#time-to-live-ttl-field] SHOULD treat a missing or negative ttlMs as 0
     return CacheHints(ttl if type(ttl) is int and ttl > 0 else 0, "public" if scope == "public" else "private")
 
 
 class _Key(NamedTuple):
-    """The server and request of a cached result. The owner is a credential, or None for a public result."""
+    """The key of a cached result: the server, the request, and the credential."""
 
     server: Hashable
     method: str
     params: str
-    owner: Hashable | None
+    credential: Hashable | None  # None for a public result
 
 
 class _CachedResult(NamedTuple):
-    """A result as JSON text, so that a caller cannot change the result that another caller gets."""
-
-    result: bytes
-    uri: JSON  # of `resources/read`, else None
-    received: float  # time in seconds, by the cache's clock
+    result: bytes  # as JSON text: if callers shared one dict, each could change the results of the others
+    uri: JSON  # the URI that `resources/read` was sent with; None for other methods
+    received: float  # time of the response in seconds, by the cache's clock
     ttl_ms: int
 
 
 class ResponseCache:
     """A cache of results for one client, or for several clients on one event loop.
 
-    In the methods, `server` identifies the server, for example by its URL. `credential` is equal only for callers that
-    may see the same private results.
+    In all methods, `server` identifies the server, for example by its URL. `credential` identifies the user: users who
+    can see different results must have different credentials.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, max_results: int | None = None) -> None:
         self.invalidations = 0
-        """Number of invalidations. A response that was requested before the latest one is not cached."""
+        """Number of calls of `forget` so far."""
         self._clock = clock  # in seconds
         self._max_results = max_results
-        self._results: dict[_Key, _CachedResult] = {}  # the oldest first
+        self._results: dict[_Key, _CachedResult] = {}  # the oldest result first
         self._size = 0  # in bytes
 
     def get(self, server: Hashable, credential: Hashable, method: str, params: Object) -> Object | None:
-        """Return the fresh result of a request, or None if the cache has none."""
+        """Return the cached result of a request, or None if the cache has no fresh result."""
         for key in _keys(server, credential, method, params):
             if (kept := self._results.get(key)) is not None:
-                # [2026-07-28 server/utilities/caching#freshness-calculation] fresh while now < t_received + ttlMs
+                # [2026-07-28 server/utilities/caching#freshness-calculation] now < t_received + ttlMs
                 if (self._clock() - kept.received) * 1000 < kept.ttl_ms:
                     return cast(Object, json.loads(kept.result))
                 self._drop(key)
@@ -168,16 +169,17 @@ class ResponseCache:
         result: Object,
         invalidations: int | None = None,
     ) -> None:
-        """Replace the cached result of a request with a new result, which is cached only if its hints allow that.
+        """Drop the cached result of a request. Store the new result if its hints allow that.
 
-        `invalidations` is `self.invalidations` at the time of the request. If it has grown, the result may be outdated.
+        `invalidations` is the value of `self.invalidations` when the client sent the request. If `self.invalidations`
+        has grown since then, the server can have changed after it built the result, so the result is not stored.
         """
         keys = _keys(server, credential, method, params)
         for key in keys:
             self._drop(key)
         hints = read_hints(result)
         outdated = invalidations is not None and invalidations != self.invalidations
-        # [2026-07-28 server/utilities/caching#cacheable-results] input_required is not cacheable
+        # [2026-07-28 server/utilities/caching#cacheable-results] an `input_required` result is not cacheable
         if not keys or outdated or not hints.ttl_ms or result.get("resultType", "complete") != "complete":
             return
         key = keys[1] if hints.scope == "public" else keys[0]
@@ -189,8 +191,8 @@ class ResponseCache:
             self._drop(next(iter(self._results)))
 
     def invalidate(self, server: Hashable, method: str, uri: str | None = None) -> None:
-        """Drop the results that a notification of the server makes stale. `uri` is the URI in the notification."""
-        # [2026-07-28 server/utilities/caching#interaction-with-notifications] immediately stale
+        """Drop the results that a notification makes stale. `uri` is the URI in the notification's params."""
+        # [2026-07-28 server/utilities/caching#interaction-with-notifications] the results are immediately stale
         match method:
             case "notifications/tools/list_changed":
                 self.forget(server, "tools/list")
@@ -203,7 +205,7 @@ class ResponseCache:
                 self.forget(server, "resources/read", uri)
 
     def forget(self, server: Hashable, method: str, uri: str | None = None) -> bool:
-        """Drop all results of a method or, with `uri`, those that an update of `uri` concerns. Return True if any."""
+        """Drop the results of a method, or only those for `uri` and URIs below or above `uri`. Return True if any."""
         self.invalidations += 1
         before = len(self._results)
         for key, kept in tuple(self._results.items()):
@@ -217,11 +219,11 @@ class ResponseCache:
 
 
 def _keys(server: Hashable, credential: Hashable, method: str, params: Object) -> tuple[_Key, _Key] | tuple[()]:
-    """Return the keys for a private and a public result of a request, or () if the result must not be cached."""
-    # [2026-07-28 server/utilities/caching#cache-key] the result of a retry with input MUST NOT be cached
+    """Return the keys under which a private and a public result are stored; () if the result must not be cached."""
+    # [2026-07-28 server/utilities/caching#cache-key] the result of a retry with user input MUST NOT be cached
     if method not in CACHEABLE or "inputResponses" in params or "requestState" in params:
         return ()
-    # [2026-07-28 server/utilities/caching#cache-key] MUST NOT reuse a result for other parameters
+    # [2026-07-28 server/utilities/caching#cache-key] MUST NOT reuse a result for a request with other params
     text = json.dumps({name: value for name, value in params.items() if name != "_meta"}, sort_keys=True)
     # [2026-07-28 server/utilities/caching#cache-scope-field] MUST NOT share private results across credentials
     return _Key(server, method, text, credential), _Key(server, method, text, None)
@@ -232,5 +234,5 @@ def _size(key: _Key, kept: _CachedResult) -> int:
 
 
 def _is_same_or_nested(updated: str, read: JSON) -> bool:
-    """Return True if one of the two URIs is the other URI, or a path below it."""
+    """Return True if the URIs are equal, or one is a path below the other."""
     return isinstance(read, str) and (includes_uri(updated, read) or includes_uri(read, updated))

@@ -1,18 +1,19 @@
-"""Completion: suggestions for the argument that a user is typing, as an editor shows them.
+"""Completion: while a user types an argument, the server suggests values, and the client shows them like an editor.
 
 The client sends the text so far. The server returns at most 100 values, the best first. The server can complete the
-arguments of a prompt (`ref/prompt`) and the variables of a resource template (`ref/resource`), but not those of tools.
+arguments of a prompt (`ref/prompt`) and the variables of a resource template (`ref/resource`). It cannot complete the
+arguments of a tool.
 
-Suggestions MUST NOT disclose sensitive data [2025-11-25 server/utilities/completion#security]. Without access control,
-an attacker types one letter after the other, and so reads a secret list of users, files or customers. So a completer
-suggests only values that the caller may see. Servers SHOULD limit the rate of requests. Clients SHOULD debounce: they
-wait for a pause in the typing.
+Suggestions MUST NOT disclose sensitive data [2025-11-25 server/utilities/completion#security]. Otherwise an attacker
+could request completions for one letter after the other, and so read a secret list of users, files or customers. So a
+completer (the function that returns suggestions) must suggest only values that the user is allowed to see. Servers
+SHOULD limit the rate of requests. Clients SHOULD debounce: send a request only after a pause in the typing.
 
-    2024-10-07  `completion/complete`, without a capability: a client can only try.
-    2025-03-26  The capability `completions` MUST be declared. Without it the method is -32601, an unknown prompt or a
-                missing argument is -32602 (all SHOULD).
-    2025-06-18  `context.arguments`: the arguments that are already filled in, so that suggestions can depend on them.
-    2026-07-28  The `uri` of `ref/resource` is a URI or a URI template. The JSON has the same shape as before.
+    2024-10-07  `completion/complete`. No capability announces it, so a client has to try the method.
+    2025-03-26  Servers MUST declare the capability `completions`. A server without completion SHOULD return -32601. An
+                unknown prompt or a missing argument SHOULD be -32602.
+    2025-06-18  `context.arguments`: the arguments that the user has already filled in. Suggestions can depend on them.
+    2026-07-28  The `uri` of `ref/resource` is documented as a URI or a URI template. The JSON did not change.
 
 Spec:  server/utilities/completion (2024-11-05 to 2026-07-28); schema: CompleteRequest, CompleteResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"ref": {"type": "ref/prompt",
@@ -39,7 +40,7 @@ MAX_VALUES = 100
 
 @dataclass
 class PromptReference:
-    """The prompt whose argument is being typed."""
+    """The prompt whose argument the user is typing."""
 
     type: Literal["ref/prompt"] = field(default="ref/prompt", kw_only=True)
     name: str
@@ -48,20 +49,20 @@ class PromptReference:
 
 @dataclass
 class ResourceTemplateReference:
-    """The resource template whose variable is being typed."""
+    """The resource template whose variable the user is typing."""
 
     type: Literal["ref/resource"] = field(default="ref/resource", kw_only=True)
     uri: str
-    """The URI template, or a URI."""
+    """The URI template, or (since 2026-07-28) a URI."""
 
 
 @dataclass
 class CompleteArgument:
-    """The argument that is being typed."""
+    """The argument that the user is typing."""
 
     name: str
     value: str
-    """The text so far."""
+    """The text that the user has typed so far."""
 
 
 @dataclass
@@ -73,7 +74,7 @@ class CompleteContext:
 
 @dataclass
 class CompleteRequestParams:
-    """The argument to complete."""
+    """The argument to complete, and the prompt or template to which the argument belongs."""
 
     ref: PromptReference | ResourceTemplateReference
     argument: CompleteArgument
@@ -88,15 +89,13 @@ class Completion:
     values: list[str]
     """At most 100 values, the best first."""
     total: int | None = None
-    """Number of all matching values, if known."""
+    """Number of all matching values. None if the server does not know the number."""
     has_more: bool | None = None
-    """True if more values match than are listed."""
+    """True if `values` does not contain all matching values."""
 
 
 @dataclass
 class CompleteResult:
-    """The result of `completion/complete`."""
-
     completion: Completion
     meta: Object | None = None
 
@@ -105,7 +104,7 @@ Reference: TypeAlias = PromptReference | ResourceTemplateReference
 
 
 class Completions:
-    """The completers of a server: the authors' functions that return suggestions."""
+    """The completers of a server, and the handler of `completion/complete`."""
 
     def __init__(
         self, context_type: type | None, is_known: Callable[[Reference], bool], on_add: Callable[[], None]
@@ -116,10 +115,10 @@ class Completions:
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
 
     def add(self, target: str, argument: str, function: Callable[..., object]) -> None:
-        """Register a completer for an argument of `target`, the name of a prompt or a URI template.
+        """Register a completer for an argument of `target`, which is the name of a prompt or a URI template.
 
-        The completer is `function(value)` or `function(value, arguments)`. `arguments` are the other arguments, by
-        name. The completer returns a list of str, or a `Completion`.
+        The completer is `function(value)` or `function(value, arguments)`. `arguments` maps the names of the other
+        arguments to their values. The completer returns a list of str, or a `Completion`.
         """
         signature = signature_of(function, context_type=self._context_type)
         names = [parameter.name for parameter in signature.parameters]
@@ -132,8 +131,8 @@ class Completions:
         """Serve `completion/complete`. An argument without a completer has no suggestions."""
         target = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
         if not self._is_known(params.ref):
-            # [2025-11-25 server/utilities/completion#error-handling] invalid prompt name: -32602
-            raise ProtocolError(INVALID_PARAMS, f"Nothing to complete for {target[:200]!r}")
+            # [2025-11-25 server/utilities/completion#error-handling] an invalid prompt name SHOULD be -32602
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt or resource template: {target[:200]!r}")
         if (found := self._completers.get((target, params.argument.name))) is None:
             return CompleteResult(Completion([]))
         function, signature = found

@@ -1,19 +1,21 @@
-"""Discovery: `server/discover` returns a server's identity, the revisions that it speaks, and its capabilities.
+"""Discovery: `server/discover` returns a server's name, capabilities, and supported revisions of the protocol.
 
-The method came in 2026-07-28, which has no handshake. Servers MUST implement it; clients MAY call it
-[2026-07-28 server/discover]. A client can send any other request first, because each request names its own revision. If
-the server does not speak that revision, the error -32022 lists the revisions that the server speaks.
+2026-07-28 has no handshake, and added this method. Servers MUST implement the method; clients MAY call it
+[2026-07-28 server/discover]. A client can also start with any other request, because each request names its revision.
+If the server does not support that revision, the error -32022 lists the supported revisions.
 
-The method has two uses [2026-07-28 server/discover#when-to-call]. A client can show the server's offer after one
-request. And a client of both eras can recognize a legacy server on stdio, where no HTTP status helps: the client SHOULD
-send `server/discover` first, and sends `initialize` after an error or a timeout.
+A client calls the method for two reasons [2026-07-28 server/discover#when-to-call]. It can show the server's
+capabilities to the user after one request. And a client of both eras can recognize a legacy server on stdio, where
+responses have no HTTP status: the client SHOULD send `server/discover` first. After an error or a timeout, the client
+sends `initialize`, the handshake of the legacy era.
 
-    until 2025-11-25, InitializeResult          2026-07-28, DiscoverResult
-    `protocolVersion`: one, negotiated          `supportedVersions`: all; the client chooses for each request
-    `serverInfo`: required, in the body         `_meta["io.modelcontextprotocol/serverInfo"]`: SHOULD
-    `capabilities`, `instructions`: session     `capabilities`, `instructions`: cached (`ttlMs`, `cacheScope`)
+    Fact            InitializeResult (until 2025-11-25)     DiscoverResult (since 2026-07-28)
+    revisions       `protocolVersion`: the negotiated one   `supportedVersions`: all supported revisions
+    server's name   `serverInfo`: required                  `_meta["io.modelcontextprotocol/serverInfo"]`: SHOULD
+    capabilities    `capabilities`: valid for the session   `capabilities`: valid for `ttlMs` milliseconds
+    instructions    `instructions`: valid for the session   `instructions`: valid for `ttlMs` milliseconds
 
-The identity is not verified. Use it for display and logs. Clients SHOULD NOT base security decisions on it.
+Nobody verifies the server's name. Use the name for display and logs. Clients SHOULD NOT base security decisions on it.
 
 Spec:  2026-07-28 server/discover; schema: DiscoverResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
@@ -33,12 +35,10 @@ from .caching import CacheableResult
 
 @dataclass
 class DiscoverResult(CacheableResult):
-    """The result of `server/discover`."""
-
     supported_versions: list[str]
-    """Names of the revisions, the latest first."""
+    """The names of the revisions that the server supports, the latest first."""
     capabilities: ServerCapabilities
     instructions: str | None = None
-    """Advice for the model on the use of this server."""
+    """Advice for the client's model about this server."""
     meta: Object | None = None
-    """The server's identity, as in the `_meta` of every result."""
+    """The server's name and version."""

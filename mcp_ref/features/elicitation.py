@@ -1,44 +1,47 @@
-"""Elicitation: a server asks the client's user for information in the middle of a request.
+"""Elicitation: a server asks the client's user for information while the server works on a request.
 
 *Form mode*: the server sends a message and a flat JSON Schema. The client shows a form and returns the values.
-*URL mode*: the server sends a web address. The user opens it in a browser, and the data never pass through the client.
-The user is in control, and can accept, decline (an explicit no), or cancel (close the form). In URL mode `accept` means
-only that the user agreed to open the address. The work on that page may not be done.
+*URL mode*: the server sends a URL. The user opens the URL in a browser and enters the data there, not in the client.
+The user accepts, declines (an explicit no), or cancels (closes the dialog). In URL mode, "accept" means only that the
+user agreed to open the URL. The user has perhaps not finished the work on that web page.
 
-Secrets. Servers MUST NOT request passwords, API keys, tokens or payment data in a form, and MUST use URL mode for them
-[2025-11-25 client/elicitation#user-interaction-model]. The values of a form pass through the client, its logs, the
-model's context and other servers. So URL mode exists (SEP-1036): for API keys, payments, and third-party OAuth, where
-the server is the OAuth client. The third party's tokens MUST NOT reach the MCP client. URL mode MUST NOT be used to
-authorize the MCP client itself.
+Secrets. Servers MUST NOT request passwords, API keys, tokens or payment data with a form. Servers MUST use URL mode for
+such data [2025-11-25 client/elicitation#user-interaction-model], because the client, its logs, the model and other
+servers can see the values of a form. URL mode (SEP-1036) is for API keys, payments, and third-party OAuth: the server
+is then the OAuth client of a third party. The third party's tokens MUST NOT reach the MCP client. A server MUST NOT use
+URL mode to authorize the MCP client itself.
 
-Phishing [2025-11-25 client/elicitation#phishing]. Alice starts an elicitation and sends its URL to Bob. Bob logs in,
-and the server binds Bob's tokens to Alice. So the server MUST verify that the user who opens the URL is the user who
-started the request. The URL leads to a page of the server, which compares the user of the browser's session with the
-caller (the `sub` claim) before it redirects. A form cannot prove the user's identity.
+Phishing [2025-11-25 client/elicitation#phishing]. Alice starts an elicitation and sends its URL to Bob. Bob opens the
+URL and logs in. The server believes that Bob's tokens belong to Alice. So the server MUST verify that the user who
+opens the URL is the user who sent the MCP request. The URL leads to a web page of the server. Before this page
+redirects, the server compares the browser's user with the MCP user (the `sub` claim of the access token).
 
-Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent. It MUST
-NOT prefetch the URL. It MUST open the URL where neither client nor model can read the page: in a browser, not in an
-embedded web view. It SHOULD highlight the domain and warn of Punycode. The server MUST NOT put user data or a login
-link into the URL, because a malicious client could use it. A form SHOULD NOT hold clickable links, so that every link
-outside `url` is suspicious. The client MUST name the server, and SHOULD limit the rate (until 2025-11-25).
+Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent. The
+client MUST NOT fetch the URL by itself. The client MUST open the URL in a browser, not in an embedded web view, so that
+neither client nor model can read the web page. The client SHOULD highlight the domain, and warn of Punycode (a domain
+in other letters can look like a known domain). The server MUST NOT put user data or a login link into the URL, because
+a malicious client could use the data or the login. A form SHOULD NOT contain clickable links. The client MUST show the
+server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
 
-    2025-06-18  Form mode only. Servers MUST NOT request sensitive data. Clients SHOULD name the server, let the user
-                review the values, and offer decline and cancel. `enumNames` for choices. Defaults only for booleans.
-    2025-11-25  URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 for a request
-                that needs a URL first. The three duties of clients became MUST. A client declares its modes; `{}` means
-                form only. Servers MUST NOT use an undeclared mode; it is -32602 (MUST). Choices with `oneOf` and
-                `const`, multiple choices, defaults for all types (SEP-1330, SEP-1034). The server MUST bind its state
-                to the user, not to a session id alone.
-    2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The result of the retry
-                shows the outcome, so `elicitationId`, the notification and -32042 were removed; the server keeps its
-                own identifier in `requestState`. A client that fails sends nothing: servers MUST handle that.
+    2025-06-18  Form mode only. Servers MUST NOT request sensitive data. Clients SHOULD show the server's name, let the
+                user review the values, and offer decline and cancel. `enumNames` for choices. Only booleans can have
+                a default.
+    2025-11-25  URL mode. It has `elicitationId`, `notifications/elicitation/complete`, and the error -32042 ("the user
+                must visit a URL first"). The three rules for clients became MUST. A client declares its modes; `{}`
+                means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse it with -32602.
+                Choices with `oneOf` and `const`, multiple choices, defaults for all types (SEP-1330, SEP-1034). The
+                server MUST bind its state to the user, not to a session id alone.
+    2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The client then retries its
+                request, and the new result shows the outcome. So `elicitationId`, the notification and -32042 were
+                removed. The server stores its own identifier in `requestState`. A client that cannot get the
+                information does not retry; servers MUST handle that.
 
 Spec:  client/elicitation (2025-06-18 to 2026-07-28); schema: ElicitRequest, ElicitResult, PrimitiveSchemaDefinition
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "Your name?",
         "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}}}
        {"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "content": {"name": "Ada"}}}
        {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": "550e8400"}}
-Above: server/context.py (`Context.elicit`, `Context.elicit_url`), client/handlers.py
+Used by: server/context.py (`Context.elicit`, `Context.elicit_url`), client/handlers.py
 """
 
 from __future__ import annotations
@@ -55,18 +58,18 @@ from ..revisions import R2025_11_25, R2026_07_28, Availability, Revision
 from .task_augmentation import TaskField, without_task_field
 
 URL_ELICITATION_REQUIRED = -32042
-"""The error code of a request that is served only after the user has visited a URL. 2025-11-25 only.
+"""Error code: the user must visit a URL before the server can serve the request. 2025-11-25 only.
 [2025-11-25 client/elicitation#url-elicitation-required-error]"""
 
 
 @dataclass
 class ElicitRequestFormParams:
-    """A request for the values of a form."""
+    """The params of an elicitation in form mode."""
 
     message: str
-    """The reason for the request, for the user."""
+    """The text that tells the user the reason for the request."""
     requested_schema: Object
-    """A JSON Schema of the form: a flat object of strings, numbers, booleans and choices."""
+    """The JSON Schema of the form: a flat object of strings, numbers, booleans and choices."""
     mode: Annotated[Literal["form"] | None, Availability(since=R2025_11_25)] = None
     """None means "form"."""
     meta: Object | None = None
@@ -75,13 +78,13 @@ class ElicitRequestFormParams:
 
 @dataclass
 class ElicitRequestURLParams:
-    """A web page for the user to visit."""
+    """The params of an elicitation in URL mode."""
 
     message: str
-    """The reason for the visit, for the user."""
+    """The text that tells the user why to visit the URL."""
     url: str
     elicitation_id: Annotated[str | None, Availability(until=R2026_07_28, required_since=R2025_11_25)] = None
-    """A unique identifier, which `notifications/elicitation/complete` repeats. 2025-11-25 only."""
+    """The identifier that `notifications/elicitation/complete` repeats. 2025-11-25 only."""
     meta: Object | None = None
     mode: Literal["url"] = "url"
     task: TaskField = None
@@ -89,7 +92,7 @@ class ElicitRequestURLParams:
 
 @dataclass
 class ElicitRequestParams:
-    """The params of `elicitation/create`. In JSON the params are the form or the URL itself, told apart by `mode`."""
+    """The params of `elicitation/create`. In JSON the field `request` does not exist: its fields are the params."""
 
     request: ElicitRequestFormParams | ElicitRequestURLParams
 
@@ -106,22 +109,23 @@ class ElicitResult:
     """The user's decision."""
 
     action: Literal["accept", "decline", "cancel"]
-    """The decision: "decline" is an explicit no; "cancel" means that the user closed the form without a decision."""
+    """The decision. "decline" is an explicit no. "cancel" means that the user closed the dialog without a decision."""
     content: dict[str, str | int | float | bool | list[str]] | None = None
-    """The values of an accepted form."""
+    """The values of an accepted form, by field name."""
     meta: Object | None = None
 
 
 @dataclass
 class ElicitationCompleteNotificationParams:
-    """The identifier of a URL elicitation that the user has completed. 2025-11-25 only."""
+    """The identifier of a URL elicitation whose web page the user has completed. 2025-11-25 only."""
 
     elicitation_id: str
     meta: Object | None = None
 
 
 ElicitationHandler: TypeAlias = Callable[[ElicitRequestFormParams | ElicitRequestURLParams], Awaitable[ElicitResult]]
-"""The client's function that shows the request and the server's name. It opens a URL only with the user's consent."""
+"""The client's function that shows an elicitation and the server's name to the user, and returns the user's decision.
+The function must open a URL only with the user's consent."""
 
 _COMMON_KEYWORDS = {"type", "title", "description", "default"}
 _KEYWORDS_BY_TYPE: dict[str, set[str]] = {
@@ -136,19 +140,21 @@ FORMATS = ("email", "uri", "date", "date-time")
 
 
 def schema_fault(schema: Object, revision: Revision) -> str | None:
-    """Return the reason why a schema is unfit for a form, or None if the schema is fit."""
-    # [2025-11-25 client/elicitation#requested-schema] the schema is flat, so that any client can show a form
+    """Return the reason why a schema is not allowed for a form, or None if the schema is allowed."""
+    # [2025-11-25 client/elicitation#requested-schema] no nested schemas, so that every client can show the form
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict):
-        return 'requestedSchema must be a flat object: {"type": "object", "properties": {...}}'
+        return 'requestedSchema must have the form {"type": "object", "properties": {...}}'
     for name, field in properties.items():
         kind = field.get("type") if isinstance(field, dict) else None
         if not isinstance(field, dict) or type(kind) is not str or kind not in _KEYWORDS_BY_TYPE:
-            return f"{name}: a field must be a string, number, integer, boolean or a list of choices, not nested"
-        if kind == "array" and (not revision.elicitation_modes or not _is_choice(field.get("items"))):
-            return f"{name}: a list must be a choice of strings (items.enum or items.anyOf), since revision 2025-11-25"
+            return f"{name}: the type of a form's field must be one of {', '.join(_KEYWORDS_BY_TYPE)}"
+        if kind == "array" and not revision.elicitation_modes:
+            return f"{name}: a form's field must not be an array in revision {revision}, only since 2025-11-25"
+        if kind == "array" and not _is_choice(field.get("items")):
+            return f"{name}: an array in a form must list its choices in items.enum or items.anyOf"
         if unknown := field.keys() - _KEYWORDS_BY_TYPE[kind]:
-            return f"{name}: {', '.join(sorted(unknown))} cannot be used in a form's {kind} field"
+            return f"{name}: a form's {kind} field must not have {', '.join(sorted(unknown))}"
         if field.get("format") is not None and field["format"] not in FORMATS:
             return f"{name}: the format must be one of {', '.join(FORMATS)}"
     return None
@@ -159,21 +165,21 @@ def _is_choice(items: JSON) -> bool:
 
 
 def url_fault(url: str) -> str | None:
-    """Return the reason why the client must not open a URL, or None for an http or https URL with a host."""
+    """Return the reason why a client must not open a URL, or None if the client can open the URL."""
     parts = urlsplit(url) if url.isprintable() and " " not in url else None
     if parts is None or parts.scheme not in ("https", "http") or not parts.hostname:
-        # [2025-11-25 client/elicitation#safe-url-handling] file: or javascript: could act on the user's computer
-        return f"the url must be an http or https address, not {url[:100]!r}"
+        # [2025-11-25 client/elicitation#safe-url-handling] a file: URL could open a program on the user's computer
+        return f"the url must be an http or https URL with a host, not {url[:100]!r}"
     return None
 
 
 def content_errors(schema: Object, content: Object) -> list[str]:
-    """Return the breaches of a form's schema by its values. Formats such as "email" are checked, too."""
+    """Return the errors in a form's values, checked against the form's schema and its formats, such as "email"."""
     return [str(error) for error in compile_schema(schema, assert_formats=True).errors(content)]
 
 
 def supported_modes(capability: Object) -> set[str]:
-    """Return the modes that an `elicitation` capability declares."""
+    """Return the modes that a client declares in the capability `elicitation`."""
     # [2025-11-25 client/elicitation#capabilities] {} means form mode only
     return {mode for mode in ("form", "url") if capability.get(mode) is not None} or {"form"}
 
@@ -181,10 +187,10 @@ def supported_modes(capability: Object) -> set[str]:
 def check_request(
     request: ElicitRequestFormParams | ElicitRequestURLParams, modes: set[str], revision: Revision
 ) -> None:
-    """Raise ProtocolError -32602 if the client did not declare the mode, or the form or URL is invalid."""
+    """Raise ProtocolError -32602 if the client did not declare the mode, or if the form or URL is invalid."""
     mode = "url" if isinstance(request, ElicitRequestURLParams) else "form"
     if mode not in modes:
-        # [2025-11-25 client/elicitation#error-handling] an undeclared mode MUST be -32602
+        # [2025-11-25 client/elicitation#error-handling] MUST be -32602
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: this client does not support elicitation mode {mode!r}")
     if isinstance(request, ElicitRequestURLParams):
         fault = url_fault(request.url)
@@ -195,9 +201,9 @@ def check_request(
 
 
 def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, result: ElicitResult) -> ElicitResult:
-    """Return the result to send, with defaults. Raise ValueError if the content does not match the schema."""
+    """Return the handler's result with the form's defaults added. Raise ValueError if a value is invalid."""
     if result.action != "accept" or isinstance(request, ElicitRequestURLParams):
-        # [2025-11-25 client/elicitation#response-actions] content only with an accepted form
+        # [2025-11-25 client/elicitation#response-actions] only an accepted form has content
         return ElicitResult(result.action, None, result.meta)
     properties = request.requested_schema["properties"]
     assert isinstance(properties, dict)
@@ -209,9 +215,10 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
 
 
 def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
-    """Return the URL elicitations that an error -32042 demands, by id. Other errors demand none.
+    """Return the URL elicitations in an error -32042, by id. Return {} for another error.
 
-    A client of 2025-11-25 waits for their completion. A server of 2026-07-28 sends them as input requests instead.
+    A client of 2025-11-25 waits until the elicitations are complete. A server of 2026-07-28 converts them to input
+    requests.
     """
     listed = error.data.get("elicitations") if isinstance(error.data, dict) else None
     if error.code != URL_ELICITATION_REQUIRED or not isinstance(listed, list):
@@ -219,20 +226,20 @@ def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
     found: dict[str, ElicitRequestParams] = {}
     for each in listed:
         if isinstance(each, dict) and isinstance(id := each.get("elicitationId"), str):
-            page = ElicitRequestURLParams(str(each.get("message")), str(each.get("url")), id)
-            found.setdefault(id, ElicitRequestParams(page))
+            params = ElicitRequestURLParams(str(each.get("message")), str(each.get("url")), id)
+            found.setdefault(id, ElicitRequestParams(params))
     return found
 
 
 def url_required(message: str, elicitations: list[ElicitRequestURLParams]) -> ProtocolError:
-    """Return the error to raise if the user must visit URLs before a request can be served.
+    """Return the error that a handler raises if the user must visit URLs before the server can serve the request.
 
     A client of 2025-11-25 gets the error -32042. A client of 2026-07-28 gets an `input_required` result instead.
 
     Args:
-        message: The reason, for the user.
-        elicitations: The URLs; each has an `elicitation_id`.
+        message: The text that tells the user the reason.
+        elicitations: The URLs to visit. Each elicitation must have an `elicitation_id`.
     """
-    pages = [(each.message, each.url, each.elicitation_id) for each in elicitations]
-    data: JSON = [{"mode": "url", "message": text, "url": url, "elicitationId": id} for text, url, id in pages]
+    required = [(each.message, each.url, each.elicitation_id) for each in elicitations]
+    data: JSON = [{"mode": "url", "message": text, "url": url, "elicitationId": id} for text, url, id in required]
     return ProtocolError(URL_ELICITATION_REQUIRED, message, {"elicitations": data})

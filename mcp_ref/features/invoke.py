@@ -1,9 +1,9 @@
-"""The call of the author's function behind a tool, resource, prompt or completer.
+"""Calls of the function that the author of a server wrote for a tool, resource, prompt or completer.
 
-An `async def` function runs on the event loop. A plain `def` function runs in a worker thread: on the event loop, a
-call that blocks would stop the requests of all clients.
+An `async def` function runs on the event loop. A plain `def` function runs in a worker thread. On the event loop, a
+plain function that waits would stop the requests of all clients.
 
-Above: tools.py, resources.py, prompts.py, completion.py. Below: basic/channel.py.
+Used by: tools.py, resources.py, prompts.py, completion.py. Uses: basic/channel.py.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ log = logging.getLogger(__name__)
 async def call(
     function: Callable[..., object], signature: Signature, arguments: dict[str, object], context: RequestContext
 ) -> object:
-    """Call the author's function with arguments by name. Of an exception group, raise only the first exception."""
+    """Call a function with arguments by name. If it raises an exception group, raise the group's first exception."""
     if signature.context_parameter is not None:
         arguments = {**arguments, signature.context_parameter: context}
     try:
         if signature.is_async:
             return await cast(Awaitable[object], function(**arguments))
         value = await context.run_in_worker(lambda: function(**arguments))
-        return await value if isawaitable(value) else value  # a decorator can hide an async function in a plain one
+        return await value if isawaitable(value) else value  # a plain function can return a coroutine
     except BaseExceptionGroup as group:
-        failed = group.split(HandlerNeedsInput)[1] or group  # a failure counts more than a request for input
+        failed = group.split(HandlerNeedsInput)[1] or group  # a failure comes first: input from the user cannot repair it
         raise collect_input_requests(group) or _first_exception(failed)  # noqa: B904  # the group is its `__context__`
 
 
@@ -49,6 +49,6 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_options(options: Mapping[str, object], known: type) -> None:
-    """Raise TypeError for a keyword argument that the TypedDict `known` lacks."""
+    """Raise TypeError if an option is not a key of the TypedDict `known`."""
     if unknown := sorted(options.keys() - known.__annotations__.keys()):
-        raise TypeError(f"unknown option {unknown[0]!r}; the options are {', '.join(known.__annotations__)}")
+        raise TypeError(f"unknown option {unknown[0]!r}; use one of {', '.join(known.__annotations__)}")

@@ -1,6 +1,6 @@
-"""The pages of features as attributes, for modules that use a page only at times.
+"""The modules of this folder as attributes of one module. Each is imported when it is first used.
 
-A page is imported when it is first used. So a server that has only tools never loads the page about prompts.
+So a server that has only tools never loads the module for prompts, and starts faster.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import a module when it is first used: a server with tools alone never loads the other modules.
+    """Import a module of this folder.
 
     Raises:
-        AttributeError: The page does not exist.
+        AttributeError: The module does not exist.
     """
     try:
         return importlib.import_module(f".{name}", __package__)

@@ -1,19 +1,21 @@
-"""Pagination: a server sends a long list in pages, and each page has a cursor for the start of the next page.
+"""Pagination: a server sends a long list in pages. The result has a cursor, with which the client gets the next page.
 
-The server chooses the size of a page. A cursor, unlike a page number, stays right when the list changes between two
-pages. Clients MUST treat cursors as opaque, so that a server can change the format of its cursors
-[2025-11-25 server/utilities/pagination#implementation-guidelines]. An invalid cursor SHOULD be -32602.
+The server chooses the size of a page. Clients MUST treat a cursor as opaque: they must not read or change it, because
+each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines]. An invalid cursor
+SHOULD be -32602.
 
-A cursor of this server holds the serial number of the last item that was sent. New items get higher numbers, and come
-at the end. A forged cursor only skips items of the same list, so it reveals nothing. A malicious server could send
-pages without end to fill the client's memory; `all_pages` therefore has limits.
+Every item of a list has a serial number. New items get higher numbers, and go to the end of the list. A cursor of this
+package contains the serial number of the last item on the page. So the client misses no item and gets no item twice
+when the list changes between two pages. A client that forges a cursor can only skip items of the same list. A malicious
+server could send pages without end to fill the client's memory, so `all_pages` limits the pages and items.
 
-    2024-10-07  No pages: one result holds the whole list.
+    2024-10-07  No pages: one result contains the whole list.
     2024-11-05  `cursor` and `nextCursor` on tools/list, prompts/list, resources/list and resources/templates/list. A
-                page without `nextCursor` is the last one. Clients MUST NOT keep cursors for another session.
-    2025-11-25  Pages also for `tasks/list`.
-    2026-07-28  An empty string is a valid cursor and MUST NOT end the list; only a missing `nextCursor` ends the list.
-                All pages share one `cacheScope`. `tasks/list` was removed, and so was the rule about other sessions.
+                page without `nextCursor` is the last page. Clients MUST NOT use a cursor in another session.
+    2025-11-25  `tasks/list` has pages too.
+    2026-07-28  An empty string is a valid cursor. Clients MUST NOT take it for the end of the list: only a missing
+                `nextCursor` ends the list. All pages have the same `cacheScope`. `tasks/list` and the rule about
+                sessions were removed.
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": "YWZ0ZXI6Mw=="}}
@@ -39,7 +41,7 @@ MAX_PAGES = 10_000
 """Maximum number of pages of one list that a client fetches."""
 
 MAX_ITEMS = 1_000_000
-"""Maximum number of items of one list that a client collects."""
+"""Maximum number of items of one list that a client fetches."""
 
 
 def cursor_of(serial: int) -> str:
@@ -55,27 +57,28 @@ def serial_of(cursor: str) -> int:
             raise ValueError
         return int(text[6:])
     except (ValueError, binascii.Error):
-        # [2025-11-25 server/utilities/pagination#error-handling] invalid cursors SHOULD result in -32602
-        advice = "use the nextCursor of the last page, or leave the cursor out for the first page"
+        # [2025-11-25 server/utilities/pagination#error-handling] SHOULD be -32602
+        advice = "use the nextCursor of the previous page, or no cursor for the first page"
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown cursor; {advice}") from None
 
 
 async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]]) -> list[T]:
-    """Return all items of a server's list. Raise InvalidMessage if the pages repeat or exceed the limits.
+    """Return all items of a server's list. Raise InvalidMessage if a page repeats, or a limit is exceeded.
 
-    `fetch` takes a cursor, None for the first page, and returns the items of that page and the next cursor.
+    `fetch` requests one page. Its argument is a cursor (None for the first page). It returns the page's items and the
+    next cursor (None after the last page).
     """
     items: list[T] = []
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         page, following = await fetch(cursor)
         items += page
-        # [2025-11-25 server/utilities/pagination#implementation-guidelines] a missing nextCursor is the end of results
+        # [2025-11-25 server/utilities/pagination#implementation-guidelines] a missing nextCursor is the end of the list
         if following is None:
             return items
         if len(items) > MAX_ITEMS:
-            raise InvalidMessage(f"the server's pages do not end: gave up after {len(items)} items")
+            raise InvalidMessage(f"the server's pages do not end: stopped after {len(items)} items")
         if following == cursor:
-            raise InvalidMessage(f"the server's pages do not end: cursor {cursor[:40]!r} leads to the same page again")
+            raise InvalidMessage(f"the server's pages do not end: the nextCursor {cursor[:40]!r} came twice")
         cursor = following
-    raise InvalidMessage(f"the server's pages do not end: gave up after {MAX_PAGES} pages")
+    raise InvalidMessage(f"the server's pages do not end: stopped after {MAX_PAGES} pages")

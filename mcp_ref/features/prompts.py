@@ -1,19 +1,21 @@
-"""Prompts: message templates that a server offers and a user picks, for example as a slash command.
+"""Prompts: message templates of a server. The user picks a prompt, for example as a slash command.
 
-A client lists the prompts (`prompts/list`). The user chooses a prompt and fills in its arguments. The client fetches
-the finished messages (`prompts/get`) for the conversation with its model. Prompts are controlled by the user: the user
-decides when a prompt is used, and the server writes its content [2026-07-28 server/prompts]. Arguments are strings,
-because people type them. An unknown prompt or a missing argument is -32602 (SHOULD).
+The client lists the prompts (`prompts/list`). The user chooses a prompt and types its arguments. The client then gets
+the finished messages (`prompts/get`), and adds the messages to the conversation with its model. The server writes the
+messages, but only the user decides to use a prompt [2026-07-28 server/prompts]. Arguments are strings, because people
+type them. An unknown prompt or a missing argument SHOULD be -32602.
 
 Both sides MUST validate the arguments and the messages [2025-11-25 server/prompts#security]. Arguments become part of
-the conversation, so an attacker's argument can inject instructions, or name a resource that the user may not read.
+the conversation. So an attacker's argument can inject instructions, or name a resource that the user must not read.
 
-    2024-11-05  Text, images and embedded resources; pages.
-    2025-03-26  Audio.
-    2025-06-18  `title`, `_meta`, resource links (in the schema; the page describes them since 2026-07-28).
-    2025-11-25  `icons`.
-    2026-07-28  `ttlMs` and `cacheScope` on the list. `prompts/get` may return `input_required`. The list MUST NOT vary
-                per connection; it MAY vary by authorization. list_changed is sent only on `subscriptions/listen`.
+    2024-11-05  Messages have text, images and embedded resources. The list has pages.
+    2025-03-26  Messages have audio.
+    2025-06-18  Messages have resource links (the text of the specification names them only since 2026-07-28). Prompts
+                have `title` and `_meta`.
+    2025-11-25  Prompts have `icons`.
+    2026-07-28  The list has `ttlMs` and `cacheScope`. `prompts/get` can return `input_required`. The list MUST NOT
+                depend on the connection, but MAY depend on the authorization. The server sends list_changed only on
+                `subscriptions/listen`.
 
 Spec:  server/prompts (2024-11-05 to 2026-07-28); schema: Prompt, GetPromptRequest, GetPromptResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": {"name": "review", "arguments": {"code": "x"}}}
@@ -42,8 +44,6 @@ from .registry import Registry
 
 @dataclass
 class PromptArgument:
-    """One argument of a prompt."""
-
     name: str
     description: str | None = None
     required: bool | None = None
@@ -64,23 +64,21 @@ class Prompt:
 
 @dataclass
 class PromptMessage:
-    """One message of a conversation."""
+    """One message for the conversation with the model."""
 
     role: Role
     """The speaker: "user" or "assistant"."""
     content: ContentBlock
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        # [2025-11-25 server/prompts#security] MUST carefully validate all prompt inputs and outputs
+        # [2025-11-25 server/prompts#security] MUST validate all prompt inputs and outputs
         if self.role not in get_args(Role):
-            raise ValueError(f"the role of a prompt's message must be user or assistant, not {self.role!r:.80}")
+            raise ValueError(f'the role of a prompt message must be "user" or "assistant", not {self.role!r:.80}')
         return wire
 
 
 @dataclass
 class ListPromptsResult(CacheableResult):
-    """One page of prompts."""
-
     prompts: list[Prompt]
     next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
@@ -88,8 +86,6 @@ class ListPromptsResult(CacheableResult):
 
 @dataclass
 class GetPromptRequestParams:
-    """The name of the prompt to get, and its arguments."""
-
     name: str
     arguments: dict[str, str] | None = None
     meta: Object | None = None
@@ -97,7 +93,7 @@ class GetPromptRequestParams:
 
 @dataclass
 class GetPromptResult:
-    """The finished messages of a prompt."""
+    """The finished messages of a prompt, with the arguments filled in."""
 
     messages: list[PromptMessage]
     description: str | None = None
@@ -105,7 +101,7 @@ class GetPromptResult:
 
 
 class PromptOptions(TypedDict, total=False):
-    """Options of a prompt. `description` defaults to the function's docstring."""
+    """Options of a prompt. The default of `description` is the function's docstring."""
 
     title: str
     description: str
@@ -115,27 +111,25 @@ class PromptOptions(TypedDict, total=False):
 
 @dataclass
 class RegisteredPrompt:
-    """A prompt, and the author's function that makes its messages."""
-
     prompt: Prompt
     function: Callable[..., object]
     signature: Signature
     check_arguments: Validator
-    """Checks the arguments against the schema of the function's parameters, for example the choices."""
+    """Validator of the arguments. For example, a `Literal` parameter accepts only its own values."""
 
 
 class Prompts:
-    """The prompts of a server: those registered, and the handlers of `prompts/list` and `prompts/get`."""
+    """The registered prompts of a server, and the handlers of `prompts/list` and `prompts/get`."""
 
     def __init__(self, context_type: type | None, page_size: int, on_change: Callable[[], None]) -> None:
         self._context_type = context_type
         self._registry: Registry[RegisteredPrompt] = Registry("prompt", page_size, on_change)
 
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[PromptOptions]) -> Prompt:
-        """Register a function as a prompt. The function's parameters, which are strings, are the prompt's arguments.
+        """Register a function as a prompt. The function's parameters become the prompt's arguments.
 
-        The function returns a str (a message of the user), a content block, a PromptMessage, a list of these, or a
-        GetPromptResult. Raise TypeError for a parameter of another type than str, ValueError for a taken name.
+        The function returns a str or a content block (the client adds it as a message of the user), a PromptMessage, a
+        list of these, or a GetPromptResult. Raise TypeError if a parameter is not a str, ValueError for a taken name.
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))
@@ -143,7 +137,7 @@ class Prompts:
         for parameter in signature.parameters:
             types = parameter.schema.get("type", "string")
             if types != "string" and not (isinstance(types, list) and "string" in types):
-                raise TypeError(f"{signature.name}({parameter.name}): a prompt takes strings; annotate it as str")
+                raise TypeError(f"{signature.name}({parameter.name}): annotate the parameter of a prompt as str")
         arguments = [PromptArgument(p.name, p.description or None, p.required) for p in signature.parameters]
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
         prompt = replace(prompt, **options)
@@ -167,7 +161,7 @@ class Prompts:
     async def get(self, params: GetPromptRequestParams, context: RequestContext) -> GetPromptResult:
         """Serve `prompts/get`."""
         registered = self._registry.get(params.name)
-        # [2025-11-25 server/prompts#error-handling] invalid names and missing arguments are -32602
+        # [2025-11-25 server/prompts#error-handling] an invalid name or a missing argument SHOULD be -32602
         if registered is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
         given = params.arguments or {}
@@ -196,4 +190,4 @@ def _messages_of(value: object) -> list[PromptMessage]:
         return [PromptMessage("user", TextContent(value) if isinstance(value, str) else value)]
     if isinstance(value, (list, tuple)):
         return [message for item in value for message in _messages_of(item)]
-    raise TypeError(f"a prompt's function must return text or messages, not {type(value).__name__}")
+    raise TypeError(f"the function of a prompt must return str, messages or content, not {type(value).__name__}")

@@ -1,8 +1,7 @@
-"""Registry: the tools, resources or prompts of a server, each under a unique name or URI, listed in pages.
+"""Registry: a store of a server's tools, resources or prompts, which returns them in pages.
 
-The list has the order of registration, so it is the same for every request. A client's cache and its model's prompt
-cache need a stable order [2026-07-28 server/tools#capabilities]. Every change of the registry calls `changed`, and the
-server then sends a list_changed notification.
+The registry lists its items in the order of registration, so that two requests get the same list. If the order changed,
+the client's cache and the cache of its model provider would miss [2026-07-28 server/tools#capabilities].
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 """
@@ -21,7 +20,13 @@ T = TypeVar("T")
 
 
 class Registry(dict[str, T]):
-    """Items under unique keys, in the order of registration. `kind` names an item in error messages."""
+    """Items under unique keys, in the order of registration. A key is a name or a URI.
+
+    Args:
+        kind: Noun for an item in error messages, such as "tool".
+        page_size: Maximum number of items in a page.
+        on_change: Called after an item was added or removed. The server then sends a list_changed notification.
+    """
 
     def __init__(self, kind: str, page_size: int, on_change: Callable[[], None]) -> None:
         super().__init__()
@@ -32,7 +37,7 @@ class Registry(dict[str, T]):
     def add(self, key: str, item: T) -> None:
         """Register an item. Raise ValueError if the key is taken."""
         if key in self:
-            raise ValueError(f"a {self._kind} {key!r} is already registered; remove it first, or choose another name")
+            raise ValueError(f"the {self._kind} {key!r} is already registered; remove it first, or choose another name")
         self[key] = item
         self._serials[key] = next(self._next_serial)
         self._on_change()
@@ -43,15 +48,15 @@ class Registry(dict[str, T]):
         self._on_change()
 
     def page(self, cursor: str | None, revision: Revision) -> tuple[list[T], str | None]:
-        """Return the page that starts after `cursor`, and the next cursor: None after the last page.
+        """Return the page for a cursor (None for the first page), and the next cursor (None after the last page).
 
-        Raise ProtocolError -32602 for a cursor that this server did not make.
+        Raise ProtocolError -32602 for an invalid cursor.
         """
         items = list(self.values())
         if not revision.pagination:
             return items, None
         serials = list(self._serials.values())
-        # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor; only None is the first page
+        # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(serials, serial_of(cursor))
         end = start + self._page_size
         return items[start:end], cursor_of(serials[end - 1]) if end < len(items) else None

@@ -1,34 +1,34 @@
-"""Resources: data that a server offers for reading, such as files or database rows, each under a URI.
+"""Resources: data that a client can read from a server, such as files or database rows. Every resource has a URI.
 
-A client lists the resources (`resources/list`). It also lists the URI templates (`resources/templates/list`, RFC 6570):
-each describes a family of resources. `resources/read` returns text, or bytes in Base64. Resources are controlled by the
-application: the host application chooses the resources that go into the model's context, by a heuristic or as the user
-wishes [2025-11-25 server/resources]. A client can subscribe to changes of a resource.
+The client lists the resources (`resources/list`) and the URI templates (`resources/templates/list`, RFC 6570). A URI
+template describes a family of resources. `resources/read` returns text, or bytes in Base64. The client application
+chooses the resources that go into the model's context, for example those that the user picks
+[2025-11-25 server/resources]. A client can subscribe to the changes of a resource.
 
 Security. A server MUST validate every URI, and SHOULD check permissions before it reads a resource
-[2025-11-25 server/resources#security-considerations]. Since 2026-07-28 it also MUST sanitize the paths of `file://`
-URIs: otherwise `file:///project/../../etc/passwd` reads a file outside the project. This package reads a URI only if it
-is registered or matches a template. No template variable matches a path segment "..". The author's function has to
-check symbolic links. A server SHOULD use `https://` only for data that the client can fetch from the web by itself
-[2025-11-25 server/resources#https%3A%2F%2F].
+[2025-11-25 server/resources#security-considerations]. Since 2026-07-28 servers also MUST sanitize the paths of
+`file://` URIs. Otherwise an attacker could read a file outside the project with `file:///project/../../etc/passwd`.
+This package reads only registered URIs, and URIs that match a registered template. A template variable never matches
+the path segment "..". The author's function must check symbolic links. A server SHOULD use `https://` only for data
+that the client can fetch from the web without the server [2025-11-25 server/resources#https%3A%2F%2F].
 
-    2024-10-07  List, read, subscribe. Text or Base64. Unknown resource: -32001 in an example.
-    2024-11-05  Templates, pages, `annotations` (audience, priority) and `size`. Unknown resource: SHOULD be -32002.
+    2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
+    2024-11-05  Templates, pages, `annotations` (audience, priority) and `size`. An unknown resource SHOULD be -32002.
     2025-06-18  `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
     2025-11-25  `icons`.
-    2026-07-28  Unknown resource: MUST be -32602, as SDKs disagreed on the code (SEP-2164). Clients SHOULD still accept
-                -32002. Empty `contents` MUST NOT stand for an unknown resource: they mean an empty resource.
-                `subscriptions/listen` with `resourceSubscriptions` replaces `resources/subscribe` and
-                `resources/unsubscribe`; the capability `subscribe` announces it. `ttlMs` and `cacheScope` on lists and
-                reads. A read may return `input_required`. Paths MUST be sanitized. The list MUST NOT vary per
-                connection; it MAY vary by authorization.
+    2026-07-28  An unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164). Clients SHOULD
+                still accept -32002. For an unknown resource, servers MUST NOT return empty `contents`: these mean an
+                empty resource. `subscriptions/listen` with `resourceSubscriptions` replaces `resources/subscribe` and
+                `resources/unsubscribe`; servers still declare the capability `resources.subscribe`. `ttlMs` and
+                `cacheScope` on lists and reads. `resources/read` can return `input_required`. Paths MUST be sanitized.
+                A list MUST NOT depend on the connection, but MAY depend on the authorization.
 
 Spec:  server/resources (2024-11-05 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "resources/templates/list"}
        {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
        {"jsonrpc": "2.0", "id": 3, "method": "resources/subscribe", "params": {"uri": "file:///project/README.md"}}
        {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "file:///project/README.md"}}
-Above: server/catalog.py (routes). Below: basic/content.py (contents, which tools embed too), lib/uritemplate.py
+Used by: server/catalog.py, server/subscriptions.py. Uses: basic/content.py (`ResourceContents`), lib/uritemplate.py
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from .invoke import call, check_options
 from .registry import Registry
 
 MAX_SUBSCRIPTIONS = 1000
-"""Maximum number of URIs that one session may be subscribed to."""
+"""Maximum number of subscribed URIs in one session."""
 
 MAX_URI_LENGTH = 8192
 """Maximum length of a URI in a request, in characters."""
@@ -62,16 +62,17 @@ MAX_URI_LENGTH = 8192
 
 @dataclass
 class Resource:
-    """The description of one resource, as a client sees it. `title` is the name to show to people."""
+    """The description of one resource, as a client sees it."""
 
     uri: str
     name: str
     title: Annotated[str | None, Availability(since=R2025_06_18)] = None
+    """The name to show to people."""
     description: str | None = None
     mime_type: str | None = None
     annotations: Annotated[Annotations | None, Availability(since=R2024_11_05)] = None
     size: Annotated[int | None, Availability(since=R2024_11_05)] = None
-    """Size of the raw contents, in bytes, before Base64."""
+    """Size of the contents in bytes, without the growth by Base64."""
     icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
     meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
 
@@ -81,12 +82,12 @@ class ResourceTemplate:
     """The description of a family of resources, as a client sees it."""
 
     uri_template: str
-    """A URI template by RFC 6570, such as `file:///{path}`."""
+    """A URI template of RFC 6570, such as `file:///{path}`."""
     name: str
     title: Annotated[str | None, Availability(since=R2025_06_18)] = None
     description: str | None = None
     mime_type: str | None = None
-    """The MIME type, if all resources of the family have the same."""
+    """The MIME type, if all resources of the family have the same MIME type."""
     annotations: Annotated[Annotations | None, Availability(since=R2024_11_05)] = None
     icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
     meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
@@ -94,8 +95,6 @@ class ResourceTemplate:
 
 @dataclass
 class ListResourcesResult(CacheableResult):
-    """One page of resources."""
-
     resources: list[Resource]
     next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
@@ -103,8 +102,6 @@ class ListResourcesResult(CacheableResult):
 
 @dataclass
 class ListResourceTemplatesResult(CacheableResult):
-    """One page of templates."""
-
     resource_templates: list[ResourceTemplate]
     next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
@@ -122,26 +119,26 @@ class ReadResourceRequestParams(_UriParams):
 
 @dataclass
 class ReadResourceResult(CacheableResult):
-    """The contents of a resource: usually one item, or several items for a directory."""
+    """The contents of a resource: one item, or several items, for example for a directory."""
 
     contents: list[ResourceContents]
     meta: Object | None = None
 
 
 class SubscribeRequestParams(_UriParams):
-    """The URI of the resource to watch."""
+    """The URI of the resource whose changes the client wants to know."""
 
 
 class UnsubscribeRequestParams(_UriParams):
-    """The URI of the resource to stop watching."""
+    """The URI of the subscription to end."""
 
 
 class ResourceUpdatedNotificationParams(_UriParams):
-    """The URI of the changed resource, or of a resource below the URI that the client watches."""
+    """The URI of the changed resource: the URI of the subscription, or a URI below it."""
 
 
 class ResourceOptions(TypedDict, total=False):
-    """Options of a resource or template. `name` and `description` default to the function's name and docstring."""
+    """Options of a resource or template. The default of `name` and `description`: the function's name and docstring."""
 
     name: str
     title: str
@@ -156,29 +153,25 @@ class ResourceOptions(TypedDict, total=False):
 @dataclass
 class _RegisteredReader:
     function: Callable[..., object]
-    """The author's function that reads the resource."""
+    """The author's function, which returns the contents."""
     signature: Signature
     hints: CacheHints
 
 
 @dataclass
 class RegisteredResource(_RegisteredReader):
-    """A resource, and the function that reads it."""
-
     description: Resource
 
 
 @dataclass
 class RegisteredTemplate(_RegisteredReader):
-    """A template, and the function that reads its resources. The template's variables are the function's arguments."""
-
     description: ResourceTemplate
     matcher: UriTemplate
     parameter_checks: dict[str, Validator]
-    """Parameter name -> compiled schema of the parameter."""
+    """Name of each parameter -> validator of the parameter."""
 
     def arguments(self, uri: str) -> dict[str, object] | None:
-        """Return the function's arguments for this URI, or None if the template does not match the URI."""
+        """Return the function's arguments for a URI, or None if the template does not match the URI."""
         if (variables := self.matcher.match(uri)) is None:
             return None
         arguments: dict[str, object] = {}
@@ -197,7 +190,7 @@ class RegisteredTemplate(_RegisteredReader):
 
 
 class Resources:
-    """The resources of a server: those registered, and the handlers of the `resources/` methods."""
+    """The registered resources and templates of a server, and the handlers of the `resources/` methods."""
 
     def __init__(self, context_type: type | None, page_size: int, on_change: Callable[[], None]) -> None:
         self._context_type = context_type
@@ -213,13 +206,13 @@ class Resources:
         cache_scope: CacheScope = "private",
         **options: Unpack[ResourceOptions],
     ) -> Resource | ResourceTemplate:
-        """Register a function that reads a resource or, if `uri` is a template, a family of resources.
+        """Register a function that returns the contents of a resource or, if `uri` is a template, of many resources.
 
-        The function gets the template's variables by name. It returns str, bytes, contents, or a list of contents. Any
-        other value is written as JSON.
+        The function gets the template's variables by name. It returns str, bytes, a `TextResourceContents` or
+        `BlobResourceContents`, or a list of these. The server sends any other value as JSON text.
 
-        For `cache_ttl` seconds, a client of 2026-07-28 may reuse the contents. All users may share them if
-        `cache_scope` is "public". Raise ValueError for an invalid or taken URI, an invalid template, or invalid hints.
+        `cache_ttl` (in seconds) and `cache_scope` are the caching hints; see caching.py. Raise ValueError for an
+        invalid or taken URI, an invalid template, or an invalid hint.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
@@ -229,38 +222,38 @@ class Resources:
         expected = {parameter.name for parameter in signature.parameters if parameter.required}
         if not expected <= set(matcher.variables):
             missing = ", ".join(sorted(expected - set(matcher.variables)))
-            raise ValueError(f"{signature.name}() needs {missing}, but {uri!r} has no such variable")
-        # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986. The check of a template ends at the
-        # first variable, after the scheme.
+            raise ValueError(f"{signature.name}() requires {missing}, but {uri!r} has no such variable")
+        # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986. Of a template, only the text before the
+        # first variable is checked.
         check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
         if not matcher.variables:
             resource = replace(Resource(uri, signature.name, description=signature.description or None), **options)
             self._resources.add(uri, RegisteredResource(function, signature, hints, resource))
             return resource
         if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
-            raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} of {uri!r}")
+            raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} in {uri!r}")
         if "size" in options:
-            raise TypeError("only a single resource can have the option size, not a template")
+            raise TypeError("a template must not have the option size; only a resource can have it")
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
-        template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` was ruled out
+        template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` is not in options
         parameter_checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
         self._templates.add(uri, RegisteredTemplate(function, signature, hints, template, matcher, parameter_checks))
         return template
 
     def remove(self, uri: str) -> None:
-        """Remove a resource or template. Raise KeyError if the server does not have the URI or template."""
+        """Remove a resource or template. Raise KeyError if it is not registered."""
         (self._templates if self._templates.get(uri) is not None else self._resources).remove(uri)
 
     def has(self, uri: str) -> bool:
-        """Return True if this is the URI of a resource or the text of a template."""
+        """Return True if a resource or template is registered under this URI."""
         return self._resources.get(uri) is not None or self._templates.get(uri) is not None
 
     def accepts_subscription(self, uri: str) -> bool:
-        """Return True if a client may subscribe to the URI, because the server can read the URI."""
+        """Return True if a client can subscribe to the URI: the URI is registered, or matches a template."""
         return len(uri) <= MAX_URI_LENGTH and self._find(uri) is not None
 
     def _find(self, uri: str) -> tuple[RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
-        """Return the resource with this URI, else the first template that matches, with the function's arguments."""
+        """Return the resource with this URI, or the first template that matches; and the function's arguments."""
         if (resource := self._resources.get(uri)) is not None:
             return resource, {}
         for template in self._templates.values():
@@ -296,19 +289,20 @@ class Resources:
         if not self.accepts_subscription(params.uri):
             raise not_found(params.uri, context)
         if len(context.channel.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in context.channel.subscriptions:
-            raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} a session")
+            text = f"too many subscriptions: a session can have {MAX_SUBSCRIPTIONS}; unsubscribe from a resource first"
+            raise ProtocolError(INVALID_PARAMS, text)
         context.channel.subscriptions.add(params.uri)
         return EmptyResult()
 
     async def unsubscribe(self, params: UnsubscribeRequestParams, context: RequestContext) -> EmptyResult:
-        """Serve `resources/unsubscribe`. A URI without a subscription is ignored."""
+        """Serve `resources/unsubscribe`. Ignore a URI without a subscription."""
         context.channel.subscriptions.discard(params.uri)
         return EmptyResult()
 
 
 def _check_length(uri: str) -> None:
     if len(uri) > MAX_URI_LENGTH:
-        raise ProtocolError(INVALID_PARAMS, f"Invalid params: uri has more than {MAX_URI_LENGTH} characters")
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: uri must have at most {MAX_URI_LENGTH} characters")
 
 
 def not_found(uri: str, context: RequestContext) -> ProtocolError:
@@ -319,7 +313,7 @@ def not_found(uri: str, context: RequestContext) -> ProtocolError:
 
 
 def _possible_values(value: MatchedValue) -> list[JSON]:
-    """Return the possible values of a template variable: its text, and the JSON number or boolean in that text."""
+    """Return the values that a template variable can mean: "12" can be text or a number, "true" text or a boolean."""
     if isinstance(value, str) and _NUMBER_OR_BOOLEAN.fullmatch(value):
         with contextlib.suppress(ValueError):  # Python refuses integers of more than 4300 digits
             return [value, json.loads(value)]
@@ -330,7 +324,7 @@ _NUMBER_OR_BOOLEAN = re.compile(r"true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-
 
 
 def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:
-    """Convert the value that a resource's function returned to contents."""
+    """Convert the return value of a resource's function to contents."""
     if isinstance(value, (TextResourceContents, BlobResourceContents)):
         return [value]
     if isinstance(value, list) and any(isinstance(v, (TextResourceContents, BlobResourceContents)) for v in value):

@@ -1,22 +1,23 @@
-"""Roots: the directories and files that a client considers relevant for a server, such as the open project.
+"""Roots: the directories and files that a server should work on, such as the project that is open in the client.
 
-The server asks for the list (`roots/list`). The user controls it: clients SHOULD ask for consent before they expose a
-root [2025-11-25 client/roots#implementation-guidelines].
+The server requests the list (`roots/list`). Clients SHOULD ask the user for consent before they expose a root
+[2025-11-25 client/roots#implementation-guidelines].
 
-Roots are deprecated since 2026-07-28 (SEP-2577), and may be removed in the first revision on or after 2027-07-28: few
-clients support roots, and their meaning stayed vague. Use tool parameters, resource URIs or the server's configuration
+Roots are deprecated since 2026-07-28 (SEP-2577), because few clients support roots, and their meaning stayed vague. The
+first revision on or after 2027-07-28 can remove roots. Use tool parameters, resource URIs or the server's configuration
 instead [2026-07-28 changelog#deprecated].
 
-Roots are guidance, not access control: the protocol cannot keep a server inside the roots. A server SHOULD respect
-roots and check its paths against them. A client MUST expose only roots that it has permission for. It MUST validate the
-URIs against path traversal [2025-11-25 client/roots#security-considerations]: `file:///home/ada/project/../..` would
-open more than the user chose.
+Roots are not access control: the protocol cannot prevent a server from reading other directories. A server SHOULD
+respect the roots, and check its paths against the roots. A client MUST expose only roots for which it has permission. A
+client MUST validate the URIs against path traversal [2025-11-25 client/roots#security-considerations]. Otherwise
+`file:///home/ada/project/../..` would expose more directories than the user chose.
 
     2024-11-05  `roots/list`. A client that declares `listChanged` MUST send `notifications/roots/list_changed`. The URI
-                MUST be `file://`. The page calls roots "boundaries". A client without roots returns -32601 (SHOULD).
+                MUST be a `file://` URI. A client that does not support roots SHOULD return -32601.
     2025-06-18  `_meta` of a root.
-    2026-07-28  Roots become "informational guidance". `roots/list` is an input request inside an `input_required`
-                result; a client that fails does not retry. `listChanged` and its notification were removed.
+    2026-07-28  The specification calls roots "informational guidance", no longer "boundaries". `roots/list` is an input
+                request inside an `input_required` result. A client that cannot list its roots does not retry its
+                request. `listChanged` and its notification were removed.
 
 Spec:  client/roots (2024-11-05 to 2026-07-28); schema: Root, ListRootsResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
@@ -38,7 +39,7 @@ from ..revisions import R2025_06_18, Availability
 
 @dataclass
 class Root:
-    """One directory or file that the client opens to the server."""
+    """One directory or file that the server should work on."""
 
     uri: str
     """An absolute `file://` URI, without ".."."""
@@ -49,26 +50,24 @@ class Root:
 
 @dataclass
 class ListRootsResult:
-    """The result of `roots/list`."""
-
     roots: list[Root]
     meta: Object | None = None
 
 
 def to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:
-    """Convert paths, `file://` URIs and `Root`s to roots. Raise ValueError for an invalid URI."""
+    """Convert paths, `file://` URIs and `Root` objects to roots. Raise ValueError for an invalid URI."""
     return [checked_root(root if isinstance(root, Root) else Root(_uri_of(root))) for root in roots]
 
 
 def checked_root(root: Root) -> Root:
-    """Return the root. Raise ValueError if its URI is not an absolute `file://` URI, or contains ".."."""
+    """Return the root unchanged. Raise ValueError if its URI is not an absolute `file://` URI, or contains ".."."""
     parts = urlsplit(root.uri)
     # [2025-11-25 client/roots#root] the URI MUST be a file:// URI
     if parts.scheme != "file" or not parts.path.startswith("/"):
         raise ValueError(f"a root must be a file:// URI with an absolute path, not {root.uri[:200]!r}")
     # [2025-11-25 client/roots#security-considerations] MUST validate root URIs against path traversal
     if ".." in parts.path.lower().replace("%2e", ".").split("/"):
-        raise ValueError(f"a root must not contain '..': {root.uri[:200]!r}")
+        raise ValueError(f"a root's URI must not contain '..': {root.uri[:200]!r}")
     return root
 
 

@@ -1,40 +1,41 @@
 """Sampling: a server asks the client's language model to continue a conversation.
 
-The server needs no model and no API key, and the client keeps control. A human SHOULD be able to see, edit and deny
-both the request and the model's message [2025-11-25 client/sampling#user-interaction-model]. Otherwise a malicious
-server could spend the user's money, or inject instructions into the user's model. Clients SHOULD limit the rate.
+The server needs no model and no API key. A human SHOULD be able to see, edit and deny the request and the model's
+message [2025-11-25 client/sampling#user-interaction-model]. Otherwise a malicious server could spend the user's money,
+or inject instructions into the user's model. Clients SHOULD limit the rate of requests.
 
-Providers name their models differently, so a server states only preferences: hints, which are parts of model names, and
-priorities from 0 to 1 for cost, speed and intelligence. The client chooses the model.
+The client chooses the model. The server does not know the models of the client's provider, so it sends only
+preferences: parts of model names (hints), and priorities from 0 to 1 for cost, speed and intelligence.
 
-Tools in sampling (since 2025-11-25). The server offers tools for one request. The model replies with `tool_use`. The
-*server* runs the tool, and sends the conversation again with a `tool_result`. Each use MUST have one result in the next
-message, and that message MUST hold only results [2025-11-25 client/sampling#tool-result-messages]: some providers have
-a separate role for results, and parallel uses need all results before the conversation goes on. Servers MUST NOT offer
-tools to a client without the capability `sampling.tools`. Both sides SHOULD limit the number of rounds, because model
-and tools could go on without end.
+Tools in sampling (since 2025-11-25). A server can add tools to a request. A model that wants to call such a tool
+returns a `tool_use` block. The *server* then runs the tool, and sends the conversation again, with a `tool_result`
+block at the end. The message after a tool use MUST contain one result for each tool use, and no other blocks
+[2025-11-25 client/sampling#tool-result-messages], because the APIs of some providers require this. Servers MUST NOT
+add tools if the client did not declare the capability `sampling.tools`. Both sides SHOULD limit the number of rounds,
+because a model could call tools without end.
 
-Sampling is deprecated since 2026-07-28 (SEP-2577), and may be removed in the first revision on or after 2027-07-28: it
-is hard to implement, and few clients have it. Use a model provider's API instead [2026-07-28 changelog#deprecated].
+Sampling is deprecated since 2026-07-28 (SEP-2577), because it is hard to implement, and few clients support it. The
+first revision on or after 2027-07-28 can remove sampling. Use a model provider's API instead
+[2026-07-28 changelog#deprecated].
 
-    2024-10-07  Text and images. `stopReason` is one of three values.
-    2024-11-05  `modelPreferences`; `stopReason` is optional, any text. A refusal by the user is the error -1.
-    2025-03-26  Audio.
-    2025-11-25  `tools`, `toolChoice`, stop reason `toolUse`; `content` may be a list. `includeContext` defaults to
-                "none". Its ambiguous values "thisServer" and "allServers" are soft-deprecated; servers SHOULD NOT use
-                them without the capability `sampling.context`.
-    2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. After a refusal the
-                client does not retry the server's request, and -1 is no longer sent. Clients MUST respect `maxTokens`.
-                They MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`, which
-                could share private data with the server. "thisServer" and "allServers" are now Deprecated. Servers
-                SHOULD NOT keep the messages between requests.
+    2024-10-07  Messages have text and images. `stopReason` is one of three values.
+    2024-11-05  `modelPreferences`. `stopReason` is optional, and can be any string. If the user refuses the request,
+                the client returns the error -1.
+    2025-03-26  Messages have audio.
+    2025-11-25  `tools`, `toolChoice`, stop reason "toolUse". `content` can be a list. The default of `includeContext`
+                is "none". Its values "thisServer" and "allServers" are soft-deprecated, because their meaning was
+                unclear. Servers SHOULD NOT use them if the client did not declare the capability `sampling.context`.
+    2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. If the user refuses, the
+                client does not retry its own request; the error -1 was removed. Clients MUST respect `maxTokens`.
+                Clients MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`.
+                "thisServer" and "allServers" are Deprecated. Servers SHOULD NOT store messages between requests.
 
 Spec:  client/sampling (2024-11-05 to 2026-07-28); schema: CreateMessageRequest, SamplingMessage, CreateMessageResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {"messages": [{"role": "user",
         "content": {"type": "text", "text": "2 + 2?"}}], "maxTokens": 100}}
        {"jsonrpc": "2.0", "id": 1, "result": {"role": "assistant", "content": {"type": "text", "text": "4"},
         "model": "claude-3-sonnet", "stopReason": "endTurn"}}
-Above: server/context.py (`Context.sample`), client/handlers.py
+Used by: server/context.py (`Context.sample`), client/handlers.py
 """
 
 from __future__ import annotations
@@ -59,19 +60,20 @@ from .task_augmentation import TaskField, without_task_field
 from .tools import Tool
 
 USER_REJECTED = -1
-"""The error code of a request that the user refused. [2025-11-25 client/sampling#error-handling]"""
+"""Error code: the user refused the request. [2025-11-25 client/sampling#error-handling]"""
 
 
 @dataclass
 class ToolUseContent:
-    """The model's request to call one of the offered tools. The next message must hold a `ToolResultContent` for it."""
+    """The model's request to call a tool. The next message must contain the `ToolResultContent` of this call."""
 
     type: Literal["tool_use"] = field(default="tool_use", kw_only=True)
     availability: ClassVar[Availability] = Availability(since=R2025_11_25, if_unsupported="refuse")
 
     id: str
-    """The identifier of this use, unique in the conversation."""
+    """The identifier of this tool call, unique in the conversation."""
     name: str
+    """The name of the tool."""
     input: Object
     """The arguments of the tool."""
     meta: Object | None = None
@@ -85,14 +87,14 @@ class ToolResultContent:
     availability: ClassVar[Availability] = Availability(since=R2025_11_25, if_unsupported="refuse")
 
     tool_use_id: str
-    """The `ToolUseContent.id` of the call."""
+    """The `id` of the `ToolUseContent`."""
     content: list[ContentBlock]
     structured_content: JSON = None
-    """The data, any JSON; an object before 2026-07-28."""
+    """Any JSON, or None if the result has no structured content. Before 2026-07-28 only an object is sent."""
     is_error: bool = False
     meta: Object | None = None
     structured_null: Annotated[bool, PYTHON_ONLY] = field(default=False, kw_only=True)
-    """True if the data are JSON's null."""
+    """True if the structured content is JSON's null. `structured_content` is then None."""
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         return write_structured_content(wire, self.structured_null, revision)
@@ -114,38 +116,39 @@ class _MessageFields:
 
     @property
     def blocks(self) -> list[SamplingBlock]:
-        """The content, always as a list."""
+        """The content as a list, also if it is one block."""
         return self.content if isinstance(self.content, list) else [self.content]
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write a list of one block as the block itself: before 2025-11-25, `content` is always one block."""
+        """Replace a list of one block by that block, because before 2025-11-25 `content` cannot be a list."""
         content = wire["content"]
         if type(content) is list and len(content) == 1:
             return {**wire, "content": content[0]}
         if type(content) is list and not revision.sampling_tools:
-            raise NotInRevision(f"a message must have one content block in revision {revision}, not {len(content)}")
+            raise NotInRevision(f"in revision {revision}, a message must have one content block, not {len(content)}")
         return wire
 
 
 @dataclass
 class SamplingMessage(_MessageFields):
-    """One message of a conversation with the model."""
+    """One message of the conversation with the model."""
 
     meta: Annotated[Object | None, Availability(since=R2025_11_25)] = None
 
 
 @dataclass
 class ModelHint:
-    """A part of a model's name, such as "sonnet". The client may choose a similar model with another name."""
+    """A part of a model's name, such as "sonnet". The client can choose a similar model with another name."""
 
     name: str | None = None
 
 
 @dataclass
 class ModelPreferences:
-    """The model that the server prefers, with the best hint first. Priorities are from 0 to 1 (most important)."""
+    """The server's preferences for a model. A priority is a number from 0 (not important) to 1 (most important)."""
 
     hints: list[ModelHint] | None = None
+    """Parts of model names, the preferred name first."""
     cost_priority: float | None = None
     speed_priority: float | None = None
     intelligence_priority: float | None = None
@@ -153,14 +156,14 @@ class ModelPreferences:
 
 @dataclass
 class ToolChoice:
-    """The model's use of tools: it may ("auto", the default), must ("required"), or must not ("none")."""
+    """A rule for the model: it can call tools ("auto", the default), must do so ("required"), or must not ("none")."""
 
     mode: Literal["auto", "required", "none"] | None = None
 
 
 @dataclass
 class CreateMessageRequestParams:
-    """The whole conversation so far, and the server's preferences."""
+    """The conversation that the model should continue, and the server's preferences."""
 
     messages: list[SamplingMessage]
     max_tokens: int
@@ -168,11 +171,11 @@ class CreateMessageRequestParams:
     system_prompt: str | None = None
     model_preferences: ModelPreferences | None = None
     include_context: Literal["none", "thisServer", "allServers"] | None = None
-    """Context of MCP servers to add to the prompt. Values other than "none" are deprecated."""
+    """The MCP servers whose context the client should add to the prompt. Only "none" is not deprecated."""
     temperature: float | None = None
-    """The randomness of the model's message; the range depends on the provider."""
+    """The randomness of the model's message. Its range depends on the model's provider."""
     stop_sequences: list[str] | None = None
-    """Texts at which the model's message ends."""
+    """Strings at which the model stops writing."""
     metadata: Object | None = None
     """Parameters for the model's provider."""
     tools: Annotated[list[Tool] | None, Availability(since=R2025_11_25, if_unsupported="refuse")] = None
@@ -191,7 +194,7 @@ class CreateMessageResult(_MessageFields):
 
     model: str
     stop_reason: str | None = None
-    """The reason why the message ends: "endTurn", "stopSequence", "maxTokens", "toolUse", or a provider's own text."""
+    """The reason why the message ends: "endTurn", "stopSequence", "maxTokens", "toolUse", or a provider's string."""
     meta: Object | None = None
 
     @property
@@ -201,32 +204,32 @@ class CreateMessageResult(_MessageFields):
 
 
 SamplingHandler: TypeAlias = Callable[[CreateMessageRequestParams], Awaitable[CreateMessageResult]]
-"""The client's function that calls the model. Raises `ProtocolError(USER_REJECTED, ...)` if the user refuses."""
+"""The client's function that calls the model. It raises `ProtocolError(USER_REJECTED, ...)` if the user refuses."""
 
 
 def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
-    """Return the first breach of the rules for tool uses and results, or None. Both sides check a conversation."""
-    open_uses: set[str] = set()
-    for number, message in enumerate(messages):
+    """Return the first error in the order of tool uses and tool results, or None if the conversation is valid."""
+    open_uses: set[str] = set()  # ids of the tool uses without a result
+    for index, message in enumerate(messages):
         results = [block for block in message.blocks if isinstance(block, ToolResultContent)]
         if open_uses or results:
-            # [2025-11-25 client/sampling#tool-result-messages] a message with results MUST hold only results
+            # [2025-11-25 client/sampling#tool-result-messages] a user message with results MUST contain only results
             if message.role != "user" or len(results) != len(message.blocks):
-                return f"message {number}: tool results belong in a user message of their own, right after the tool use"
-            # [2025-11-25 client/sampling#tool-use-and-result-balance] each use MUST be matched by one result
+                return f"messages[{index}]: tool results must be in a separate user message, after the tool use"
+            # [2025-11-25 client/sampling#tool-use-and-result-balance] each tool use MUST have one result
             if sorted(block.tool_use_id for block in results) != sorted(open_uses):
-                return f"message {number}: the tool results do not match the tool uses of the message before"
+                return f"messages[{index}]: the tool results do not match the tool uses in the previous message"
         open_uses = {block.id for block in message.blocks if isinstance(block, ToolUseContent)}
         if open_uses and message.role != "assistant":
-            return f"message {number}: only the assistant may use tools"
+            return f"messages[{index}]: a tool use must be in a message with the role assistant"
     return "the tool uses of the last message have no results" if open_uses else None
 
 
 def check_request(params: CreateMessageRequestParams, capability: Object) -> None:
-    """Raise ProtocolError -32602 if a server's request breaks the rules. `capability` is the client's, for sampling."""
+    """Raise ProtocolError -32602 for an invalid request. `capability` is the client's capability `sampling`."""
     if (params.tools is not None or params.tool_choice is not None) and capability.get("tools") is None:
         # [2025-11-25 client/sampling#capabilities] servers MUST NOT send tool-enabled requests without sampling.tools
-        fault: str | None = "tools were offered to the model, but the client did not declare sampling.tools"
+        fault: str | None = "the request has tools, but the client did not declare the capability sampling.tools"
     else:
         fault = tool_use_fault(params.messages)
     if fault is not None:
@@ -234,5 +237,5 @@ def check_request(params: CreateMessageRequestParams, capability: Object) -> Non
 
 
 def to_messages(prompt: str | list[SamplingMessage]) -> list[SamplingMessage]:
-    """Return the messages of a conversation. A text becomes one message of the user."""
+    """Return the messages of a conversation. A str becomes one message of the user."""
     return [SamplingMessage("user", TextContent(prompt))] if isinstance(prompt, str) else prompt

@@ -1,9 +1,10 @@
-"""Task augmentation: the fields by which revision 2025-11-25 asks for a request to be served as a task.
+"""Task augmentation: the fields of revision 2025-11-25 by which a request becomes a task.
 
-The requestor adds `task` to the params of `tools/call`, `sampling/createMessage` or `elicitation/create`. The receiver
-then returns a task at once, and the requestor fetches the result later. A tool allows that with
-`execution.taskSupport`. Every message of a task has the task's id in `_meta`. 2026-07-28 removed all these fields:
-tasks are an extension, and the server alone decides. extensions/tasks serves and follows the tasks.
+The requestor (the sender of the request) adds `task` to the params of `tools/call`, `sampling/createMessage` or
+`elicitation/create`. The receiver then returns a task at once, and the requestor fetches the result later. The field
+`execution.taskSupport` of a tool says if a call of that tool can become a task. Each message about a task has the
+task's id in `_meta`. 2026-07-28 removed these fields: tasks are an extension, and the server decides if a request
+becomes a task. The folder extensions/tasks runs the tasks.
 
 Spec:  2025-11-25 basic/utilities/tasks, server/tools; schema: TaskAugmentedRequestParams, TaskMetadata
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "build", "task": {"ttl": 60000}}}
@@ -18,18 +19,18 @@ from ..jsonrpc.messages import Object
 from ..revisions import R2025_11_25, R2026_07_28, Availability, Revision
 
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
-"""The key in a message's `_meta` that names the task of the message."""
+"""The key in a message's `_meta` under which the task's id is."""
 
 TaskSupport = Literal["forbidden", "optional", "required"]
-"""A tool's support for tasks: a call is never a task (the default), may be a task, or must be a task."""
+"""A tool's support for tasks: a call cannot be a task (the default), can be a task, or must be a task."""
 
 
 @dataclass
 class TaskMetadata:
-    """The field `task` in the params, which asks for a task."""
+    """The value of the field `task` in params."""
 
     ttl: int | None = None
-    """The time to keep the task from its creation, in milliseconds; with None the receiver chooses the time."""
+    """The time from the creation of the task to its deletion, in milliseconds. None lets the receiver choose."""
 
 
 TaskField = Annotated[TaskMetadata | None, Availability(since=R2025_11_25, until=R2026_07_28)]
@@ -44,25 +45,25 @@ class TaskAugmented(Protocol):
 
 
 def ask_for_task(params: object, timeout: float | None) -> None:
-    """Add `task` to the params. The receiver keeps the task for `timeout` seconds; None: the receiver chooses."""
+    """Add `task` to the params. `timeout` is the task's `ttl` in seconds; None lets the receiver choose the `ttl`."""
     holder = cast(TaskAugmented, getattr(params, "request", params))  # ElicitRequestParams has the fields in `request`
     holder.task = TaskMetadata(None if timeout is None else round(timeout * 1000))
 
 
 def asks_for_task(params: object) -> bool:
-    """Return True if the params ask for a task."""
+    """Return True if the params have `task`."""
     return getattr(getattr(params, "request", params), "task", None) is not None
 
 
 def add_related_task(message: object, id: str) -> None:
-    """Mark params or a result as part of a task."""
+    """Add the task's id to the `_meta` of params or of a result."""
     holder = cast(TaskAugmented, getattr(message, "request", message))
-    # [2025-11-25 basic/utilities/tasks#related-task-metadata] all messages of a task MUST have it
+    # [2025-11-25 basic/utilities/tasks#related-task-metadata] all messages about a task MUST have the id
     holder.meta = {**(holder.meta or {}), RELATED_TASK: {"taskId": id}}
 
 
 def without_task_field(wire: Object, revision: Revision) -> Object:
-    """Return the params without `task` if the revision does not know the field. Unknown fields are not checked."""
+    """Return the params without `task` if the revision lacks the field, so that its value is not checked."""
     if "task" not in wire or revision.tasks_are_core:
         return wire
     return {name: value for name, value in wire.items() if name != "task"}

@@ -1,41 +1,42 @@
-"""Tools: functions of a server that a language model may call, to look something up or to change something.
+"""Tools: functions of a server that a language model can call, to look something up or to change something.
 
-A client lists the tools (`tools/list`) and shows them to its model. The model chooses a tool, and the client calls the
-tool (`tools/call`). So the model controls tools; the application controls resources, and the user controls prompts. A
-human SHOULD be able to deny every call [2025-11-25 server/tools#user-interaction-model].
+The client lists the tools (`tools/list`) and shows the list to its model. The model chooses a tool and its arguments.
+The client then calls the tool (`tools/call`). A human SHOULD be able to deny every call
+[2025-11-25 server/tools#user-interaction-model].
 
-Two kinds of error [2025-11-25 server/tools#error-handling]. A broken *request* (unknown tool, malformed params) is the
-JSON-RPC error -32602, which a model can rarely correct; clients MAY show it to the model. A failure *inside* a tool is
-a result with `isError`; clients SHOULD show it to the model, so that the model can try again. For that reason, invalid
-arguments are `isError` results since 2025-11-25 (SEP-1303).
+Two kinds of error [2025-11-25 server/tools#error-handling]. An invalid *request* (unknown tool, malformed params)
+returns the JSON-RPC error -32602. Clients MAY show this error to the model, but the model can rarely correct it. A tool
+that *fails* returns a result with `isError`. Clients SHOULD show this result to the model, so that the model can try
+again. Since 2025-11-25, servers return such a result for invalid arguments too (SEP-1303).
 
-Trust. Annotations of an untrusted server are untrusted (MUST) [2025-03-26 server/tools#tool]. A malicious server could
-mark a destructive tool as read-only, and so avoid the user's confirmation. Clients SHOULD show the arguments before the
-call, because injected text can make the model send private data. Clients SHOULD validate results before the model reads
-them. Servers MUST validate arguments, control access, limit the rate of calls and sanitize results
-[2025-11-25 server/tools#security-considerations]. Data MUST conform to the output schema, so that programs can rely on
-the data. They SHOULD be repeated as text, for clients before 2025-06-18. A parameter marked `x-mcp-header` SHOULD NOT
-be secret, because proxies can read HTTP headers [2026-07-28 server/tools#x-mcp-header].
+Trust. Clients MUST consider the annotations of an untrusted server as untrusted [2025-03-26 server/tools#tool].
+Otherwise a malicious server could mark a destructive tool as read-only, so that the client does not ask the user before
+a call. Clients SHOULD show the arguments to the user before the call, because an injected text can make the model send
+private data. Clients SHOULD validate results before the model reads the results. Servers MUST validate arguments,
+control access, limit the rate of calls and sanitize results [2025-11-25 server/tools#security-considerations].
+Structured content MUST match the output schema, so that programs can use it without checks. Servers SHOULD also send
+structured content as text, for clients of revisions before 2025-06-18. A parameter that `x-mcp-header` copies to an
+HTTP header SHOULD NOT be secret, because proxies can read headers [2026-07-28 server/tools#x-mcp-header].
 
-    2024-10-07  A result is `toolResult`, any JSON. Invalid arguments MUST be -32602. One page holds all tools.
-    2024-11-05  `content` blocks (text, image, embedded resource), `isError`, pages. Until 2025-06-18 the page lists
-                invalid arguments under both kinds of error; this package sends -32602. list_changed: SHOULD.
-    2025-03-26  `annotations`, untrusted (MUST); audio.
+    2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
+    2024-11-05  `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send list_changed.
+                Until 2025-06-18, the error for invalid arguments is unclear; this package returns -32602.
+    2025-03-26  `annotations`; audio blocks.
     2025-06-18  `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
-    2025-11-25  `icons`, `execution.taskSupport`, rules for names (SHOULD, so that every client can take them). Invalid
-                arguments are `isError`. The default dialect of schemas is JSON Schema 2020-12.
-    2026-07-28  Any schema in `outputSchema`, any JSON in `structuredContent` (SEP-2106: arrays need no wrapper object);
-                `inputSchema` keeps "type": "object". `x-mcp-header`. `ttlMs` and `cacheScope` on the list. The list
-                SHOULD have a stable order, which caches need. It MUST NOT vary per connection; it MAY vary by
-                authorization. list_changed is sent only on `subscriptions/listen`. `input_required` results replace
-                requests to the client. `execution` was removed: tasks are an extension. Sessions were removed, so a
-                tool that keeps state returns a handle, which later calls pass as an argument.
+    2025-11-25  `icons`, `execution.taskSupport`. The characters and the length of tool names are limited (SHOULD).
+                Invalid arguments are `isError` results. A schema without `$schema` is JSON Schema 2020-12.
+    2026-07-28  `outputSchema` can be any schema, and `structuredContent` any JSON (SEP-2106). `inputSchema` still must
+                have "type": "object". `x-mcp-header`. The list has `ttlMs` and `cacheScope`. The list SHOULD have a
+                stable order, so that caches stay valid. The list MUST NOT depend on the connection, but MAY depend on
+                the authorization. The server sends list_changed only on `subscriptions/listen`. `input_required`
+                results replace requests to the client. `execution` was removed, because tasks became an extension.
+                Without sessions, a tool with state returns an identifier; the next call has it as an argument.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
        {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "3"}]}}
        {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-Above: server/catalog.py (routes), client/tools.py. Below: lib/typed (function to schema), lib/jsonschema (validation)
+Used by: server/catalog.py, client/tools.py. Uses: lib/typed (schema of a function), lib/jsonschema (validation)
 """
 
 from __future__ import annotations
@@ -78,18 +79,18 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ToolAnnotations:
-    """Hints about a tool's behavior, for the client's user interface. Do not trust those of an untrusted server."""
+    """Hints about a tool's behavior, for the client's user interface. Do not trust the hints of an untrusted server."""
 
     title: str | None = None
-    """The name to show to people, if `Tool.title` is missing."""
+    """The name to show to people if `Tool.title` is missing."""
     read_only_hint: bool | None = None
     """True if the tool does not change its environment. None means False."""
     destructive_hint: bool | None = None
-    """True if the tool may delete or overwrite data. None means True. Only for tools that are not read-only."""
+    """True if the tool can delete or overwrite data. None means True. Ignored if the tool is read-only."""
     idempotent_hint: bool | None = None
-    """True if a repeated call has no further effect. None means False. Only for tools that are not read-only."""
+    """True if a second, equal call changes nothing more. None means False. Ignored if the tool is read-only."""
     open_world_hint: bool | None = None
-    """True if the tool works with an open set of things, such as the web; False: a closed set. None means True."""
+    """True if the tool reaches things outside its own system, such as the web. None means True."""
 
 
 @dataclass
@@ -97,40 +98,35 @@ class Tool:
     """The description of a tool, as the client and its model see it."""
 
     name: str
-    """The unique name on this server. A client of several servers SHOULD add a prefix of its own choice."""
+    """The tool's name, unique on its server. A client of several servers SHOULD add a prefix to distinguish tools."""
     input_schema: Object
-    """A JSON Schema for the arguments; its type is "object"."""
+    """The JSON Schema of the arguments. It must have "type": "object"."""
     description: str | None = None
-    """The purpose and use of the tool, for the model."""
+    """The text that tells the model the purpose and use of the tool."""
     title: Annotated[str | None, Availability(since=R2025_06_18)] = None
     output_schema: Annotated[Object | None, Availability(since=R2025_06_18)] = None
-    """A JSON Schema for `structured_content`. Before 2026-07-28 a peer gets it only if its type is "object"."""
+    """The JSON Schema of `structured_content`. Before 2026-07-28 it is sent only if it has "type": "object"."""
     annotations: Annotated[ToolAnnotations | None, Availability(since=R2025_03_26)] = None
     icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
     execution: Annotated[Object | None, Availability(since=R2025_11_25, until=R2026_07_28)] = None
-    """`{"taskSupport": ...}`; absent means "forbidden"."""
+    """`{"taskSupport": ...}`, see `TaskSupport`. None means "forbidden"."""
     meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
 
     @property
     def display_name(self) -> str:
-        """The name to show to people: the title, else the title in the annotations, else the name."""
+        """The name to show to people: `title`, or `annotations.title` without a `title`, or else `name`."""
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Leave out an output schema that this revision does not allow."""
-        if (
-            "outputSchema" not in wire
-            or revision.structured_content_is_any_json
-            or _is_object_schema(self.output_schema)
-        ):
+        is_allowed = revision.structured_content_is_any_json or _is_object_schema(self.output_schema)
+        if is_allowed or "outputSchema" not in wire:
             return wire
         return {name: member for name, member in wire.items() if name != "outputSchema"}
 
 
 @dataclass
 class ListToolsResult(CacheableResult):
-    """One page of tools."""
-
     tools: list[Tool]
     next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
@@ -138,8 +134,6 @@ class ListToolsResult(CacheableResult):
 
 @dataclass
 class CallToolRequestParams:
-    """The name of the tool to call, and its arguments."""
-
     name: str
     arguments: Object | None = None
     meta: Object | None = None
@@ -152,20 +146,20 @@ class CallToolRequestParams:
 
 @dataclass
 class CallToolResult:
-    """The result of a call: content blocks for the model, and data if the tool has an output schema."""
+    """The result of a call: content blocks for the model, and structured content if the tool has an output schema."""
 
     content: list[ContentBlock]
     structured_content: Annotated[JSON, Availability(since=R2025_06_18)] = None
-    """The data, any JSON; None if the result has no data. Before 2026-07-28 a peer gets data only as an object."""
+    """Any JSON, or None if the result has no structured content. Before 2026-07-28 only an object is sent."""
     is_error: bool = False
     """True if the tool failed. The content then tells the model the reason."""
     meta: Object | None = None
     structured_null: Annotated[bool, PYTHON_ONLY] = field(default=False, kw_only=True)
-    """True if the data are JSON's null."""
+    """True if the structured content is JSON's null. `structured_content` is then None."""
 
     @property
     def has_structured_content(self) -> bool:
-        """True if the result has data. JSON's null is data, too."""
+        """True if the result has structured content, which can be JSON's null."""
         return self.structured_null or self.structured_content is not None
 
     @property
@@ -174,8 +168,8 @@ class CallToolResult:
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the data as the revision allows. 2024-10-07 has a bare `toolResult` instead of content blocks."""
-        if not revision.tool_result_is_any_json:
+        """Write the structured content as the revision allows. 2024-10-07 has only the field `toolResult`."""
+        if not revision.tool_result_is_bare:
             return write_structured_content(wire, self.structured_null, revision)
         return {"toolResult": {"error": self.text} if self.is_error else self._bare(wire)}
 
@@ -187,17 +181,14 @@ class CallToolResult:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Convert a bare `toolResult` of 2024-10-07 to content blocks, and to data if it is a JSON object."""
+        """Convert a `toolResult` of 2024-10-07 to content blocks. An object also becomes the structured content."""
         if "toolResult" not in wire or "content" in wire:
             has_data = "structuredContent" in wire or "structuredNull" in wire
             return read_structured_content(wire, revision) if has_data else wire
         bare = wire["toolResult"]
-        if (
-            isinstance(bare, list)
-            and bare
-            and all(isinstance(b, dict) and b.get("type") in _BARE_BLOCK_TYPES for b in bare)
-        ):
-            return {**wire, "content": bare}
+        blocks = bare if isinstance(bare, list) else []
+        if blocks and all(isinstance(b, dict) and b.get("type") in _BARE_BLOCK_TYPES for b in blocks):
+            return {**wire, "content": blocks}
         text = bare if type(bare) is str else json.dumps(bare, ensure_ascii=False)
         structured: Object = {"structuredContent": bare} if type(bare) is dict else {}
         return {**wire, "content": [{"type": "text", "text": text}], **structured}
@@ -209,7 +200,7 @@ _BARE_BLOCK_TYPES = ("text", "image", "resource")
 class ToolOptions(TypedDict, total=False):
     """Options of a tool. The defaults come from the function's signature and docstring.
 
-    A client sees a given schema unchanged. The server checks the arguments or results against the schema.
+    The client gets `input_schema` and `output_schema` unchanged. The server checks arguments and results with them.
     """
 
     title: str
@@ -220,14 +211,14 @@ class ToolOptions(TypedDict, total=False):
     icons: list[Icon]
     meta: Object
     task: TaskSupport
-    """For long work: "optional" if a call may be a task, "required" if it must. Default: "forbidden"."""
+    """The tool's support for tasks. Default: "forbidden"."""
     asks_first: bool
-    """True if the task begins at `context.begin_task()`, so that the function can ask the user before that.
-    Default: False, the task begins at once."""
+    """True if the task begins when the function calls `context.begin_task()`, so that the function can ask the user
+    before the task begins. Default: False, the task begins before the function starts."""
 
 
 class ToolError(Exception):
-    """A failure that the model may read. Its text becomes a result with `isError`."""
+    """A failure of a tool, with a text that the model can read. The server returns it as a result with `isError`."""
 
 
 # ---------------------------------------------------------------------------------------------------- server
@@ -235,29 +226,28 @@ class ToolError(Exception):
 
 @dataclass
 class RegisteredTool:
-    """A tool, the author's function, and the compiled schemas."""
-
     tool: Tool
     function: Callable[..., object]
     signature: Signature
     check_arguments: Validator
     check_result: Validator | None
     headers: dict[str, tuple[str, ...]]
-    """HTTP header name -> path of the argument whose value the header repeats."""
+    """Name of each HTTP header, without `Mcp-Param-` -> path of the argument that the client copies to the header."""
     task: TaskSupport = "forbidden"
     asks_first: bool = False
 
     def wraps_result(self, revision: Revision) -> bool:
-        """Return True if the data are sent as `{"result": data}`, because the revision allows only objects.
+        """Return True if the server sends the structured content as `{"result": ...}`.
 
-        A schema that the author gave is not wrapped, because it may refer to its own root: the peer gets only the text.
+        That is necessary if the revision allows only objects. But an output schema that the author wrote is never
+        wrapped, because a `$ref` to its own root would then be wrong. The client gets only the text instead.
         """
         schema = self.tool.output_schema
         objects_only = revision.structured_results and not revision.structured_content_is_any_json
         return objects_only and schema is self.signature.output_schema is not None and not _is_object_schema(schema)
 
     def tool_for(self, revision: Revision) -> Tool:
-        """Return the tool as a peer of this revision sees it."""
+        """Return the description of the tool for a client of this revision."""
         if not self.wraps_result(revision):
             return self.tool
         wrapper: Object = {"type": "object", "properties": {"result": self.tool.output_schema}, "required": ["result"]}
@@ -265,26 +255,26 @@ class RegisteredTool:
 
 
 ToolRun = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]
-"""A function that runs one call of a tool, in a given context: that of the request, or that of its task."""
+"""A function that runs one tool call. Its argument is the context of the request or of the task."""
 
 TaskStarter = Callable[[ToolRun, RegisteredTool, TaskMetadata | None, RequestContext], Awaitable[object]]
-"""The function of extensions/tasks that runs a call as a task (`CreateTaskResult`) or not (`CallToolResult`)."""
+"""The function that decides if a tool call becomes a task. It returns a `CreateTaskResult` or a `CallToolResult`."""
 
 
 class Tools:
-    """The tools of a server: those registered, and the handlers of `tools/list` and `tools/call`."""
+    """The registered tools of a server, and the handlers of `tools/list` and `tools/call`."""
 
     def __init__(
         self, context_type: type | None, page_size: int, on_change: Callable[[], None], start: TaskStarter
     ) -> None:
         self.can_be_tasks = False
-        """True if calls of at least one tool can be tasks."""
+        """True if the calls of at least one tool can be tasks."""
         self._context_type = context_type
         self._start_task = start
         self._registry: Registry[RegisteredTool] = Registry("tool", page_size, on_change)
 
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[ToolOptions]) -> Tool:
-        """Register a function as a tool. Log a warning about a name that clients may refuse.
+        """Register a function as a tool. Log a warning if clients could refuse the name.
 
         Raise TypeError for an annotation without a JSON Schema, ValueError for a taken name or invalid schema.
         """
@@ -307,17 +297,17 @@ class Tools:
             options.get("meta"),
         )
         check_arguments, check_result = compile_schema(tool.input_schema), None
-        # [2026-07-28 server/tools#tool] MUST be a valid JSON Schema object; the schema demands "type": "object"
+        # [2026-07-28 server/tools#tool] MUST be a JSON Schema object; schema.ts also requires "type": "object"
         if not _is_object_schema(tool.input_schema):
             raise ValueError(f'input_schema must have "type": "object", not {str(tool.input_schema)[:80]}')
         if tool.output_schema is not None:
             check_result = compile_schema(tool.output_schema)
-            if not isinstance(tool.output_schema, dict):  # true and false are schemas, but not allowed here
+            if not isinstance(tool.output_schema, dict):  # JSON Schema allows true and false, but MCP does not
                 raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
-        headers = parameter_headers(tool.input_schema)  # raises now, before a client refuses the tool
+        headers = parameter_headers(tool.input_schema)  # raises ValueError for a mark that clients would refuse
         if not _TOOL_NAME.fullmatch(tool.name):
-            rule = "names SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
-            log.warning("clients may refuse the tool name %.140r: %s", tool.name, rule)
+            rule = "use 1 to 128 of the characters A-Z, a-z, 0-9, _, - and ."
+            log.warning("clients can refuse the tool name %.140r: %s", tool.name, rule)
         asks_first = options.get("asks_first", False)
         registered = RegisteredTool(tool, function, signature, check_arguments, check_result, headers, task, asks_first)
         self._registry.add(tool.name, registered)
@@ -340,9 +330,9 @@ class Tools:
     async def call(self, params: CallToolRequestParams, context: RequestContext) -> object:
         """Serve `tools/call`: find the tool, check the arguments, run the function, build the result."""
         if (registered := self._registry.get(params.name)) is None:
-            # [2025-11-25 server/tools#error-handling] an unknown tool is a protocol error
+            # [2025-11-25 server/tools#error-handling] an unknown tool is a JSON-RPC error
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
-        # [2025-11-25 basic/utilities/tasks#task-support-and-handling] without declared tasks, `task` MUST be ignored
+        # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` if tasks are not declared
         wants_task = registered.task != "forbidden" or params.task is not None
         if self.can_be_tasks and wants_task:
             return await self._start_task(partial(self._call, registered, params), registered, params.task, context)
@@ -366,13 +356,13 @@ class Tools:
         except ToolError as error:
             return _error_result(str(error))
         except RemoteError as error:  # the client refused a request of the tool
-            return _error_result(f"the client answered: {error.message}")
+            return _error_result(f"the client returned an error: {error.message}")
         except ProtocolError:
             raise
-        except McpError as error:  # such as a timeout: the text is this package's own, without secrets
+        except McpError as error:  # for example a timeout; this package wrote the text, so it contains no secrets
             return _error_result(str(error))
         except BaseException:
-            # Even SystemExit must not end the server. The traceback may hold secrets, so it goes only to the log
+            # Also SystemExit, which would end the server. The client does not get the text, which can contain secrets.
             log.exception("tool %s failed", params.name)
             return _error_result(f"Tool {params.name} failed")
 
@@ -387,7 +377,7 @@ def _is_object_schema(schema: object) -> bool:
 def _invalid_arguments(errors: list[str], context: RequestContext) -> CallToolResult:
     text = "Invalid arguments: " + "; ".join(errors)
     if context.revision.invalid_arguments_are_results:
-        # [2025-11-25 server/tools#error-handling] a result, so that the model sees it and can correct itself
+        # [2025-11-25 server/tools#error-handling] a result, so that the model can read the errors and try again
         return _error_result(text)
     raise ProtocolError(INVALID_PARAMS, text)
 
@@ -397,7 +387,7 @@ def _error_result(text: str) -> CallToolResult:
 
 
 def _result_of(registered: RegisteredTool, value: object, revision: Revision) -> CallToolResult:
-    """Convert the value that a tool's function returned to a result."""
+    """Convert the return value of a tool's function to a result."""
     if isinstance(value, CallToolResult):
         result = value
         if not all(isinstance(block, ContentBlock) for block in result.content):
@@ -412,7 +402,7 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
         data = to_json(value)
         # [2025-11-25 server/tools#structured-content] SHOULD also return the serialized JSON in a TextContent block
         result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
-    # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
+    # [2025-11-25 server/tools#output-schema] structured content MUST conform to the output schema
     if not result.is_error and (fault := _result_fault(registered.check_result, result)) is not None:
         log.error("the result of tool %s does not match its output schema: %s", registered.tool.name, fault)
         return _error_result(f"Tool {registered.tool.name} returned a result that does not match its output schema")
@@ -422,7 +412,7 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
 
 
 def _result_fault(validator: Validator | None, result: CallToolResult) -> str | None:
-    """Return the breaches of the output schema by a result's data, or None. null, false, 0 and [] are data, too."""
+    """Return the errors of a result's structured content by the output schema, or None if it is valid."""
     if validator is None:
         return None
     if not result.has_structured_content:
@@ -442,7 +432,7 @@ def _blocks_of(value: object) -> list[ContentBlock]:
     return [TextContent(_text_of(to_json(value)))]
 
 
-_write_json = json.JSONEncoder(ensure_ascii=False).encode  # one encoder for all results, for speed
+_write_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would create an encoder for each call
 
 
 def _text_of(value: JSON) -> str:
@@ -453,19 +443,19 @@ def _text_of(value: JSON) -> str:
 
 
 class ResultChecker:
-    """The client's check of results against the output schemas from `tools/list`."""
+    """The client's validator of results. It uses the output schemas from `tools/list`."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, Object] = {}
         self._validators: dict[str, Validator | None] = {}
 
     def replace_schemas(self, tools: list[Tool]) -> None:
-        """Replace all known schemas with those of a new list of tools."""
+        """Replace all output schemas with the output schemas of a new list of tools."""
         self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
         self._validators.clear()
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Raise InvalidMessage if a result does not match the output schema, unless the tool was never listed."""
+        """Raise InvalidMessage if a result does not match the tool's output schema. Ignore a tool without a schema."""
         schema = self._schemas.get(name)
         if schema is None or result.is_error:
             return
@@ -473,7 +463,7 @@ class ResultChecker:
             try:
                 self._validators[name] = compile_schema(schema)
             except SchemaError as error:
-                log.warning("the results of tool %s are not checked: its output schema is invalid: %s", name, error)
+                log.warning("the client cannot check results of tool %s: its output schema is invalid: %s", name, error)
                 self._validators[name] = None
         # [2025-11-25 server/tools#output-schema] clients SHOULD validate structured results against this schema
         if (fault := _result_fault(self._validators[name], result)) is not None:

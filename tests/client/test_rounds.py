@@ -317,7 +317,7 @@ BAD: dict[str, tuple[Object, str]] = {
                 },
             }
         ),
-        "not nested",
+        "must be one of",
     ),
     "a url of javascript": (
         asks(

@@ -189,25 +189,25 @@ async def test_a_result_that_asks_for_input_carries_no_hints_and_the_complete_on
 @pytest.mark.spec("2026-07-28/server/utilities/caching#time-to-live-ttl-field-5")
 @pytest.mark.parametrize("ttl", [-1, -0.001, float("nan"), float("inf"), float("-inf"), 1e300, 2**53])
 def test_a_time_that_cannot_be_said_is_refused_at_registration(ttl: float) -> None:
-    with pytest.raises(ValueError, match="cache_ttl is a number of seconds, 0 or more"):
+    with pytest.raises(ValueError, match="cache_ttl must be 0 or more seconds"):
         Server("s", cache_ttl=ttl)
-    with pytest.raises(ValueError, match="cache_ttl is a number of seconds, 0 or more"):
+    with pytest.raises(ValueError, match="cache_ttl must be 0 or more seconds"):
         Server("s", cache_ttl={"tools/list": ttl})
     server = Server("s")
-    with pytest.raises(ValueError, match="cache_ttl is a number of seconds, 0 or more"):
+    with pytest.raises(ValueError, match="cache_ttl must be 0 or more seconds"):
         server.resources.add("test://a", lambda: "a", cache_ttl=ttl)
     server.resources.add("test://a", lambda: "a")  # nothing half-done stayed behind
 
 
 def test_cache_hints_with_an_unknown_scope_or_method_are_refused_at_registration() -> None:
-    with pytest.raises(ValueError, match='cache_scope is "public" or "private"'):
+    with pytest.raises(ValueError, match='cache_scope must be "public" or "private"'):
         Server("s", cache_scope="shared")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match='cache_scope is "public" or "private"'):
+    with pytest.raises(ValueError, match='cache_scope must be "public" or "private"'):
         Server("s").resources.add("test://a", lambda: "a", cache_scope="Public")  # type: ignore[arg-type]
     for method in ("tools/call", "resources/read", "tools"):
-        with pytest.raises(ValueError, match=f"no cache_ttl or cache_scope for '{method}'"):
+        with pytest.raises(ValueError, match=f"cache_ttl and cache_scope must not name '{method}'"):
             Server("s", cache_ttl={method: 1.0})
-        with pytest.raises(ValueError, match=f"no cache_ttl or cache_scope for '{method}'"):
+        with pytest.raises(ValueError, match=f"cache_ttl and cache_scope must not name '{method}'"):
             Server("s", cache_scope={method: "public"})
 
 

@@ -324,7 +324,7 @@ def test_client_gives_up_on_pages_with_too_many_items(monkeypatch: pytest.Monkey
         fetched.append(cursor)
         return [1, 2], str(len(fetched))
 
-    with pytest.raises(InvalidMessage, match="gave up after 6 items"):
+    with pytest.raises(InvalidMessage, match="stopped after 6 items"):
         run(pagination.all_pages(two_more))
     assert fetched == [None, "1", "2"]
 

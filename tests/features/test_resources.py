@@ -507,7 +507,7 @@ def test_resources_add_mistakes_of_the_author_raise() -> None:
     server.resources.add("test://a", lambda: "")
     with pytest.raises(ValueError, match="already registered"):
         server.resources.add("test://a", lambda: "")
-    with pytest.raises(ValueError, match="needs id"):
+    with pytest.raises(ValueError, match="requires id"):
         server.resources.add("test://b", lambda id: "")
     with pytest.raises(ValueError, match="no parameter for id"):
         server.resources.add("test://b/{id}", lambda: "")

@@ -528,5 +528,5 @@ def test_server_decorators_refuse_an_unknown_option_by_name() -> None:
     server = Server("s")
     options: dict[str, Any] = {"titel": "x"}
     for registering in (server.tool(**options), server.prompt(**options), server.resource("test://a", **options)):
-        with pytest.raises(TypeError, match=r"unknown option 'titel'; the options are .*title"):
+        with pytest.raises(TypeError, match=r"unknown option 'titel'; use one of .*title"):
             registering(lambda: "x")

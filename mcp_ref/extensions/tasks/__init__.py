@@ -1,6 +1,6 @@
-"""Tasks: requests whose result is fetched later. Part of the core in 2025-11-25, an extension since 2026-07-28.
+"""Tasks: requests whose result the requestor fetches later. In 2025-11-25 a part of the core, then an extension.
 
-types.py       the messages, the life of a task, and the store
-receiver.py    the receiver: runs tasks, and serves the requests about them
-requestor.py   the requestor: polls a task, and fetches its result
+types.py       Messages, the statuses of a task, and the store of tasks.
+receiver.py    The side that gets a request, runs it as a task, and serves the requests about the task.
+requestor.py   The side that sends a request, polls the task, and fetches the result.
 """

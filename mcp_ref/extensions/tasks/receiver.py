@@ -1,21 +1,21 @@
-"""The receiver of tasks: runs them, keeps their outcomes, and serves the requests about them.
+"""The receiver of tasks: runs requests as tasks, stores their results, and serves the requests about tasks.
 
-A request that becomes a task gets the task as its result at once, while its handler goes on. The receiver, usually the
-server, keeps the outcome, and the requestor polls.
+When a request becomes a task, the receiver returns the task at once, while the handler of the request goes on. The
+receiver (usually the server) stores the handler's result. The requestor polls the task.
 
-    tools/call -> Tasks.start -> LiveTask runs the handler -> CreateTaskResult, at once
-    tasks/get, result, update, cancel, list -> Tasks -> the store, and the LiveTask if it runs here
+    tools/call -> `Tasks.start` -> `LiveTask` runs the handler; `CreateTaskResult` is returned at once
+    tasks/get, tasks/result, ... -> `Tasks` -> the store of tasks; the `LiveTask` if the handler runs in this process
 
-An attacker with a task's id could read the result. So ids cannot be guessed, and a task is shown only to its owner
-[2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because a requestor may never
-come back [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
+An attacker who knows a task's id could read its result. So nobody can guess the ids, and only the owner of a task can
+read it [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because a requestor
+might never ask for the result [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
 
-A task may send requests to its requestor. In 2025-11-25 they are ordinary requests, on the stream of a `tasks/result`
-request that waits. Since 2026-07-28 they are `inputRequests` in the result of `tasks/get`, and `tasks/update` brings
-the responses. types.py has a table of all differences.
+The handler of a task can send requests to the requestor. In 2025-11-25 they are ordinary JSON-RPC requests, on the
+response stream of a `tasks/result` request. Since 2026-07-28 they are `inputRequests` in the result of `tasks/get`, and
+the requestor sends the responses with `tasks/update`. The table in types.py shows all differences.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks
-Above: server/catalog.py, client/handlers.py. Below: types.py, basic/channel.py.
+Used by: server/catalog.py, client/handlers.py. Uses: types.py, basic/channel.py.
 """
 
 from __future__ import annotations
@@ -65,31 +65,31 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 STOP_GRACE_SECONDS = 0.5
-"""Time that the handlers of tasks may take to stop when the receiver closes, in seconds."""
+"""Maximum time that `Tasks.close` waits for cancelled handlers, in seconds."""
 
 
 class Tasks:
     """The tasks of one receiver, and the handlers of the requests about tasks.
 
     Args:
-        store: The store of the tasks; by default the memory.
-        on_change: Called with the id of a task that has changed.
+        store: The store of the tasks. Defaults to a `MemoryTaskStore`.
+        on_change: Called with the id of a task whose status or status message has changed.
     """
 
     def __init__(self, store: TaskStore | None = None, on_change: Callable[[str], None] = lambda id: None) -> None:
         self.store = store if store is not None else MemoryTaskStore()
         self.poll_interval = DEFAULT_POLL_INTERVAL
-        """The time between two `tasks/get` that requestors should leave, in milliseconds."""
+        """Suggested time between two `tasks/get` requests, in milliseconds."""
         self.live: dict[str, LiveTask] = {}
-        """The tasks that run in this process."""
+        """The tasks that run in this process, by task id."""
         self.on_change = on_change
-        self._running: set[asyncio.Task[object]] = set()  # also cancelled handlers that still clean up
-        self._expiry: dict[str, tuple[str, asyncio.TimerHandle]] = {}  # by task id: owner, and timer of the expiry
+        self._running: set[asyncio.Task[object]] = set()  # also cancelled handlers that have not ended yet
+        self._expiry: dict[str, tuple[str, asyncio.TimerHandle]] = {}  # task id -> owner, timer that ends the task
 
     async def call_tool(
         self, work: ToolRun, tool: RegisteredTool, wanted: TaskMetadata | None, context: RequestContext
     ) -> object:
-        """Call a tool, as a task if the tool, the request and the client allow that."""
+        """Call a tool. Run the call as a task if `becomes_task` returns True."""
         channel = context.channel
         if not becomes_task(tool.task, wanted is not None, channel.revision, channel.peer_capabilities):
             return await work(context)
@@ -97,15 +97,15 @@ class Tasks:
         return await self.start(task, work(context.with_channel(task)), begins_late=tool.asks_first)
 
     async def start(self, live: LiveTask, work: Coroutine[object, object, object], begins_late: bool = False) -> object:
-        """Run a handler as a task. Return the `CreateTaskResult`, or the handler's result if it ends before that.
+        """Run a handler as a task. Return the `CreateTaskResult`, or the handler's result if no task has begun.
 
         Args:
             live: The task.
-            work: The handler.
+            work: The coroutine of the handler.
             begins_late: True if the task begins when the handler calls `begin_task`, False if it begins at once.
 
         Raises:
-            ProtocolError: The task store is full.
+            ProtocolError: The store of tasks is full.
         """
         if not begins_late:
             try:
@@ -121,24 +121,24 @@ class Tasks:
                 waits: list[asyncio.Future[Any]] = [running, live.begun]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                # the caller has left: retrieve the exception, or asyncio would report it
+                # the request was cancelled; asyncio would log the handler's exception if nobody retrieved it
                 running.add_done_callback(lambda task: None if task.cancelled() else task.exception())
                 running.cancel()
                 raise
         return CreateTaskResult(live.begun.result()) if live.begun.done() else running.result()
 
     def store_new(self, live: LiveTask, task: Task) -> None:
-        """Store a task that begins. Raise ProtocolError if the store is full."""
+        """Store a new task. Raise ProtocolError if the store is full."""
         assert task.ttl is not None
         self.store.put(task, live.owner, live.expires_at)
-        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log it. A whole id gives access to the task
+        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log. A whole id in the log could be abused
         log.debug("task %.6s... of %s has begun", task.task_id, live.owner or "no owner")
         self.live[task.task_id] = live
         timer = live.loop.call_later(task.ttl / 1000, self._expire, task.task_id)
         self._expiry[task.task_id] = live.owner, timer
 
     def _expire(self, id: str) -> None:
-        # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete it, regardless of the status
+        # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete the task, regardless of its status
         if (live := self.live.get(id)) is not None:
             live.stop("The task expired before it was completed.")
         self.remove(id)
@@ -150,12 +150,12 @@ class Tasks:
         self.store.remove(id)
 
     def remove_all_of(self, owner: str) -> None:
-        """Stop and remove the tasks of an owner that cannot come back: an unauthenticated session that has ended."""
+        """Stop and remove all tasks of an owner. Called at the end of a session without a principal."""
         for id in [id for id, (task_owner, _) in self._expiry.items() if task_owner == owner]:
             self._expire(id)
 
     async def close(self) -> None:
-        """Stop all running tasks."""
+        """Cancel all running tasks, and wait for their handlers, at most `STOP_GRACE_SECONDS`."""
         for live in tuple(self.live.values()):
             live.stop("The server has stopped.")
         for _, timer in self._expiry.values():
@@ -175,7 +175,7 @@ class Tasks:
         """Return the running task, or None if the task is over. Raise ProtocolError if another process runs it."""
         live = self.live.get(task.task_id)
         if live is None and not task.is_over:
-            raise ProtocolError(INTERNAL_ERROR, "the task runs in another process of this server; retry there")
+            raise ProtocolError(INTERNAL_ERROR, "another process of this server runs the task; retry the request")
         return live
 
     async def get(self, params: TaskRequestParams, context: RequestContext) -> Task:
@@ -187,8 +187,8 @@ class Tasks:
         return ListTasksResult(*self.store.page(context.channel.task_owner, params.cursor))
 
     async def result(self, params: TaskRequestParams, context: RequestContext) -> GetTaskPayloadResult:
-        """Serve `tasks/result`: wait for the outcome. The task's own requests go on this request's stream."""
-        # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST block until the status is terminal
+        """Serve `tasks/result`: wait until the task is over, and return its result or error."""
+        # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST wait until the status is terminal
         while not (task := self._find(params.task_id, context)).is_over:
             if (live := self.live.get(task.task_id)) is not None:
                 await live.result_requests.wait_until_ended(context, live.ended)
@@ -199,7 +199,7 @@ class Tasks:
             raise ProtocolError(cast(int, error["code"]), str(error["message"]), task.error.get("data"))
         if task.result is None:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: the task was cancelled, so it has no result")
-        # [2025-11-25 basic/utilities/tasks#related-task-metadata] tasks/result MUST name the task in its response
+        # [2025-11-25 basic/utilities/tasks#related-task-metadata] the result of tasks/result MUST have the task's id
         meta = extended_meta(task.result, {RELATED_TASK: {"taskId": task.task_id}})
         return GetTaskPayloadResult({**task.result, "_meta": meta})
 
@@ -211,12 +211,12 @@ class Tasks:
         if not context.revision.tasks_are_core:
             return EmptyResult()
         if live is None:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST reject it if the status is terminal
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST refuse the request if the status is terminal
             raise ProtocolError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status {task.status!r}")
         return self._find(params.task_id, context)
 
     async def update(self, params: UpdateTaskRequestParams, context: RequestContext) -> EmptyResult:
-        """Serve `tasks/update`: pass the requestor's responses to the task."""
+        """Serve `tasks/update`: pass the requestor's responses to the handler of the task."""
         if (live := self._running_task(self._find(params.task_id, context))) is not None:
             live.inputs.set_responses(params.input_responses, live.revision)
             live.update_input_status()
@@ -227,20 +227,20 @@ class Tasks:
 
 
 class TaskPhase(Enum):
-    """The life of a `LiveTask`.
+    """A phase of a `LiveTask`.
 
-    PENDING --begin_task--> RUNNING --outcome, stop, expiry--> OVER
-       '--outcome: the result of the request, without a task
+    PENDING -- `begin_task` --> RUNNING -- the handler ends, or `stop` --> OVER
+       '-- the handler ends: its result is the result of the request, and no task is created
     """
 
     PENDING = "the request is not a task yet"
-    RUNNING = "the requestor has the task; its status is `working` or `input_required`"
+    RUNNING = "the task is in the store; its status is `working` or `input_required`"
     OVER = "the status is `completed`, `failed` or `cancelled`"
 
 
 @dataclass(slots=True)
 class _OpenInputRequest:
-    """A request of a task to its requestor."""
+    """A request from the handler of a task to the requestor."""
 
     request: Object
     result: type
@@ -248,7 +248,7 @@ class _OpenInputRequest:
 
 
 class _OpenInputRequests:
-    """The requests of one task to its requestor that wait for a response, by key."""
+    """The requests from the handler of one task to the requestor that have no response yet, by key."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -258,8 +258,8 @@ class _OpenInputRequests:
     def add(self, request: Object, result: type, key: str | None) -> tuple[str, _OpenInputRequest]:
         key = key or str(len(self._used) + 1)
         if key in self._used:
-            # SEP-2663: each key MUST be unique over the lifetime of a task
-            raise ValueError(f"two input requests of one task have the key {key!r}")
+            # SEP-2663: a task MUST use each key for only one request
+            raise ValueError(f"two input requests of one task have the key {key!r}; use another key")
         self._used.add(key)
         added = self._open[key] = _OpenInputRequest(request, result, self._loop.create_future())
         return key, added
@@ -268,7 +268,7 @@ class _OpenInputRequests:
         return self._open.pop(key, None) is not None
 
     def set_responses(self, responses: dict[str, Object], revision: Revision) -> None:
-        """Take responses by key. Ignore unknown keys. Raise ProtocolError if a response has the wrong shape."""
+        """Pass responses to the handler, by key. Ignore unknown keys. Raise ProtocolError for an invalid response."""
         codec, taken = codec_for(revision), dict[str, object]()
         for key in responses.keys() & self._open.keys():
             try:
@@ -291,17 +291,15 @@ class _OpenInputRequests:
 
 
 class _ResultRequests:
-    """The `tasks/result` requests that wait for one task. In 2025-11-25 the task's own messages go on their streams."""
+    """The `tasks/result` requests for one task without a response. The handler's messages go on their streams."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Channel, RequestId]] = []
         self._new_request = asyncio.Event()
 
     def latest(self) -> tuple[Channel, RequestId] | None:
-        """Return the latest waiting request whose requestor is still connected, or None."""
-        usable = [
-            (channel, id) for channel, id in self._waiting if channel.is_serving(id) and not channel.is_disconnected
-        ]
+        """Return the channel and id of the latest request whose requestor is still connected, or None."""
+        usable = [(channel, id) for channel, id in self._waiting if channel.is_serving(id) and not channel.is_disconnected]
         return usable[-1] if usable else None
 
     async def next(self) -> tuple[Channel, RequestId]:
@@ -312,7 +310,7 @@ class _ResultRequests:
         return latest
 
     async def wait_until_ended(self, context: RequestContext, ended: asyncio.Future[None]) -> None:
-        """Keep a `tasks/result` request waiting until the task has ended."""
+        """Register a `tasks/result` request, and wait until the task has ended."""
         entry = context.channel, context.request_id
         self._waiting.append(entry)
         self._new_request.set()
@@ -323,15 +321,15 @@ class _ResultRequests:
 
 
 class LiveTask(Channel):
-    """A task that runs in this process, and the channel of its handler.
+    """A task that runs in this process, and the channel from its handler to the requestor.
 
-    Until the task begins, the handler's messages go over the channel of the request. After that, the handler's requests
-    wait in the task until the requestor fetches them.
+    Before the task begins, messages from the handler go to the channel of the request. After that, requests from the
+    handler stay in `inputs` until the requestor fetches them.
 
     Args:
         tasks: The tasks of this receiver.
-        origin: The channel of the request.
-        ttl: The time that the requestor wants the task to be kept, in milliseconds.
+        origin: The channel of the request that becomes a task.
+        ttl: Requested time from the creation of the task to its deletion, in milliseconds.
     """
 
     def __init__(self, tasks: Tasks, origin: Channel, ttl: int | None = None) -> None:
@@ -341,8 +339,9 @@ class LiveTask(Channel):
         self.owner = origin.task_owner
         self.phase = TaskPhase.PENDING
         self.begun: asyncio.Future[Task] = self.loop.create_future()
-        """The task as it was when it began."""
+        """Done when the task begins. The value is the state of the new task."""
         self.ended: asyncio.Future[None] = self.loop.create_future()
+        """Done when the task is over."""
         self.expires_at = 0.0
         """The time at which the task expires, in seconds since the epoch."""
         self.handler: asyncio.Task[object] | None = None
@@ -361,11 +360,11 @@ class LiveTask(Channel):
         self.begun.set_result(self.task)
 
     async def run(self, work: Coroutine[object, object, object]) -> object:
-        """Run the handler. Store its outcome in the task, or return the outcome if the task has not begun."""
+        """Run the handler. Store its result in the task, or return the result if the task has not begun."""
         try:
             outcome = await work
             if self.phase is TaskPhase.PENDING and self.revision.tasks_are_core:
-                self.begin_task()  # the requestor requires a task
+                self.begin_task()  # the requestor asked for a task, so the result must be a task
         except BaseException as error:
             if self.phase is TaskPhase.PENDING or isinstance(error, HandlerNeedsInput):
                 raise
@@ -376,24 +375,24 @@ class LiveTask(Channel):
             return outcome
         try:
             self._complete(outcome)
-        except Exception as error:  # the result cannot be JSON, or the store failed
+        except Exception as error:  # for example: the result cannot be written as JSON, or the store is full
             self._fail(error)
         return None
 
     def _complete(self, outcome: object) -> None:
         result = codec_for(self.revision).encode(outcome)
         if not self.revision.tasks_are_core:
-            # [2026-07-28 basic/index#result-responses] MUST be in every result, also in a result inside a task
+            # [2026-07-28 basic/index#result-responses] every result MUST have `resultType`
             result = {"resultType": "complete", **result}
-        # [2025-11-25 basic/utilities/tasks#task-execution-errors] a tool's isError: failed; in the extension, completed
+        # [2025-11-25 basic/utilities/tasks#task-execution-errors] `isError` means failed; in the extension, completed
         failed = self.revision.tasks_are_core and result.get("isError") is True
         text = str(getattr(outcome, "text", "")) if failed else None
         self._change("failed" if failed else "completed", text or None, result=result)
 
     def _fail(self, error: BaseException) -> None:
         if not isinstance(error, ProtocolError):
-            # the traceback may hold secrets, so it goes only to the log
-            log.error("a task failed", exc_info=error)
+            # The requestor does not get the text of the exception, which can contain secrets
+            log.error("the handler of a task failed", exc_info=error)
             error = ProtocolError(INTERNAL_ERROR, "Internal error")
         if self.revision.era == "modern":
             error = without_legacy_codes(error)
@@ -406,12 +405,12 @@ class LiveTask(Channel):
         try:
             self._change(status, message, error=error)
         except Exception:
-            log.exception("the outcome of a task cannot be stored; the task is removed")
+            log.exception("the store of tasks refused a result, so the task was removed")
             self.tasks.remove(self.task.task_id)
             self._end()
 
     def stop(self, reason: str) -> None:
-        """Cancel the task and its handler."""
+        """Cancel the task and its handler. `reason` becomes the status message."""
         if self.phase is not TaskPhase.RUNNING:
             return
         if self.handler is not None:
@@ -420,7 +419,7 @@ class LiveTask(Channel):
 
     def _change(self, status: TaskStatus, message: str | None = None, **fields: Object | None) -> None:
         if self.phase is not TaskPhase.RUNNING:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST remain cancelled, even if the handler goes on
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST stay cancelled, even if the handler continues
             return
         task = with_status(self.task, status, time.time(), message, **fields)
         self.tasks.store.put(task, self.owner, self.expires_at)
@@ -428,7 +427,7 @@ class LiveTask(Channel):
         if task.is_over:
             log.debug("task %.6s... is %s", task.task_id, status)
             self._end()
-        # [2025-11-25 basic/utilities/tasks#task-notifications] MAY be sent, and SHOULD NOT have the related task
+        # [2025-11-25 basic/utilities/tasks#task-notifications] MAY be sent. SHOULD NOT have the task's id in `_meta`.
         if self.revision.tasks_are_core:
             self.origin.notify("notifications/tasks/status", task)
         self.tasks.on_change(task.task_id)
@@ -440,7 +439,7 @@ class LiveTask(Channel):
             self.ended.set_result(None)
         self.inputs.cancel()
 
-    # ------------------------------------------------------------------------------------- the channel of its handler
+    # --------------------------------------------------------------------------------------- methods of `Channel`
 
     @property
     def task_owner(self) -> str:
@@ -451,7 +450,7 @@ class LiveTask(Channel):
         return self.origin.executor
 
     @property
-    def logging_level(self) -> str | None:  # type: ignore[override]  # it is set on the session only
+    def logging_level(self) -> str | None:  # type: ignore[override]  # read-only: a task cannot set the level
         return self.origin.logging_level
 
     @property
@@ -475,7 +474,7 @@ class LiveTask(Channel):
         if self.phase is TaskPhase.PENDING:
             return self.origin.notify(method, params, related)
         if not self.revision.tasks_are_core:
-            # SEP-2663: a task has neither progress nor log messages, so a progress message becomes the status message
+            # SEP-2663: a task sends neither progress nor log messages. So progress becomes the status message.
             if isinstance(params, ProgressNotificationParams) and params.message is not None:
                 self.set_status(params.message)
             return False
@@ -495,7 +494,7 @@ class LiveTask(Channel):
         if self.phase is TaskPhase.PENDING:
             return await self.origin.request_input(method, params, result, timeout, related, key)
         if self.phase is TaskPhase.OVER:
-            raise McpError(f"{method} was not sent: its task is over")
+            raise McpError(f"{method} was not sent, because the task is over")
         if self.revision.tasks_are_core:
             add_related_task(params, self.task.task_id)
         wire = codec_for(self.revision).encode(params)
@@ -513,16 +512,16 @@ class LiveTask(Channel):
                 self.update_input_status()
 
     async def _request_on_result_stream(self, method: str, params: object, result: type[T]) -> T:
-        """Wait for a `tasks/result` request, and send a request on its stream."""
+        """Wait for a `tasks/result` request, and send a request on its response stream."""
         while True:
             channel, id = await self.result_requests.next()
             try:
                 return await channel.request_input(method, params, result, None, id, None)
             except ConnectionClosed:
-                continue  # the requestor may send `tasks/result` in another session
+                continue  # the requestor can reconnect and send `tasks/result` again
 
     def update_input_status(self) -> None:
-        """Set the status to `input_required` while requests to the requestor are open, else to `working`."""
+        """Set the status to `input_required` if requests to the requestor have no response yet, else to `working`."""
         requests = self.inputs.as_json()
-        # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD be input_required while it needs input
+        # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD be input_required if the task needs input
         self._change("working" if requests is None else "input_required", input_requests=requests)

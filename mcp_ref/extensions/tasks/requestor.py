@@ -1,16 +1,19 @@
-"""The requestor of a task: sends a request, gets a task as the result, and follows the task to its outcome.
+"""The requestor of a task: the side that sent the request, which has become a task. It waits for the task's result.
 
-    tools/call -> a task -> tasks/get ... tasks/get -> the outcome
-                            2025-11-25: `tasks/result` returns the outcome; input requests arrive on its stream
-                            2026-07-28: `tasks/get` returns outcome and input requests; `tasks/update` takes responses
+    Step                        2025-11-25                                  2026-07-28
+    poll the status             with `tasks/get`                            with `tasks/get`
+    get input requests          on the response stream of `tasks/result`    in the result of `tasks/get`
+    respond to input requests   with JSON-RPC responses                     with `tasks/update`
+    get the result              with `tasks/result`                         in the result of `tasks/get`
 
-The requestor polls at the interval that the receiver suggests. Notifications of the status are optional, so requestors
-MUST NOT rely on them [2025-11-25 basic/utilities/tasks#task-status-notification]. The interval, the time and the number
-of input requests have limits, so that a malicious receiver cannot make the requestor poll or wait without end.
+The requestor polls at the interval that the receiver suggests. Requestors MUST NOT rely on status notifications,
+because receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. A malicious
+receiver could make the requestor poll or wait without end. So this module limits the poll interval, the total time, and
+the number of input requests.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Wire:  {"jsonrpc": "2.0", "id": 5, "method": "tasks/cancel", "params": {"taskId": "786512e2"}}
-Above: client/tools.py, server/session.py. Below: types.py
+Used by: client/tools.py, server/session.py. Uses: types.py
 """
 
 from __future__ import annotations
@@ -32,39 +35,39 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MIN_POLL_SECONDS = 0.02
-"""Minimum time between two `tasks/get`, in seconds, even if the receiver suggests less."""
+"""Minimum time between two `tasks/get` requests, in seconds, if the receiver suggests a shorter time."""
 
 MAX_POLL_SECONDS = 60.0
-"""Maximum time between two `tasks/get`, in seconds."""
+"""Maximum time between two `tasks/get` requests, in seconds."""
 
 MAX_RESULT_SECONDS = 7 * 24 * 3600.0
-"""Maximum default time to wait for a task, in seconds (a week)."""
+"""Maximum of the default time to wait for the result of a task, in seconds (a week)."""
 
 MAX_INPUT_REQUESTS = 1000
 """Maximum number of input requests of one task."""
 
 CANCEL_TIMEOUT_SECONDS = 5.0
-"""Time limit of the request that cancels an abandoned task, in seconds."""
+"""Time limit of the request that `cancel_in_background` sends, in seconds."""
 
 
 class SendRequest(Protocol):
     """A function that sends a request to the receiver of the task."""
 
     async def __call__(self, method: str, params: object, result: type[R], timeout: float | None) -> R:
-        """Send a request and return its result. The timeout is in seconds; None means the default."""
+        """Send a request and return its result. `timeout` is in seconds; None means the default time limit."""
 
 
 class RunningTask(Generic[T]):
-    """A request that the receiver runs as a task, or a request that got its result without a task.
+    """A request that has become a task, or a request that got its result without a task.
 
     Args:
-        send_request: Sends a request about the task.
+        send_request: Function that sends a request about the task.
         revision: The negotiated revision.
         task: The new task. None if the request did not become a task.
         result_type: Dataclass of the result of the request.
-        result: The result, if the request did not become a task.
-        handle_input: Returns the response to an input request of the task, as JSON.
-        check: Called with the result. Raises an error if the result is invalid.
+        result: The result if the request did not become a task, else None.
+        handle_input: Function that returns the response to an input request, as JSON.
+        check: Function that raises an exception if the result is invalid.
     """
 
     def __init__(
@@ -78,19 +81,19 @@ class RunningTask(Generic[T]):
         check: Callable[[T], None] | None = None,
     ) -> None:
         self.task = task
-        """The task in the state that was last fetched. None if the request did not become a task."""
+        """The state of the task in the latest response. None if the request did not become a task."""
         self._send_request, self._revision = send_request, revision
         self._result_type, self._result = result_type, result
         self._handle_input, self._check = handle_input, check
-        self._responding: dict[str, asyncio.Task[None]] = {}  # by key of the input request
+        self._responding: dict[str, asyncio.Task[None]] = {}  # key of the input request -> the handler that runs
 
     @property
     def id(self) -> str | None:
-        """The id of the task, for later requests about it. None if the request did not become a task."""
+        """The id of the task. None if the request did not become a task."""
         return self.task.task_id if self.task is not None else None
 
     async def status(self) -> Task | None:
-        """Return the task in its present state, or None without a task. Raise RemoteError for an unknown task."""
+        """Return the task after fetching its state, or None without a task. Raise RemoteError for an unknown task."""
         if self.task is not None and not self.task.is_over:
             self.task = await self._send_request("tasks/get", TaskRequestParams(self.task.task_id), Task, None)
         return self.task
@@ -106,19 +109,20 @@ class RunningTask(Generic[T]):
         try:
             self.task = await self._send_request("tasks/cancel", params, Task, None)
         except RemoteError as error:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST be refused if the task is over
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] -32602: the task is over already
             if error.code != unknown_task().code:
                 raise
 
     async def result(self, timeout: float | None = None) -> T:
-        """Return the result of the request, once the task is over. Meanwhile, handle its input requests.
+        """Return the result of the request, after the task is over. Until then, handle the task's input requests.
 
         Args:
-            timeout: Time limit in seconds. Defaults to the time for which the receiver keeps the task, at most a week.
+            timeout: Time limit in seconds. The default is the time until the task expires, but at most a week.
 
         Raises:
-            RequestTimeout: If the task is not over in time. The method can be called again.
-            RemoteError: If the request failed. McpError if the task was cancelled.
+            RequestTimeout: The task is not over after `timeout` seconds. The caller can call this method again.
+            RemoteError: The request failed.
+            McpError: The task was cancelled.
         """
         if self._result is None:
             task = self.task
@@ -134,7 +138,7 @@ class RunningTask(Generic[T]):
             except RequestTimeout:
                 raise
             except TimeoutError:
-                raise RequestTimeout(f"task {self.id} is not over after {seconds} seconds") from None
+                raise RequestTimeout(f"task {self.id} is not complete after {seconds} seconds") from None
             finally:
                 await self._stop_responding()
             if self._check is not None:
@@ -142,7 +146,7 @@ class RunningTask(Generic[T]):
         return self._result
 
     async def _core_result(self, task: Task) -> T:
-        # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD poll until it is over or requires input
+        # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD poll until the task is over or requires input
         while task.status == "working":
             await asyncio.sleep(_interval(task))
             task = await self.status() or task
@@ -150,7 +154,7 @@ class RunningTask(Generic[T]):
             raise _cancelled(task)
         while True:
             try:
-                # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD preemptively call tasks/result
+                # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD send tasks/result if input is required
                 return await self._send_request(
                     "tasks/result", TaskRequestParams(task.task_id), self._result_type, None
                 )
@@ -165,16 +169,16 @@ class RunningTask(Generic[T]):
             code, message = task.error.get("code"), task.error.get("message")
             raise RemoteError(code if type(code) is int else 0, str(message), task.error.get("data"))
         if task.result is None:
-            raise _cancelled(task) if task.status == "cancelled" else InvalidMessage(f"task {self.id} has no outcome")
+            raise _cancelled(task) if task.status == "cancelled" else InvalidMessage(f"task {self.id} has no result")
         try:
             return codec_for(self._revision).decode(self._result_type, task.result)
         except ShapeError as error:
             raise InvalidMessage(f"the result of task {self.id} has the wrong shape: {error}") from None
 
     async def _respond_and_wait(self, task: Task) -> None:
-        """Respond to new input requests. Wait for the poll interval, or until a response is sent."""
+        """Start to handle new input requests. Return after the poll interval, or after a response was sent."""
         for key, request in read_input_requests({"inputRequests": task.input_requests or {}}).items():
-            # SEP-2663: SHOULD NOT respond to a key twice: a key names one request for the life of the task
+            # SEP-2663: SHOULD NOT respond to a key twice, because a task uses each key for only one request
             if key not in self._responding:
                 self._responding[key] = asyncio.create_task(self._respond(task.task_id, key, request))
         if len(self._responding) > MAX_INPUT_REQUESTS:
@@ -189,7 +193,7 @@ class RunningTask(Generic[T]):
     async def _respond(self, id: str, key: str, request: InputRequest) -> None:
         if self._handle_input is None:
             raise InvalidMessage(
-                f"task {self.id} requires input by {request.method[:80]}, which this side has no handler for"
+                f"task {self.id} sent the request {request.method[:80]}, but this side has no handler for it"
             )
         params = UpdateTaskRequestParams(id, {key: await self._handle_input(request)})
         await self._send_request("tasks/update", params, EmptyResult, None)
@@ -203,7 +207,7 @@ class RunningTask(Generic[T]):
 
 
 def cancel_in_background(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
-    """Cancel an abandoned task in the background. `attempts` holds the running cancellations."""
+    """Cancel a task whose caller no longer waits. `attempts` contains the asyncio tasks of the cancellations."""
 
     async def cancel() -> None:
         with contextlib.suppress(McpError, TimeoutError):
@@ -216,11 +220,11 @@ def cancel_in_background(running: RunningTask[T], attempts: set[asyncio.Task[Non
 
 
 def _interval(task: Task) -> float:
-    """Return the time until the next `tasks/get`, in seconds."""
+    """Return the time until the next `tasks/get` request, in seconds."""
     # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD respect the interval that the receiver suggests
     suggested = DEFAULT_POLL_INTERVAL if task.poll_interval is None else task.poll_interval
     return min(max(suggested / 1000, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
 
 
 def _cancelled(task: Task) -> McpError:
-    return McpError(f"the task was cancelled: {task.status_message or 'the receiver gives no reason'}")
+    return McpError(f"the task was cancelled: {task.status_message or 'the receiver sent no reason'}")

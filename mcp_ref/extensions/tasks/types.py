@@ -1,41 +1,43 @@
-"""Tasks: requests that return a handle at once, and whose result is fetched later.
+"""Tasks: requests that return a task id at once. The requestor fetches the result later.
 
-Tasks are for long work: builds, batch jobs, approvals. A request that waits so long ties up a connection, exceeds
-timeouts, and is lost with the connection. A task outlives the connection. The *requestor* sends the request. The
-*receiver* returns a task at once, and goes on working. The requestor polls the status (`tasks/get`):
+Tasks are for long work: builds, batch jobs, approvals. An ordinary request occupies a connection until the work is
+done, can exceed time limits, and loses its result if the connection breaks. A task continues without a connection. The
+*requestor* sends the request. The *receiver* returns a task at once and then does the work. The requestor polls the
+status with `tasks/get`:
 
-    working <-> input_required
-       both -> completed | failed | cancelled (terminal: they never change)
+    working        -> input_required, completed, failed or cancelled
+    input_required -> working, completed, failed or cancelled
+    completed, failed and cancelled are terminal: the status of such a task never changes
 
-                  2025-11-25, part of the core, experimental     2026-07-28, extension (SEP-2663)
-    decided by    the requestor: `task: {ttl}` in the params,    the server, for a client that declares the extension;
-                  if capability and `execution.taskSupport`      no flag in the request, no look at the list of tools
-                  allow it. Otherwise -32601                     first. A tool that needs tasks: -32021 to others
-    requests      tools/call; to a client: sampling, elicitation tools/call
-    first result  `{"task": {...}}`                              the task itself, `"resultType": "task"`
-    times, in ms  `ttl`, `pollInterval`                          `ttlMs`, `pollIntervalMs`
-    final result  `tasks/result` blocks until the end            in `tasks/get`: `result` or `error`
-    input         ordinary requests, on the stream of            `inputRequests` in `tasks/get`; the client sends the
-                  `tasks/result`                                 responses with `tasks/update`
-    isError       status `failed`                                status `completed`: `failed` is for JSON-RPC errors
-    cancel        returns the task; -32602 if it is over         empty result; the server may still finish the task
-    list          `tasks/list`                                   removed: without sessions, a list lacks an owner
-    notification  `notifications/tasks/status`, MAY              `notifications/tasks`, with `taskIds` in
-                                                                 `subscriptions/listen`
+                  2025-11-25: experimental part of the core      2026-07-28: extension (SEP-2663)
+    decision      The requestor decides: params have `task`.     The server decides, if the client declares the
+                  Capability and tool must allow tasks, or the   extension. A tool that requires tasks returns -32021
+                  request is refused with -32601.                to other clients.
+    requests      tools/call, sampling, elicitation              tools/call
+    first result  `{"task": {...}}`                              fields of the task, and `"resultType": "task"`
+    times in ms   `ttl`, `pollInterval`                          `ttlMs`, `pollIntervalMs`
+    final result  The result of `tasks/result`, which waits      The field `result` or `error` in the result of
+                  until the task is over.                        `tasks/get`.
+    input         Ordinary requests on the response stream of    The field `inputRequests` in the result of `tasks/get`.
+                  `tasks/result`, and ordinary responses.        The client sends responses with `tasks/update`.
+    `isError`     The status is `failed`.                        The status is `completed`; JSON-RPC errors: `failed`.
+    cancellation  Returns the task; -32602 if the task is over.  Returns {}; the server can still complete the task.
+    list          `tasks/list`                                   Removed, because a task can be without an owner.
+    notification  `notifications/tasks/status` (MAY)             `notifications/tasks` on `subscriptions/listen`
 
-The extension only polls, because `tasks/result` kept connections open, and because servers no longer send requests.
+The extension has no `tasks/result`, because that request kept a connection open.
 
-Security. A task id gives access to a result. Receivers MUST bind a task to the authorization context. A receiver that
-cannot do so MUST have unguessable ids, and SHOULD NOT declare the capability `tasks.list`
-[2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Receivers SHOULD limit the number of tasks and
-their `ttl`, because forgotten tasks would fill the memory [2025-11-25 basic/utilities/tasks#resource-management].
+Security. An attacker who knows the id of a task could read its result. So receivers MUST bind a task to the
+authorization context. A receiver that cannot do so MUST use ids that nobody can guess, and SHOULD NOT declare the
+capability `tasks.list` [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Receivers SHOULD limit the
+number of tasks and the `ttl`. Old tasks would fill the memory [2025-11-25 basic/utilities/tasks#resource-management].
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Wire:  {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": {"taskId": "786512e2"}}
        {"jsonrpc": "2.0", "id": 4, "method": "tasks/result", "params": {"taskId": "786512e2"}}
        {"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": {"taskId": "786512e2", "status": "working",
         "createdAt": "2025-11-25T10:30:00Z", "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000}}
-Above: receiver.py runs tasks, requestor.py follows them
+Used by: receiver.py, requestor.py
 """
 
 from __future__ import annotations
@@ -56,34 +58,34 @@ from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from ...revisions import R2026_07_28, Availability, Revision
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
-"""The name of the extension, in the capabilities of both sides since 2026-07-28."""
+"""The name of the extension in the capability `extensions` (2026-07-28)."""
 
 EXTENSION_CAPABILITY: Final = f"extensions.{EXTENSION}"
 
 SERVER_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-"""The capability `tasks` in 2025-11-25 of a server whose tools can be called as tasks."""
+"""The capability `tasks` of a server whose tools can be called as tasks (2025-11-25)."""
 
 _CLIENT_REQUESTS: Final[Object] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
 CLIENT_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": _CLIENT_REQUESTS}
-"""The capability `tasks` in 2025-11-25 of a client that serves requests as tasks."""
+"""The capability `tasks` of a client that runs sampling and elicitation as tasks (2025-11-25)."""
 
 MAX_TASKS: Final = 1000
-"""Maximum number of tasks in the memory store, running and ended."""
+"""Maximum number of tasks in a `MemoryTaskStore`, running or over."""
 
 MAX_TASKS_PER_OWNER: Final = 100
-"""Maximum number of tasks of one owner in the memory store. Tasks without an owner have no such limit."""
+"""Maximum number of tasks of one owner in a `MemoryTaskStore`. Tasks without an owner do not have this limit."""
 
 MAX_TASK_BYTES: Final = 64 * 1024 * 1024
-"""Maximum total size of the results, errors and input requests in the memory store, in bytes of JSON (64 MiB)."""
+"""Maximum total size of the results, errors and input requests in a `MemoryTaskStore`, in bytes of JSON (64 MiB)."""
 
 MAX_TTL: Final = 24 * 3600 * 1000
-"""Maximum time to keep a task, in milliseconds (a day)."""
+"""Maximum time from the creation of a task to its deletion, in milliseconds (a day)."""
 
 DEFAULT_TTL: Final = 3600 * 1000
-"""Default time to keep a task, in milliseconds (an hour)."""
+"""Default time from the creation of a task to its deletion, in milliseconds (an hour)."""
 
 DEFAULT_POLL_INTERVAL: Final = 1000
-"""Default time between two `tasks/get`, in milliseconds."""
+"""Default time between two `tasks/get` requests, in milliseconds."""
 
 PAGE_SIZE: Final = 100
 """Number of tasks in one page of `tasks/list`."""
@@ -91,7 +93,7 @@ PAGE_SIZE: Final = 100
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 TASK_METHODS: Final = frozenset({"tools/call"})
-"""The requests that the extension lets a server serve as tasks."""
+"""The methods whose requests can become tasks in the extension."""
 
 TERMINAL_STATUSES: Final = frozenset({"completed", "failed", "cancelled"})
 """The statuses that never change."""
@@ -99,24 +101,24 @@ TERMINAL_STATUSES: Final = frozenset({"completed", "failed", "cancelled"})
 
 @dataclass
 class Task:
-    """The state of a task. Points in time are texts in ISO 8601."""
+    """The state of a task. Times of day are strings in ISO 8601."""
 
     task_id: str
     status: TaskStatus
     created_at: str
     last_updated_at: str
     ttl: int | None
-    """Time to keep the task, from its creation, in milliseconds; None for no limit."""
+    """Time from the creation of the task to its deletion, in milliseconds; None for no limit."""
     poll_interval: int | None = None
-    """Suggested time between two `tasks/get`, in milliseconds."""
+    """Suggested time between two `tasks/get` requests, in milliseconds."""
     status_message: str | None = None
     """A description of the state, for people."""
     input_requests: Annotated[Object | None, Availability(since=R2026_07_28)] = None
-    """The requests that the task waits for: key -> request. 2025-11-25 sends them as ordinary requests."""
+    """The requests to the requestor without a response: key -> request. Not in the JSON of 2025-11-25."""
     result: Annotated[Object | None, Availability(since=R2026_07_28)] = None
-    """The result of the request, once completed. 2025-11-25 sends it for `tasks/result`."""
+    """The result of the request if the status is `completed`. Not in the JSON of 2025-11-25."""
     error: Annotated[Object | None, Availability(since=R2026_07_28)] = None
-    """The JSON-RPC error of the request, once failed. 2025-11-25 sends it for `tasks/result`."""
+    """The JSON-RPC error of the request if the status is `failed`. Not in the JSON of 2025-11-25."""
     meta: Object | None = None
 
     @property
@@ -125,7 +127,7 @@ class Task:
         return self.status in TERMINAL_STATUSES
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the extension's names with units: `ttlMs`, `pollIntervalMs`."""
+        """Replace the names of 2025-11-25 by those of the extension: `ttlMs`, `pollIntervalMs`."""
         return (
             wire if revision.tasks_are_core else {_EXTENSION_FIELD_NAMES.get(name, name): wire[name] for name in wire}
         )
@@ -141,13 +143,13 @@ _CORE_FIELD_NAMES = {new: old for old, new in _EXTENSION_FIELD_NAMES.items()}
 
 @dataclass
 class CreateTaskResult:
-    """The first result of a request that has become a task. `tasks/get` MUST find the task before this is sent."""
+    """The first result of a request that has become a task. The task MUST be in the store before the result is sent."""
 
     task: Task
     meta: Object | None = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the extension's shape: the task itself is the result, with `resultType`."""
+        """Write the result of the extension: the fields of the task, and `resultType`."""
         if revision.tasks_are_core:
             return wire
         return {"resultType": "task", **cast(Object, wire.pop("task")), **wire}
@@ -159,7 +161,7 @@ class CreateTaskResult:
 
 @dataclass
 class TaskRequestParams:
-    """The id of the task to get, wait for, or cancel."""
+    """The params of `tasks/get`, `tasks/result` and `tasks/cancel`."""
 
     task_id: str
     meta: Object | None = None
@@ -167,7 +169,7 @@ class TaskRequestParams:
 
 @dataclass
 class UpdateTaskRequestParams:
-    """The responses to a task's `input_requests`, under the same keys."""
+    """The responses to a task's `input_requests`. Each response has the key of its request."""
 
     task_id: str
     input_responses: dict[str, Object]
@@ -176,7 +178,7 @@ class UpdateTaskRequestParams:
 
 @dataclass
 class GetTaskPayloadResult:
-    """The result of `tasks/result`: the result that the request would have had without a task."""
+    """The result of `tasks/result`. It is equal to the result of the request if that had not become a task."""
 
     payload: Object
 
@@ -190,29 +192,27 @@ class GetTaskPayloadResult:
 
 @dataclass
 class ListTasksResult:
-    """One page of the requestor's tasks."""
-
     tasks: list[Task]
     next_cursor: str | None = None
     meta: Object | None = None
 
 
 def timestamp(now: float) -> str:
-    """Return the ISO 8601 text of a time in seconds since the epoch."""
+    """Return a time as a string in ISO 8601. `now` is in seconds since the epoch."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
 
 
 def chosen_ttl(wanted: int | None) -> int:
-    """Return the time to keep a task, in milliseconds: from `DEFAULT_POLL_INTERVAL` to `MAX_TTL`."""
-    # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY override the requested ttl
+    """Return the `ttl` of a new task, in milliseconds. `wanted` is the requested `ttl`; None for the default."""
+    # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY override the requested `ttl`
     return DEFAULT_TTL if wanted is None else min(max(wanted, DEFAULT_POLL_INTERVAL), MAX_TTL)
 
 
 def new_task(ttl: int, poll_interval: int, now: float) -> Task:
-    """Return a new task with a random id. `now` is in seconds since the epoch."""
-    # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST have enough entropy not to be guessed
+    """Return a new task with a random id. `ttl` and `poll_interval` are in milliseconds, `now` is in seconds."""
+    # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST have an id that nobody can guess
     id, at = secrets.token_urlsafe(24), timestamp(now)
-    # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] MUST begin as working
+    # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] MUST begin with the status working
     return Task(id, "working", at, at, ttl, poll_interval)
 
 
@@ -226,13 +226,13 @@ def with_status(
     result: Object | None = None,
     error: Object | None = None,
 ) -> Task:
-    """Return the task in another status. Raise ValueError if the present status is terminal.
+    """Return a copy of the task with another status. Raise ValueError if the old status is terminal.
 
-    `now` is in seconds since the epoch. A `message` of None keeps the present message, unless `status` is terminal.
+    `now` is in seconds since the epoch. Without a `message`, the old message stays if `status` is not terminal.
     """
     # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] a terminal status MUST NOT change
     if task.is_over:
-        raise ValueError(f"a task cannot go from {task.status} to {status}")
+        raise ValueError(f"the status of a task cannot change from {task.status} to {status}")
     if message is None and status not in TERMINAL_STATUSES:
         message = task.status_message
     task = dataclasses.replace(task, status=status, last_updated_at=timestamp(now), status_message=message)
@@ -240,9 +240,9 @@ def with_status(
 
 
 def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabilities: Object) -> bool:
-    """Return True if a tool call becomes a task. Raise ProtocolError if the tool's support for tasks forbids the call.
+    """Return True if a tool call becomes a task. Raise ProtocolError if the tool requires or forbids a task.
 
-    `wanted` is True if the params have `task`. `capabilities` are those of the client.
+    `wanted` is True if the params have `task`. `capabilities` are the capabilities of the client.
     """
     if revision.tasks_are_core:
         if wanted and support == "forbidden":
@@ -262,9 +262,9 @@ def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabil
 
 
 def owner_of(principal: str | None, era: str, session: str = "") -> str:
-    """Return the owner of new tasks: the principal, else the session, else "" for no owner.
+    """Return the owner of new tasks: the principal with the era; without a principal, the session; or "".
 
-    A principal's owner includes the era, because neither era can serve the tasks of the other era.
+    The owner includes the era, because the result of a task has the JSON of its era, and the other era cannot use it.
     """
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST bind tasks to the authorization context
     return f"{era}:{principal}" if principal is not None else session and f"session:{session}"
@@ -272,23 +272,23 @@ def owner_of(principal: str | None, era: str, session: str = "") -> str:
 
 def unknown_task() -> ProtocolError:
     """Return the error for a task that is unknown, is expired, or has another owner."""
-    # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602, also for the tasks of other owners
-    return ProtocolError(INVALID_PARAMS, "Invalid params: there is no such task, or it has expired")
+    # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602. The text must not reveal if an id exists
+    return ProtocolError(INVALID_PARAMS, "Invalid params: no such task, or the task has expired")
 
 
 class TaskStore(Protocol):
-    """A store of tasks, running and ended, by id and owner. Access to tasks without an owner ("") needs only the id.
+    """A store of tasks, running or over. A task without an owner has the owner "": all clients can read it by its id.
 
-    The methods run on the event loop, so they must return quickly. Several processes may share a store. Each process
-    can return the status of any task, but only the process that runs a task takes its input and cancellation.
+    The methods run on the event loop, so they must return quickly. Several processes can share a store. Then every
+    process can return the status of a task. But `tasks/update` and `tasks/cancel` must reach the process that runs it.
     """
 
     def put(self, task: Task, owner: str, expires_at: float) -> None:
-        """Keep a new or changed task.
+        """Store a new or changed task.
 
         Args:
-            task: replaces the stored task with the same id.
-            owner: the owner, without whom `get` does not return the task.
+            task: the task, which replaces the stored task with the same id.
+            owner: the task's owner.
             expires_at: time of expiry, in seconds since the epoch.
 
         Raises:
@@ -300,22 +300,22 @@ class TaskStore(Protocol):
 
         Args:
             id: the task's id.
-            owner: the owner that the task was stored with.
+            owner: the task's owner, as in `put`.
         """
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         """Return one page of the owner's tasks, and the next cursor (None after the last page).
 
         Args:
-            owner: the owner that the tasks were stored with.
-            cursor: the cursor that the previous page returned; None for the first page.
+            owner: the tasks' owner, as in `put`.
+            cursor: the next cursor that the call for the previous page returned; None for the first page.
 
         Raises:
             ProtocolError: the cursor is unknown.
         """
 
     def remove(self, id: str) -> None:
-        """Remove a task, if it is stored.
+        """Remove a task. Do nothing if the store does not have the task.
 
         Args:
             id: the task's id.
@@ -332,13 +332,13 @@ class _StoredTask:
 
 
 class MemoryTaskStore(TaskStore):
-    """A store of tasks in the memory of this process. A full store refuses new tasks, and keeps all old tasks.
+    """A store of tasks in the memory of this process. A full store refuses new tasks, and does not remove old tasks.
 
     Args:
         max_tasks: maximum number of tasks.
-        max_tasks_per_owner: maximum number of tasks of one owner; tasks without an owner are not limited.
+        max_tasks_per_owner: maximum number of tasks of one owner; tasks without an owner do not have this limit.
         max_bytes: maximum total size of results, errors and input requests, in bytes of JSON.
-        clock: returns the time, in seconds since the epoch.
+        clock: function that returns the time, in seconds since the epoch.
     """
 
     def __init__(
@@ -361,13 +361,13 @@ class MemoryTaskStore(TaskStore):
         size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
         grown = self._bytes + size - (before.size if before is not None else 0)
         if grown > self._max_bytes and (before is None or size > before.size):
-            raise ProtocolError(INTERNAL_ERROR, "the store of tasks has no room for this result; retry later")
+            raise ProtocolError(INTERNAL_ERROR, f"the store of tasks would exceed {self._max_bytes} bytes; retry later")
         serial = before.serial if before is not None else self._serial
         self._tasks[task.task_id] = _StoredTask(task, owner, expires_at, size, serial)
         self._bytes = grown
 
     def _check_space(self, owner: str) -> None:
-        # [2025-11-25 basic/utilities/tasks#resource-management] SHOULD limit tasks, and remove expired ones
+        # [2025-11-25 basic/utilities/tasks#resource-management] SHOULD limit tasks, and remove expired tasks
         now = self._clock()
         for id in [id for id, kept in self._tasks.items() if kept.expires_at <= now]:
             self.remove(id)
@@ -378,16 +378,16 @@ class MemoryTaskStore(TaskStore):
 
     def get(self, id: str, owner: str) -> Task | None:
         kept = self._tasks.get(id)
-        # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST reject the tasks of another context
+        # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST NOT return tasks of another owner
         return kept.task if kept is not None and kept.owner == owner and kept.expires_at > self._clock() else None
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 20):
-            raise ProtocolError(INVALID_PARAMS, "Invalid params: unknown cursor; use the last page's nextCursor")
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: unknown cursor; use the previous page's nextCursor")
         after, now = int(cursor or 0), self._clock()
         found = [kept for kept in self._tasks.values() if kept.owner == owner and kept.expires_at > now]
         rest = [kept for kept in found if kept.serial > after]
-        # [2025-11-25 basic/utilities/tasks#task-listing] MUST have nextCursor if there are more
+        # [2025-11-25 basic/utilities/tasks#task-listing] MUST have nextCursor if more tasks follow
         following = str(rest[PAGE_SIZE - 1].serial) if len(rest) > PAGE_SIZE else None
         return [kept.task for kept in rest[:PAGE_SIZE]], following
 

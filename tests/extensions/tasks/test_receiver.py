@@ -737,9 +737,9 @@ async def test_task_store_that_is_full_fails_the_task_with_the_result(kind: str)
     work.server.tool("long", task="optional")(lambda: TextContent("x" * 2000))
     async with legacy(work, kind) as peer:
         id = (await peer.start("long"))["taskId"]
-        assert "no room" in str((await peer.until(id, "failed"))["statusMessage"])
+        assert "would exceed" in str((await peer.until(id, "failed"))["statusMessage"])
         code, message = await peer.refused("tasks/result", {"taskId": id})
-        assert code == -32603 and "no room" in message
+        assert code == -32603 and "would exceed" in message
 
 
 @KINDS

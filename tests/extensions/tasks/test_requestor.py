@@ -180,7 +180,7 @@ async def test_a_call_that_nobody_waits_for_cancels_its_task(kind: str, revision
         call.cancel()
         await asyncio.wait([call])
         assert call.cancelled() and await work.has(work.ended) == "cancelled"
-        with pytest.raises(RequestTimeout, match=r"not over after 0\.1 seconds"):
+        with pytest.raises(RequestTimeout, match=r"not complete after 0\.1 seconds"):
             await client.call_tool("wait", timeout=0.1)
         assert await work.has(work.ended) == "cancelled"
         while not work.looked.empty():
@@ -538,7 +538,7 @@ async def test_a_task_that_the_server_stops_waiting_for_is_cancelled() -> None:
     work = Work()
     async with meet(work, "memory", "2025-11-25", tasks=True, sampling=slow) as client:
         result = await client.call_tool("ask_briefly")
-        assert result.is_error and "not over after 0.2 seconds" in result.text
+        assert result.is_error and "not complete after 0.2 seconds" in result.text
         assert await work.has(ended) == "stopped"
 
 
@@ -622,5 +622,5 @@ async def test_a_handle_without_a_way_to_answer_says_so() -> None:
     at = "2025-11-25T10:30:00Z"
     asking = Task("t", "input_required", at, at, 5000, input_requests={"k": {"method": "roots/list"}})
     running = RunningTask(ask, R2026_07_28, asking, CallToolResult)  # type: ignore[arg-type]
-    with pytest.raises(InvalidMessage, match="requires input by roots/list"):
+    with pytest.raises(InvalidMessage, match="sent the request roots/list"):
         await running.result()

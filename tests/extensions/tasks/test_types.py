@@ -77,7 +77,7 @@ def test_task_status_open_may_become_any_status(before: TaskStatus, after: TaskS
 @pytest.mark.parametrize("after", [*OPEN, *OVER])
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-status-lifecycle-4")
 def test_task_status_terminal_never_changes(before: TaskStatus, after: TaskStatus) -> None:
-    with pytest.raises(ValueError, match=f"cannot go from {before} to {after}"):
+    with pytest.raises(ValueError, match=f"cannot change from {before} to {after}"):
         with_status(task_in(before), after, NOW)
 
 
@@ -286,10 +286,10 @@ def test_task_store_size_is_bounded_and_failure_can_still_be_stored() -> None:
     store.put(task_in("working", "b"), "", until)
     text = "x" * 6000
     store.put(with_status(task_in("working", "a"), "completed", NOW, result={"text": text}), "", until)
-    with pytest.raises(ProtocolError, match="no room"):
+    with pytest.raises(ProtocolError, match="would exceed"):
         store.put(with_status(task_in("working", "b"), "completed", NOW, result={"text": text}), "", until)
-    store.put(with_status(task_in("working", "b"), "failed", NOW, error={"code": 1, "message": "no room"}), "", until)
+    store.put(with_status(task_in("working", "b"), "failed", NOW, error={"code": 1, "message": "would exceed"}), "", until)
     kept = store.get("b", "")
-    assert kept is not None and json.dumps(kept.error) == '{"code": 1, "message": "no room"}'
+    assert kept is not None and json.dumps(kept.error) == '{"code": 1, "message": "would exceed"}'
     store.remove("a")
     store.put(with_status(task_in("working", "c"), "completed", NOW, result={"text": text}), "", until)
