@@ -34,7 +34,9 @@ async def call(
         value = await context.run_in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain function can return a coroutine
     except BaseExceptionGroup as group:
-        failed = group.split(HandlerNeedsInput)[1] or group  # a failure comes first: input from the user cannot repair it
+        failed = (
+            group.split(HandlerNeedsInput)[1] or group
+        )  # a failure comes first: input from the user cannot repair it
         raise collect_input_requests(group) or _first_exception(failed)  # noqa: B904  # the group is its `__context__`
 
 

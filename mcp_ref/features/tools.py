@@ -169,7 +169,7 @@ class CallToolResult:
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Write the structured content as the revision allows. 2024-10-07 has only the field `toolResult`."""
-        if not revision.tool_result_is_bare:
+        if not revision.tool_result_is_any_json:
             return write_structured_content(wire, self.structured_null, revision)
         return {"toolResult": {"error": self.text} if self.is_error else self._bare(wire)}
 

@@ -299,7 +299,9 @@ class _ResultRequests:
 
     def latest(self) -> tuple[Channel, RequestId] | None:
         """Return the channel and id of the latest request whose requestor is still connected, or None."""
-        usable = [(channel, id) for channel, id in self._waiting if channel.is_serving(id) and not channel.is_disconnected]
+        usable = [
+            (channel, id) for channel, id in self._waiting if channel.is_serving(id) and not channel.is_disconnected
+        ]
         return usable[-1] if usable else None
 
     async def next(self) -> tuple[Channel, RequestId]:

@@ -288,8 +288,8 @@ def test_task_store_size_is_bounded_and_failure_can_still_be_stored() -> None:
     store.put(with_status(task_in("working", "a"), "completed", NOW, result={"text": text}), "", until)
     with pytest.raises(ProtocolError, match="would exceed"):
         store.put(with_status(task_in("working", "b"), "completed", NOW, result={"text": text}), "", until)
-    store.put(with_status(task_in("working", "b"), "failed", NOW, error={"code": 1, "message": "would exceed"}), "", until)
+    store.put(with_status(task_in("working", "b"), "failed", NOW, error={"code": 1, "message": "no room"}), "", until)
     kept = store.get("b", "")
-    assert kept is not None and json.dumps(kept.error) == '{"code": 1, "message": "would exceed"}'
+    assert kept is not None and json.dumps(kept.error) == '{"code": 1, "message": "no room"}'
     store.remove("a")
     store.put(with_status(task_in("working", "c"), "completed", NOW, result={"text": text}), "", until)
