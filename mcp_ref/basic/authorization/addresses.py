@@ -51,10 +51,13 @@ def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
     # urlsplit would remove tabs and line breaks, so that the checked URL would not be the one in use
     if len(url) > limit or not re.fullmatch(r"[!-\[\]-~]+", url):
         raise ValueError(f"the URL is longer than {limit} characters, or has others than ASCII: {peer_url(url)}")
-    parts, origin = parse_url(url)
-    if not re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]+", origin.host):
-        raise ValueError(f"the URL has an invalid host: {peer_url(url)}")
-    return parts, origin
+    try:
+        parts, origin = parse_url(url)
+        if re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]+", origin.host):
+            return parts, origin
+    except ValueError:
+        pass  # the message of the exception contains the query
+    raise ValueError(f"the URL must be http or https, with a valid host, without credentials: {peer_url(url)}")
 
 
 def _base(origin: Origin) -> str:

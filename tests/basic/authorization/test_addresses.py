@@ -54,6 +54,14 @@ def test_canonical_resource_is_lower_case_without_fragment_query_or_needless_sla
     assert canonical_resource(url) == resource
 
 
+def test_errors_about_urls_of_a_peer_quote_no_query_and_no_credentials() -> None:
+    for url in ("ftp://auth.example/?secret", "https://u:secret@auth.example/", "http://auth.example/?secret#secret"):
+        for check in (browser_url, issuer_metadata_urls, check_redirect_uri, lambda url: check_fetchable(url, URL)):
+            with pytest.raises(ValueError) as caught:
+                check(url)
+            assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("url", ["mcp.example.com", "ftp://mcp.example.com", "https://u:p@mcp.example.com", "https://"])
 def test_canonical_resource_of_another_url_is_an_error(url: str) -> None:
     with pytest.raises(ValueError, match="URL"):
