@@ -1,7 +1,7 @@
-"""Other people's standards. They know nothing of MCP, import nothing else of the package, and are usable alone.
+"""Implementations of standards other than MCP. These modules do not use MCP and import no other part of `mcp_ref`.
 
-uritemplate.py  URI templates (RFC 6570): expand them, and match URIs against them
-typed/          a typed Python function -> the JSON Schemas of its arguments and result
-jsonschema/     a JSON Schema validator (2020-12 and draft-07)
-http/           HTTP/1.1 on asyncio: server, client, server-sent events, ASGI
+uritemplate.py  expands URI templates (RFC 6570), and matches URIs against them
+typed/          makes the JSON Schemas of a Python function's arguments and result from its type annotations
+jsonschema/     validates JSON values against a JSON Schema (2020-12 and draft-07)
+http/           speaks HTTP/1.1 on asyncio: a server, a client, server-sent events, and an ASGI adapter
 """

@@ -1,4 +1,4 @@
-"""URI templates: a template and values make a URI; a URI and its template give the values back.
+"""URI templates (RFC 6570). `expand` makes a URI from a template and values. `match` finds the values in a URI.
 
     template = UriTemplate("repo://{owner}/{name}{/path*}{?ref}")
     template.variables                                                   # ("owner", "name", "path", "ref")
@@ -6,17 +6,19 @@
     template.match("repo://ada/engine/src/main.c")
     # {"owner": "ada", "name": "engine", "path": ["src", "main.c"]}
 
-Expansion follows the RFC at all four levels (section 3). The RFC leaves matching open (section 1.4). These rules are
-our own, for a server that gets URIs from clients:
+An expression is a part of a template in braces, such as `{owner}` or `{/path*}`. It can begin with an operator (one of
+`+ # . / ; ? &`). Expansion supports the whole RFC (section 3). The RFC does not define matching (section 1.4). So these
+rules are our own, for a server that gets URIs from clients:
 
-- A variable ends **where the text after it first occurs**. The last variable ends where the text at the end of the URI
-  begins. Between two adjacent variables, the first takes as much as it can, so an exploded variable must come last.
-  Nothing is tried twice: the time is linear in the length of the URI, so a hostile URI cannot keep the server busy.
-- **No value leaves its segment.** `{x}`, `{.x}`, `{/x}` and `{;x}` are parts of one path segment: a value with a slash
-  or backslash, plain or encoded, does not match. `{+x}` and `{#x}` may span segments, and `{?x}` and `{&x}` are not in
-  the path. But no value has a segment "..", with which a client could leave the directory that a server publishes.
-- Expressions with a prefix of their own (`. / ; ? & #`) may be missing. Query parameters may come in any order.
-- A variable that is not in the URI is not in the result. Nor is an empty `{x}`, which expands like an undefined one.
+- A value ends **where the literal text after its variable first occurs**. Before a literal at the end of the template,
+  the value ends where the URI ends with this literal. Of two adjacent variables, the first gets as much text as
+  possible, so a variable with `*` must come last. Matching never backtracks: its time is linear in the length of the
+  URI, so a hostile URI cannot keep the server busy.
+- **A value stays in its path segment.** A value of `{x}`, `{.x}`, `{/x}` or `{;x}` with a slash or backslash, plain or
+  encoded, does not match. Only `{+x}`, `{#x}` and the query variables `{?x}` and `{&x}` can contain a slash. A value
+  never contains the segment "..", with which a client could leave the directory that a server publishes.
+- The URI can lack an expression with one of the operators `. / ; ? & #`. Query parameters can have any order.
+- The result contains only the variables that the URI contains, and no empty `{x}`.
 
 Spec:  RFC 6570 (URI templates), RFC 3986 (URIs)
 """
@@ -33,18 +35,18 @@ Value: TypeAlias = "str | int | float | Sequence[str] | Mapping[str, str] | None
 """The value of a variable. None, an empty list and an empty mapping are undefined (RFC 6570, section 2.3)."""
 
 MatchedValue: TypeAlias = "str | list[str] | dict[str, str]"
-"""A value found in a URI: a string, or for an exploded variable a list, or the names and values in a query."""
+"""A value found in a URI: a string, or for a variable with `*` a list, or a mapping of names to values."""
 
 MAX_TEMPLATE: Final = 8192
 """Maximum length of a template, in characters."""
 
 
 class TemplateError(ValueError):
-    """A template breaks the grammar of RFC 6570, or a value does not fit its expression."""
+    """A template violates the grammar of RFC 6570, or a value has the wrong type for its expression."""
 
 
 class Operator(NamedTuple):
-    """The notation for the variables of an expression: a column of the table in RFC 6570, appendix A."""
+    """The way in which an operator writes variables. The fields are those of the table in RFC 6570, appendix A."""
 
     first: str
     separator: str
@@ -52,7 +54,7 @@ class Operator(NamedTuple):
     if_empty: str = ""
     keeps_reserved: bool = False
     in_segment: bool = True
-    """True if a value is part of one path segment (a rule of this module, not of the RFC)."""
+    """True if a value must stay in its path segment. (This rule is not part of the RFC.)"""
 
 
 OPERATORS: Final = {
@@ -68,7 +70,7 @@ OPERATORS: Final = {
 
 
 class Variable(NamedTuple):
-    """A variable of an expression. `{name:3}` has the prefix 3: its first 3 characters. `{name*}` is exploded."""
+    """A variable of an expression. `{name:3}` has prefix 3 (its first 3 characters). `{name*}` has explode True."""
 
     name: str
     prefix: int | None = None
@@ -76,18 +78,18 @@ class Variable(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """An operator and its variables, in braces."""
+    """A part of a template in braces: an operator and its variables."""
 
     operator: Operator
     variables: tuple[Variable, ...]
 
 
-# RFC 6570, section 2.1: the characters of literals; "%" only in an encoded character. The apostrophe is missing in the
-# grammar, but the RFC's examples use it.
+# RFC 6570, section 2.1: the characters of literal text. "%" must begin an encoded character. The RFC's grammar forbids
+# the apostrophe, but the RFC's examples contain it.
 _LITERAL_TEXT: Final = re.compile(r"""(?:[^\x00-\x20\x7f-\x9f"%<>\\^`{|}]|%[0-9A-Fa-f]{2})+""")
-# Section 2.2: the operators. "=,!@|" are reserved for extensions, so they are errors today.
+# Section 2.2: the operators. The RFC reserves "=,!@|" for extensions, so these are errors.
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
-# Sections 2.3 and 2.4: a name and one modifier; the length is 1 to 9999.
+# Sections 2.3 and 2.4: a name, then at most one modifier: "*", or ":" and a length from 1 to 9999.
 _NAME_CHAR: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
 _VARIABLE: Final = re.compile(rf"({_NAME_CHAR}+(?:\.{_NAME_CHAR}+)*)(?::([1-9][0-9]{{0,3}})|(\*))?")
 
@@ -103,7 +105,7 @@ class UriTemplate:
         template: The text of the template, of at most `MAX_TEMPLATE` characters.
 
     Raises:
-        TemplateError: The template breaks the grammar or is too long.
+        TemplateError: The template violates the grammar or is too long.
     """
 
     def __init__(self, template: str) -> None:
@@ -118,23 +120,23 @@ class UriTemplate:
         return f"UriTemplate({self.template!r})"
 
     def expand(self, values: Mapping[str, Value]) -> str:
-        """Return the URI with these values by variable name. Raise TemplateError for `{x:3}` of a list or mapping."""
+        """Return the URI for these values, by variable name. Raise TemplateError if `{x:3}` gets a list or mapping."""
         return "".join(_encode(part, True) if isinstance(part, str) else _expand(part, values) for part in self.parts)
 
     def match(self, uri: str) -> dict[str, MatchedValue] | None:
-        """Return the decoded values of the variables in a URI, or None if the URI does not match the template."""
+        """Return the decoded values of the variables, or None if the URI does not match the template."""
         try:
             found = self._pattern.fullmatch(uri if uri.isascii() else quote(uri, safe=_OUTSIDE_ASCII_SAFE))
             return None if found is None else self._read_values(found)
-        except UnicodeError:  # half a surrogate pair, or bytes that are not UTF-8
+        except UnicodeError:  # a lone surrogate, or encoded bytes that are not UTF-8
             return None
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         """The template as a regular expression, with a group for each expression.
 
-        Nothing backtracks: a lookahead `(?=(...))` finds one text, and a back reference takes this text as a whole.
-        (Possessive repetitions, `*+`, are shorter, but before Python 3.11.5 they fail with alternatives inside.)
+        The expression never backtracks: a lookahead `(?=(...))` finds a text, and a back reference consumes this text.
+        (Possessive repetitions such as `*+` would be shorter, but they have a bug before Python 3.11.5.)
         """
         patterns = (_pattern_of(part, self.parts[index + 1 :], index) for index, part in enumerate(self.parts))
         return re.compile("".join(patterns))
@@ -157,7 +159,7 @@ class UriTemplate:
                 if variable.prefix and isinstance(value, str):
                     prefixes.append((variable, value))
                 elif values.setdefault(variable.name, value) != value:
-                    return None  # a variable has one value, also in two places
+                    return None  # the variable occurs twice, with two values
         for variable, value in prefixes:
             whole = values.setdefault(variable.name, value)
             if len(value) > (variable.prefix or 0) or not isinstance(whole, str) or whole[: variable.prefix] != value:
@@ -166,9 +168,9 @@ class UriTemplate:
 
 
 def parse(template: str) -> list[str | Expression]:
-    """Split a template into literal texts and expressions. Raise TemplateError if it breaks the grammar."""
+    """Split a template into literal texts and expressions. Raise TemplateError if it violates the grammar."""
     if len(template) > MAX_TEMPLATE:
-        raise TemplateError(f"the URI template has {len(template)} characters, more than the limit of {MAX_TEMPLATE}")
+        raise TemplateError(f"the URI template has {len(template)} characters; the limit is {MAX_TEMPLATE}")
     parts: list[str | Expression] = []
     at = 0
     while at < len(template):
@@ -189,21 +191,21 @@ def _variable(text: str, template: str) -> Variable:
     found = _VARIABLE.fullmatch(text)
     if found is None:
         raise TemplateError(
-            f"bad URI template {template!r}: {text!r} is not a variable. A name has letters, digits and _, with single "
-            "dots inside; it may end with * or with : and a length from 1 to 9999 (RFC 6570, sections 2.3 and 2.4)"
+            f"bad URI template {template!r}: {text!r} is not a variable. A name must consist of letters, digits and _, "
+            "with single dots inside. Then * or : and a length from 1 to 9999 can follow (RFC 6570, section 2.3, 2.4)"
         )
     return Variable(found[1], int(found[2]) if found[2] else None, bool(found[3]))
 
 
 def _expand(expression: Expression, values: Mapping[str, Value]) -> str:
-    """Return the text of an expression (section 3.2.1). An undefined variable leaves nothing, also no separator."""
+    """Return the text of an expression (section 3.2.1). Skip undefined variables and their separators."""
     operator, variables = expression
     texts = [text for variable in variables for text in _expand_variable(variable, values.get(variable.name), operator)]
     return operator.first + operator.separator.join(texts) if texts else ""
 
 
 def _expand_variable(variable: Variable, value: Value, operator: Operator) -> list[str]:
-    """Return the texts of a variable between separators: none, one, or one for each member of an exploded variable."""
+    """Return the texts of a variable: none if undefined, one for each member of a variable with `*`, else one."""
     keeps = operator.keeps_reserved
     if value is None or (isinstance(value, (Sequence, Mapping)) and not isinstance(value, str) and not value):
         return []
@@ -230,7 +232,7 @@ def _with_name(name: str, text: str, operator: Operator) -> str:
 
 
 def _encode(text: str, keeps_reserved: bool) -> str:
-    """Return the percent-encoded text (section 3.2.1). `keeps_reserved` spares reserved characters and encoded ones."""
+    """Return the percent-encoded text (section 3.2.1). `keeps_reserved`: do not encode reserved characters."""
     if keeps_reserved:
         return quote(_STRAY_PERCENT.sub("%25", text), safe=_RESERVED_CHARS + "%")
     return quote(text, safe="")
@@ -241,11 +243,11 @@ _SEGMENT_CHARS: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@"  # RFC 3986, section 3.3,
 
 
 def _pattern_of(part: str | Expression, following: list[str | Expression], index: int) -> str:
-    """Return the regular expression of the part at an index. The parts that follow decide where it ends."""
+    """Return the regular expression for the part at an index. Its end depends on the parts that follow."""
     if isinstance(part, str):
         return re.escape(_encode(part, True))
     operator = part.operator
-    # RFC 3986, section 3.4: a query may contain "/" and "?".
+    # RFC 3986, section 3.4: a query can contain "/" and "?".
     more = r"/?#\[\]" if operator.keeps_reserved else {"/": "/", "&": "/?"}.get(operator.separator, "")
     text = f"(?P<text{index}>(?:{_stop_lookahead(following)}(?:[{_SEGMENT_CHARS}{more}]|{_ENCODED_CHAR}))*)"
     if operator.first:
@@ -254,7 +256,7 @@ def _pattern_of(part: str | Expression, following: list[str | Expression], index
 
 
 def _stop_lookahead(following: list[str | Expression]) -> str:
-    """Return a lookahead that fails where the next literal or prefix begins. An expression without one is skipped."""
+    """Return a lookahead that fails where the next literal text begins, or the operator of the next expression."""
     for index, part in enumerate(following):
         if isinstance(part, str):
             at_the_end = r"\Z" if index == len(following) - 1 else ""
@@ -265,10 +267,10 @@ def _stop_lookahead(following: list[str | Expression]) -> str:
 
 
 def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, MatchedValue]] | None:
-    """Return the texts between separators, one for each variable. The last variable takes the rest."""
+    """Return the texts between separators, one for each variable. The last variable gets all remaining texts."""
     separator, variables = expression.operator.separator, expression.variables
     if any(variable.explode for variable in variables[:-1]):
-        return None  # a member could belong to either variable
+        return None  # a text could belong to two variables
     pieces = text.split(separator, len(variables) - 1)
     return [
         (variable, [_decode(member) for member in piece.split(separator)] if variable.explode else _decode(piece))
@@ -277,7 +279,7 @@ def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, Mat
 
 
 def _read_named(expression: Expression, text: str) -> list[tuple[Variable, MatchedValue]] | None:
-    """Return the values of `name=value` pairs in any order. Unknown names are members of an exploded variable."""
+    """Return the values of `name=value` pairs in any order. A variable with `*` gets the pairs with unknown names."""
     variables = {variable.name: variable for variable in expression.variables}
     exploded = [variable for variable in expression.variables if variable.explode]
     values: dict[str, MatchedValue] = {}
@@ -306,7 +308,7 @@ def _decode(text: str) -> str:
 
 
 def _stays_in_segment(value: MatchedValue, operator: Operator) -> bool:
-    """Return True if a value keeps the second of the module's rules."""
+    """Return True if a value stays in its path segment and has no segment ".." (see the module's rules)."""
     if not isinstance(value, str):
         members = value if isinstance(value, list) else [*value, *value.values()]
         return all(_stays_in_segment(member, operator) for member in members)

@@ -1,16 +1,16 @@
-"""HTTP/1.1 on asyncio, which the standard library lacks: a server, a client, and server-sent events.
+"""An HTTP/1.1 server, an HTTP/1.1 client, and server-sent events. The standard library has none for asyncio.
 
-The folder knows nothing of MCP and needs no other part of the package. Reading order:
+These modules do not use MCP and import no other part of `mcp_ref`. Read them in this order:
 
-    message.py     a request, its headers, and the exchange through which a handler sends the response
-    sse.py         server-sent events: bytes <-> events
-    framing.py     the parts of HTTP that both sides share: header lines, body lengths, chunks
-    parser.py      the server's parser: bytes -> requests
-    connection.py  one connection of the server: phases, time limits, responses
-    server.py      `serve`: a listening socket and its connections
-    asgi.py        `application`: the same exchanges under any ASGI server
-    origin.py      the client's origins, redirects and proxies
-    client.py      `HttpClient`: requests over a pool of connections
+    message.py     an HTTP request, its headers, and the exchange through which a handler sends the response
+    sse.py         a parser and an encoder for server-sent events
+    framing.py     the code that client and server share: header lines, body lengths, chunks
+    parser.py      the server's parser, which turns bytes into requests
+    connection.py  one connection of the server, with its phases, time limits and responses
+    server.py      `serve`, which listens on a socket
+    asgi.py        `application`, which runs the same handlers under any ASGI server
+    origin.py      the client's rules for URLs, redirects and proxies
+    client.py      `HttpClient`, which sends requests over a pool of connections
 
 Spec:  RFC 9110 (semantics), RFC 9112 (HTTP/1.1), the HTML standard's section 9.2 (server-sent events)
 """

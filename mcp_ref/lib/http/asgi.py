@@ -1,9 +1,10 @@
-"""An adapter: handlers of message.py under an ASGI server (uvicorn, hypercorn, granian), or in Starlette or FastAPI.
+"""An adapter that runs a handler of message.py under an ASGI server such as uvicorn, or in Starlette or FastAPI.
 
-ASGI is a calling convention: an application is a coroutine function of a scope and two callables. As with our own
-server, the handler gets the whole body, and its size is bounded.
+ASGI is an interface between Python web servers and applications. An application is a coroutine function. The server
+calls it with a dictionary that describes the request (the scope), a function that receives the body, and a function
+that sends the response. As in server.py, the handler gets the whole body, whose size is limited.
 
-    app = application(handler)        $ uvicorn module:app
+    app = application(handler)        # start the server with `uvicorn module:app`
 
 Spec:  ASGI 3.0, the HTTP and lifespan protocols
 """
@@ -23,7 +24,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, object]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_UNSENT_BYTES: Final = 4 * 1024 * 1024
-"""Maximum size of the unsent part of a streamed body, in bytes. If a slow client exceeds it, the response ends."""
+"""Maximum size of the unsent part of a streamed body, in bytes. Above it the response ends: the client is too slow."""
 
 
 def application(
@@ -31,12 +32,12 @@ def application(
 ) -> Application:
     """Return an ASGI application that serves every request with the handler.
 
-    The application needs no start-up. It also works below an application that does not pass on lifespan events.
+    The application also works without ASGI's lifespan events, which not every outer application forwards.
 
     Args:
-        handler: Serves one exchange.
-        close: Awaited when the ASGI server shuts down, if it sends lifespan events.
-        limits: Only `body_size` counts here; the ASGI server has its own limits for the rest.
+        handler: A coroutine function that responds to one exchange.
+        close: A coroutine function to call when the ASGI server sends the event `lifespan.shutdown`.
+        limits: Only `body_size` is used. The ASGI server has its own limits on connections, heads and times.
     """
     body_size = (limits or HttpLimits()).body_size
 
@@ -44,16 +45,16 @@ def application(
         if scope["type"] == "lifespan":
             return await _serve_lifespan(receive, send, close)
         if scope["type"] != "http":
-            raise ValueError(f"this application serves HTTP only, not {scope['type']}")
+            raise ValueError(f"this application supports only HTTP, not {scope['type']}")
         body = await _read_body(receive, body_size)
         if body is None:
-            return  # the client has left
+            return  # the client has disconnected
         exchange = AsgiExchange(_http_request(scope, body), receive, send)
         if len(body) > body_size:
             text = f"the body is larger than {body_size} bytes\n".encode()
             return await exchange.respond(413, [("Content-Type", "text/plain; charset=utf-8")], text)
         try:
-            # Middleware and tests may call several applications in one task, but a handler expects its own.
+            # A handler expects its own task. Middleware and tests can call several applications in one task.
             await asyncio.ensure_future(handler(exchange))
         finally:
             await exchange.finish()
@@ -71,7 +72,7 @@ async def _serve_lifespan(receive: Receive, send: Send, close: Callable[[], Awai
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes | None:
-    """Return the whole body, or the part of it that exceeds the limit. Return None if the client has left."""
+    """Return the body, or its beginning if it exceeds the limit. Return None if the client has disconnected."""
     body = bytearray()
     while True:
         message = await receive()
@@ -124,7 +125,7 @@ class AsgiExchange:
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         framed = headers if status in (204, 304) else [*headers, ("content-length", str(len(body)))]
-        with contextlib.suppress(OSError):  # [ASGI 3.0, Send] the client has left
+        with contextlib.suppress(OSError):  # [ASGI 3.0, Send] OSError: the client has disconnected
             await self._begin(status, framed)
             await self._send({"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body})
 
@@ -143,7 +144,7 @@ class AsgiExchange:
 
     async def _begin(self, status: int, headers: HeaderList) -> None:
         if self._responded:
-            raise RuntimeError("the exchange already has a response: a handler sends only one")
+            raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
         self._responded = True
         raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
@@ -159,13 +160,13 @@ class AsgiExchange:
 
 
 class AsgiStreamingResponse:
-    """The `StreamingResponse` of one ASGI request. A task sends the queued pieces, since `send` must be awaited."""
+    """The `StreamingResponse` of one ASGI request. A task sends the pieces that `write` has queued."""
 
     def __init__(self, send: Send) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._send = send
         self._pieces: list[bytes] = []
-        self._size = 0  # of the queued pieces and those being sent, in bytes
+        self._size = 0  # size of all pieces that are not sent yet, in bytes
         self._wake_sender, self._sent, self._closed = asyncio.Event(), asyncio.Event(), False
         self._sender = asyncio.create_task(self._send_all())
 
@@ -188,9 +189,9 @@ class AsgiStreamingResponse:
         self._wake_sender.set()
 
     async def wait_sent(self) -> None:
-        """Wait until everything is sent, or the client has left."""
+        """Wait until all pieces are sent, or the client has disconnected."""
         await self.ended
-        self._sender.cancel()  # if the client does not read, it would wait without end
+        self._sender.cancel()  # a client that does not read would block this task without end
         await asyncio.wait([self._sender])
 
     async def _send_all(self) -> None:
@@ -208,13 +209,13 @@ class AsgiStreamingResponse:
                 else:
                     self._wake_sender.clear()
                     await self._wake_sender.wait()
-        except Exception:  # OSError by the ASGI specification; some servers raise others
+        except Exception:  # the ASGI specification names OSError, but some servers raise others
             pass
         finally:
             self.end()
 
     def end(self) -> None:
-        """End the response: the client has left, or reads too slowly."""
+        """End the response, because all is sent, or the client has disconnected or reads too slowly."""
         self._sent.set()
         self._wake_sender.set()
         if not self.ended.done():

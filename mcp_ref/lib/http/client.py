@@ -4,13 +4,14 @@
         async with http.request("POST", "https://example.com/mcp", {"Accept": "application/json"}, b"{}") as response:
             print(response.status, await response.read(limit=1_000_000))
 
-    async for piece in response: ...        the body as it arrives, of any length
+    async for piece in response: ...        # instead of `read`: the pieces of a body of any length, as they arrive
 
-A connection is reused after its response was read to the end. Requests go through the proxy that the environment names
-(HTTPS_PROXY, HTTP_PROXY, NO_PROXY, also in lower case). Redirects are followed within an origin (origin.py).
+The client reuses a connection after it has read the response to its end. It sends requests through the proxy that the
+environment variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name (also in lower case). It follows redirects only within
+an origin: a scheme, host and port (origin.py).
 
-The server may be hostile. So a response must match the grammar exactly (framing.py), and its size and its time are
-bounded (`ClientLimits`). Compression is not supported: a small body could expand until it fills the memory.
+A server can be hostile. So a response must match the grammar exactly (framing.py), and its size and time have limits
+(`ClientLimits`). The client does not support compression, because a small body could expand and fill the memory.
 
 Spec:  RFC 9110, sections 9.2.2 (idempotent methods) and 9.3.6 (CONNECT); RFC 9112
 """
@@ -49,47 +50,47 @@ _RESERVED_HEADERS: Final = frozenset({"host", "accept-encoding", "content-length
 
 
 class HttpError(Exception):
-    """A request got no complete response. The message says why."""
+    """A request got no complete response. The error's message gives the reason."""
 
 
 class HttpTimeout(HttpError):
-    """The server, or the proxy before it, took too long."""
+    """The server or the proxy took too long."""
 
 
 class StaleConnection(HttpError):
-    """A connection ended before the first byte of the response, as one does that was unused for too long."""
+    """A connection ended before the first byte of the response. Servers close connections that are unused for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """Bounds on the time and the memory that a server can cost a client. `HttpResponse.read` bounds a body."""
+    """Limits on the time and the memory that a server can cost a client. `HttpResponse.read` limits a body's size."""
 
     connect: float = 10.0
-    """Seconds to connect, proxy and TLS included."""
+    """Seconds to connect, including the proxy and TLS."""
     first_byte: float | None = 300.0
-    """Seconds from the request to the whole head of the response; None for no limit."""
+    """Seconds from the request to the end of the response's head; None for no limit."""
     idle: float | None = 300.0
     """Seconds between two pieces of a body; None for no limit."""
     keep: float = 4.0
-    """Seconds that an unused connection is kept. (Node.js and uvicorn close unused connections after 5 s.)"""
+    """Seconds for which the client keeps an unused connection. (Node.js and uvicorn close it after 5 s.)"""
     head_size: int = 64 * 1024
     """Maximum size of the status line and headers, in bytes."""
     header_count: int = 100
     """Maximum number of headers in a response."""
     connections: int = 100
-    """Maximum number of connections. The next request waits for a free one, for `first_byte` seconds at most."""
+    """Maximum number of connections. A further request waits at most `first_byte` seconds for a free connection."""
 
 
 class _Connection:
-    """A connection to an origin, or to the proxy before it."""
+    """A connection to a server, directly or through a proxy."""
 
     def __init__(self, origin: Origin, limits: ClientLimits, reader: StreamReader, writer: StreamWriter) -> None:
         self.origin, self.reader, self.writer, self._limits = origin, reader, writer, limits
         self.used_before = False
-        self.free_since = 0.0  # time of the event loop
+        self.free_since = 0.0  # the event loop's time
 
     def is_open(self) -> bool:
-        """Return True if the server has neither closed the connection nor sent unrequested bytes."""
+        """Return True if the server has not closed the connection, and has sent no unrequested bytes."""
         return not (self.reader.at_eof() or self.reader._buffer or self.writer.is_closing())  # type: ignore[attr-defined]
 
     def has_more_to_send(self) -> bool:
@@ -100,15 +101,15 @@ class _Connection:
         """Send a request. Return status, version and headers of the final response."""
         try:
             async with asyncio.timeout(self._limits.first_byte):
-                # No drain: the server may send its response, such as a refusal, before it has read the whole request.
+                # Do not wait until the request is sent: the server can refuse the request before it has read all of it.
                 self.writer.write(request)
                 head = await self.read_head()
                 while 100 <= head[0] < 200 and head[0] != 101:
                     head = await self.read_head()  # [RFC 9110 15.2] interim responses precede the final one
         except TimeoutError:
-            raise HttpTimeout(f"no response within {self._limits.first_byte:g} s") from None
+            raise HttpTimeout(f"the server sent no response within {self._limits.first_byte:g} s") from None
         if head[0] == 101:
-            raise HttpError("the server switched to another protocol, although the request did not ask for that")
+            raise HttpError("the server sent status 101 (Switching Protocols), which the request did not ask for")
         return head
 
     async def read_head(self) -> tuple[int, str, Headers]:
@@ -126,12 +127,12 @@ class _Connection:
             raise StaleConnection(f"the connection broke before the response: {error}") from error
 
     async def read(self, size: int) -> bytes:
-        """Return at most `size` bytes of a body, or nothing at the end of the connection."""
+        """Return at most `size` bytes of a body, or b"" at the end of the connection."""
         try:
             async with asyncio.timeout(self._limits.idle):
                 return await self.reader.read(size)
         except TimeoutError:
-            raise HttpTimeout(f"nothing more of the response came for {self._limits.idle:g} s") from None
+            raise HttpTimeout(f"no further byte of the response came within {self._limits.idle:g} s") from None
         except OSError as error:
             raise HttpError(f"the connection broke in the middle of the response: {error}") from error
 
@@ -159,23 +160,23 @@ class HttpResponse:
     def __init__(self, url: str, method: str, head: tuple[int, str, Headers], connection: _Connection) -> None:
         self.url, self._connection = url, connection
         self.status, version, self.headers = head
-        # [RFC 9112 6.3, rule 1] these responses have no body, even if their headers announce one
+        # [RFC 9112 6.3, rule 1] these responses have no body, even if they have a Content-Length
         length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
         self.is_complete = length == 0
         self.keep_alive = is_persistent(self.headers, version) and length is not None
         self._length = length  # None: the body ends with the connection
         self._left = _READ_SIZE if length is None or length == CHUNKED else length
-        self._buffer = bytearray()  # received bytes of a chunked body that are not decoded
+        self._buffer = bytearray()  # the received bytes of a chunked body that are not decoded yet
         self._chunk_decoder = ChunkedBodyDecoder(self._buffer)
 
     async def read(self, limit: int) -> bytes:
-        """Return the body.
+        """Return the whole body.
 
         Args:
             limit: Maximum size of the body, in bytes.
 
         Raises:
-            HttpError: The body is larger, or the connection broke before its end.
+            HttpError: The body is larger than `limit`, or the connection broke before the end of the body.
         """
         if self._length is not None and self._length > limit:
             raise HttpError(f"the response has {self._length} bytes, more than the limit of {limit}")
@@ -183,14 +184,14 @@ class HttpResponse:
         async for piece in self:
             body += piece
             if len(body) > limit:
-                raise HttpError(f"the response has more than {limit} bytes")
+                raise HttpError(f"the response has more than {limit} bytes, which is the limit")
         return bytes(body)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Yield the pieces of the body as they arrive. Raise HttpError if the connection breaks before its end."""
+        """Yield the pieces of the body as they arrive. Raise HttpError if the connection breaks too early."""
         coding = self.headers.get("content-encoding") or "identity"
         if coding.lower() != "identity":
-            raise HttpError(f"the response is encoded ({coding[:40]}), although the request did not accept that")
+            raise HttpError(f"the response has the Content-Encoding {coding[:40]}, which the request did not accept")
         while not self.is_complete:
             piece = await self._connection.read(min(self._left, _READ_SIZE))
             if self._length is None:
@@ -213,12 +214,12 @@ class HttpResponse:
 
 
 class HttpClient:
-    """A client with a pool of connections. A program can share one, or use one for each server.
+    """A client with a pool of connections. A program can use one client for all servers, or one for each server.
 
     Args:
-        limits: Bounds on time and memory; the defaults of `ClientLimits` if None.
-        ssl: A context for https; if None, one that verifies certificates as the system does.
-        proxies: {"http": url, "https": url, "no": "host,.domain"}; {} for none; if None, the environment's proxies.
+        limits: Limits on time and memory. Default: `ClientLimits()`.
+        ssl: The TLS context for https. Default: a context that accepts the certificates that the system trusts.
+        proxies: {"http": url, "https": url, "no": "host,.domain"}; {} for no proxy. Default: the environment variables.
     """
 
     def __init__(
@@ -241,7 +242,7 @@ class HttpClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections. Reading a response after that raises HttpError."""
+        """Close all connections. Then reading a response raises HttpError."""
         self._closed = True
         self._free.clear()
         await asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))
@@ -250,18 +251,18 @@ class HttpClient:
     async def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
     ) -> AsyncIterator[HttpResponse]:
-        """Return a context manager that sends the request and gives the response when its head has arrived.
+        """Return a context manager that sends the request and yields the response after its head has arrived.
 
         Args:
             method: The request method, such as "POST".
             url: An http or https URL.
-            headers: Headers to add.
+            headers: Headers in addition to those that the client writes.
             body: The whole body.
-            extra: True to exceed `ClientLimits.connections`, for a request that running requests wait for.
+            extra: True if the request can exceed `ClientLimits.connections`, because running requests depend on it.
 
         Raises:
-            HttpError: The server could not be reached, or sent an invalid response. HttpTimeout if it was too slow.
-            ValueError: The URL, the method or a header cannot be sent.
+            HttpError: The connection failed, or the response is invalid. HttpTimeout if the server was too slow.
+            ValueError: The URL, the method or a header is invalid.
         """
         for _ in range(MAX_REDIRECTS + 1):
             async with self._request_once(method, url, headers or {}, body, extra) as response:
@@ -273,7 +274,7 @@ class HttpClient:
                     url = redirect_target(response.url, location)
                 except ValueError as error:
                     raise HttpError(str(error)) from None
-        raise HttpError(f"more than {MAX_REDIRECTS} redirects, the last to {url}")
+        raise HttpError(f"the server sent more than {MAX_REDIRECTS} redirects; the last redirect leads to {url}")
 
     @contextlib.asynccontextmanager
     async def _request_once(
@@ -287,7 +288,7 @@ class HttpClient:
                 if not extra:
                     await self._slots.acquire()
         except TimeoutError:
-            raise HttpTimeout(f"all {self._limits.connections} connections are in use") from None
+            raise HttpTimeout(f"all {self._limits.connections} connections of this client are in use") from None
         connection = response = None
         try:
             while response is None:
@@ -295,7 +296,7 @@ class HttpClient:
                 try:
                     response = HttpResponse(url, method, await connection.send_request(request), connection)
                 except StaleConnection:
-                    # [RFC 9110 9.2.2] a client SHOULD NOT repeat a request that is not idempotent: it may be done twice
+                    # [RFC 9110 9.2.2] a client SHOULD NOT repeat a POST: the server would perform it twice
                     if not connection.used_before or method not in _IDEMPOTENT_METHODS:
                         raise
                     await self._discard(connection)
@@ -314,7 +315,7 @@ class HttpClient:
                     await self._discard(connection)
 
     async def _take_connection(self, origin: Origin) -> _Connection:
-        """Return a free connection or a new one, and close connections that were unused for too long."""
+        """Return a free or a new connection. Close connections that were unused for too long."""
         if self._closed:
             raise HttpError("the client is closed")
         oldest = asyncio.get_running_loop().time() - self._limits.keep
@@ -322,7 +323,7 @@ class HttpClient:
             if connection.free_since <= oldest or not connection.is_open():
                 self._free.remove(connection)
                 self._all.discard(connection)
-                connection.writer.transport.abort()  # no request is under way on it
+                connection.writer.transport.abort()  # no request uses this connection
         for connection in reversed(self._free):
             if connection.origin == origin:
                 self._free.remove(connection)
@@ -382,8 +383,8 @@ class HttpClient:
         if not 200 <= status < 300:
             raise HttpError(f"the proxy {proxy.hostname} answered {status} to CONNECT {target}")
         if connection.reader._buffer:  # type: ignore[attr-defined]
-            # These bytes come from the proxy, but would be read as if they had come through the tunnel.
-            raise HttpError(f"the proxy {proxy.hostname} sent data before the tunnel to {target} was in use")
+            # The client would take these bytes of the proxy for bytes of the server.
+            raise HttpError(f"the proxy {proxy.hostname} sent data before the client used the tunnel to {target}")
 
 
 def _request_head(
@@ -393,7 +394,7 @@ def _request_head(
         raise ValueError(f"invalid request method: {method!r:.100}")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if proxy is not None:
-        target = f"{origin.scheme}://{origin}{target}"  # [RFC 9112 3.2.2] proxies get the absolute-form
+        target = f"{origin.scheme}://{origin}{target}"  # [RFC 9112 3.2.2] a request to a proxy has the whole URL
     lines = [f"{method} {target} HTTP/1.1", f"Host: {origin}", "Accept-Encoding: identity"]
     if size or method in ("POST", "PUT", "PATCH"):
         lines.append(f"Content-Length: {size}")

@@ -1,10 +1,11 @@
-"""One TCP connection of a client to the server: exchanges for the handler, and their responses.
+"""The server's side of one TCP connection. It reads requests, runs the handler, and sends the responses.
 
-The connection reads one whole request, runs the handler, and then reads the next request. So responses keep the order
-of their requests, and no handler waits for a slow upload. Requests that a client sends ahead stay in a bounded buffer.
+The server reads one whole request, runs the handler, and then reads the next request. So responses have the order of
+their requests, and no handler waits for a slow upload. A client can send further requests before it gets the response
+to the first (pipelining). They wait in a buffer of limited size.
 
-An attacker can be slow: it sends one byte now and then, or never reads. So each phase has a time limit, even if bytes
-keep arriving, and the size of unread responses is bounded (`Phase`, `HttpLimits`).
+An attacker can hold many connections open by sending one byte now and then, or by never reading. So requests have time
+limits that further bytes do not extend (`Phase`), and the unread responses have a maximum size (`HttpLimits`).
 
 Spec:  RFC 9112, sections 7.1 (chunks), 9.3 (persistence), 9.6 (closing); RFC 9110, section 10.1.1 (100-continue)
 """
@@ -26,26 +27,28 @@ from .parser import RequestHead, RequestParser
 log = logging.getLogger(__name__)
 
 MAX_PIPELINED_BYTES: Final = 64 * 1024
-"""Maximum size of the requests that a client sends ahead of a response, in bytes. Then reading pauses."""
+"""Maximum size of the requests that arrive while a handler runs, in bytes. Above it the server stops reading."""
 
 LINGER_SECONDS: Final = 2.0
-"""Seconds that a client has to read the last response and close. Then the connection is cut."""
+"""Seconds in which the client must read the last response and close. Then the server aborts the connection."""
 
 _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
 
 class Phase(Enum):
-    """The phase of a connection. A request that arrives at once skips HEAD and BODY.
+    """The phase of a connection. A request that arrives in one piece skips HEAD and BODY.
 
-    IDLE -> HEAD -> BODY -> RESPONSE -> IDLE ...        one request after the other
-      (any of these) -> CLOSING -> CLOSED
+    IDLE -> HEAD -> BODY -> RESPONSE -> IDLE -> ...     one request after the other
+    any of these phases -> CLOSING -> CLOSED
 
-    Phase      Time limit                               When it is exceeded
-    IDLE       idle_time; head_time for the first one   close the connection
-    HEAD       head_time                                send 408 and close
-    BODY       body_time                                send 408 and close
-    RESPONSE   none for the handler                     (write_time if the client does not read)
-    CLOSING    LINGER_SECONDS to send what is written   cut the connection
+    Phase      The server waits for           Time limit                     After the time limit, the server
+    IDLE       the first byte of a request    idle_time (first: head_time)   closes the connection.
+    HEAD       the end of the head            head_time                      sends status 408 and closes.
+    BODY       the end of the body            body_time                      sends status 408 and closes.
+    RESPONSE   the handler                    (none)
+    CLOSING    the client to read and close   LINGER_SECONDS                 aborts the connection.
+
+    In every phase, the server also aborts the connection of a client that reads nothing for write_time.
     """
 
     IDLE = "idle"
@@ -56,20 +59,20 @@ class Phase(Enum):
     CLOSED = "closed"
 
 
-IDLE, HEAD, BODY, RESPONSE, CLOSING, CLOSED = Phase  # in Python 3.11, a global is far faster than Phase.IDLE
+IDLE, HEAD, BODY, RESPONSE, CLOSING, CLOSED = Phase  # globals, because `Phase.IDLE` is slow in Python 3.11
 
 
 class Connections:
-    """The open connections of one server, with its handler, limits and written response heads."""
+    """The open connections of one server, and the data that they share."""
 
     def __init__(self, handler: Handler, limits: HttpLimits) -> None:
         self.handler, self.limits = handler, limits
         self.loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
-        """The context variables at the start of the server. Each handler starts with a copy."""
+        """The context variables at the start of the server. Each handler gets a copy."""
         self.head_writer = ResponseHeadWriter()
         self.open: set[HttpConnection] = set()
-        """The connections that are not closed, or whose handler still runs."""
+        """The connections that are open, or whose handler still runs."""
         self._all_closed = asyncio.Event()
 
     def remove(self, connection: HttpConnection) -> None:
@@ -79,7 +82,7 @@ class Connections:
             self._all_closed.set()
 
     async def wait_closed(self, seconds: float) -> None:
-        """Wait until all connections are removed, for a limited time in seconds."""
+        """Wait until all connections are removed, at most for a number of seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.open:
@@ -88,22 +91,22 @@ class Connections:
 
 
 class HttpConnection(asyncio.Protocol):
-    """The server's end of one connection."""
+    """The server's side of one TCP connection."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections, self._limits, self._loop = connections, connections.limits, connections.loop
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
         self._tls = self._reading_paused = False
-        self._half_closed = False  # True after the client has sent everything. It may still read.
+        self._half_closed = False  # True after the client has closed its sending side; it can still read
         self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits)
-        self.keep_alive, self._stopping = True, False  # _stopping: the server stops
+        self.keep_alive, self._stopping = True, False  # _stopping: True while the server stops
         self._exchange: HttpExchange | None = None
-        self._task: asyncio.Task[None] | None = None  # the handler's
-        self._written = 0
-        self._drained: asyncio.Future[None] | None = None  # exists while the client reads too slowly
-        self._last_read = (0, 0.0)  # bytes that the client had read, and the time at which that was first seen
+        self._task: asyncio.Task[None] | None = None  # runs the handler
+        self._written = 0  # bytes
+        self._drained: asyncio.Future[None] | None = None  # not None while the client reads too slowly
+        self._last_read = (0, 0.0)  # bytes that the client has read, and the time of the last change
 
     def _enter_phase(self, phase: Phase, seconds: float = math.inf) -> None:
         self._phase = phase
@@ -141,7 +144,7 @@ class HttpConnection(asyncio.Protocol):
         elif self.parser.head is not None and self._phase is not BODY:
             self._enter_phase(BODY, self._limits.body_time)
             if self.parser.must_send_continue:
-                self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1]
+                self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1] the client waits for this
         elif self.parser.buffer and self._phase is IDLE:
             self._enter_phase(HEAD, self._limits.head_time)
 
@@ -149,24 +152,25 @@ class HttpConnection(asyncio.Protocol):
         request = HttpRequest(head.method, head.path, head.query, head.headers, body, self._client, self._tls)
         self._exchange = HttpExchange(request, self, head)
         self._phase, self._deadline = RESPONSE, math.inf
-        # Each handler has its own context, so its context variables do not leak into the next request. The loop's task
-        # factory is not used: an eager task would run each pipelined request inside the one before it.
+        # Each handler gets a copy of the context, so that its context variables do not leak into the next request.
+        # Do not use the loop's task factory: an eager task would run each request inside the call of the previous one.
         context = self._connections.context.copy()
         self._task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=context)
 
     def eof_received(self) -> bool:
-        """Return True to keep the connection open for a response."""
+        """Return True if the connection stays open for a response."""
         self._half_closed = True
         exchange = self._exchange
         if exchange is not None:
-            # The client may have left, or may still read. A false alarm costs a handler less than a late one.
+            # The client has disconnected, or has only stopped sending. Notify the handler in both cases: a false
+            # notification costs less than a late one.
             exchange.notify_disconnect()
-        # A client that has left looks the same. A response that nobody reads is cheap, an endless stream is not.
+        # Still send a short response, which is cheap even if the client has disconnected. A stream could be endless.
         streaming = exchange is not None and exchange.response is not None
         return self._phase is RESPONSE and not self._tls and not streaming
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release everything except a running handler, which continues."""
+        """Release the connection's resources. A running handler continues."""
         self._enter_phase(CLOSED)
         self.parser.buffer.clear()
         self.resume_writing()
@@ -179,7 +183,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def client_disconnected(self) -> bool:
-        """True if the client has closed the connection, or its half of it."""
+        """True if the client has closed the connection, or its sending side."""
         return self._half_closed or self._phase is CLOSED
 
     async def _serve(self, exchange: HttpExchange) -> None:
@@ -188,7 +192,7 @@ class HttpConnection(asyncio.Protocol):
             await self._run_handler(exchange)
             self._exchange = None
             if self.keep_alive and self._drained is not None:
-                await self.drain()  # a client that does not read gets no further responses
+                await self.drain()  # run no further handler for a client that does not read
             self._next_request()
         except BaseException:  # the server stops, or the handler has cancelled its own task
             self._transport.abort()
@@ -206,7 +210,7 @@ class HttpConnection(asyncio.Protocol):
             if not exchange.responded:
                 await exchange.respond(500, _PLAIN_TEXT, b"the server failed\n")
             elif exchange.response is not None and not exchange.response.ended.done():
-                self._transport.abort()  # an orderly end would make the body look complete
+                self._transport.abort()  # a normal close would make the body look complete
             return
         if exchange.response is not None:
             exchange.response.close()
@@ -217,7 +221,7 @@ class HttpConnection(asyncio.Protocol):
             await exchange.respond(500, _PLAIN_TEXT, b"the server did not send a response\n")
 
     def _next_request(self) -> None:
-        self._task = None  # frees the context variables that the handler has set
+        self._task = None  # the task would keep the handler's context variables in memory
         if self._phase is not RESPONSE or self._transport.is_closing():
             return
         if not self.keep_alive:
@@ -232,22 +236,22 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     def response_head(self, status: int, headers: HeaderList, keep_alive: bool) -> bytes:
-        """Return a response's head that lacks the body's length. Raise ValueError for an invalid header."""
+        """Return a response's head without the body's length. Raise ValueError for an invalid header."""
         keep_alive = keep_alive and self.keep_alive
         head = self._connections.head_writer.write(status, headers, close=not keep_alive)
         self.keep_alive = keep_alive
         return head
 
     def write(self, data: bytes) -> None:
-        """Send bytes, without a limit."""
+        """Send bytes, even if the client has left much unread."""
         if not self._transport.is_closing():
             self._written += len(data)
             self._transport.write(data)
 
     def write_piece(self, data: bytes) -> None:
-        """Write a piece of a stream. Cut the connection if the client has left too much unread."""
+        """Send a piece of a stream. Abort the connection if the client has left too much unread."""
         if self._transport.get_write_buffer_size() > self._limits.write_buffer:
-            log.info("%s left more than %d bytes unread: disconnected", self._client, self._limits.write_buffer)
+            log.info("disconnected %s, which left more than %d bytes unread", self._client, self._limits.write_buffer)
             self._transport.abort()
         else:
             self.write(data)
@@ -266,16 +270,16 @@ class HttpConnection(asyncio.Protocol):
             await asyncio.shield(self._drained)
 
     def _refuse(self, status: int, why: str) -> None:
-        """Send an error response, and close."""
-        log.debug("%s got %d: %s", self._client, status, why)
+        """Send an error response and close the connection."""
+        log.debug("refused a request of %s with status %d: %s", self._client, status, why)
         body = f"{why}\n".encode()
         head = self._connections.head_writer.write(status, _PLAIN_TEXT, True)
         self.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         self._close()
 
     def _close(self, linger: bool = True) -> None:
-        """Close after the written bytes are sent. With `linger`, wait until the client has read them and closed."""
-        # [RFC 9112 9.6] closing while bytes of the client are unread resets the connection and can lose the response
+        """Close after all written bytes are sent. With `linger`, wait until the client has read them and has closed."""
+        # [RFC 9112 9.6] a close with unread bytes of the client would reset the connection, and could lose the response
         self._enter_phase(CLOSING, LINGER_SECONDS)
         self.parser.buffer.clear()
         if self._reading_paused:
@@ -288,28 +292,28 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def close_after_response(self) -> None:
-        """Close after the current response, because the server stops."""
+        """Close the connection after the current response. Called when the server stops."""
         self.keep_alive, self._stopping = False, True
         if self._phase in (IDLE, HEAD, BODY):
             self._close(linger=self._phase is not IDLE)
 
     def abort(self) -> asyncio.Task[None] | None:
-        """Cut the connection and cancel its handler. Return the handler's task, if it runs."""
+        """Abort the connection and cancel its handler. Return the handler's task, or None if no handler runs."""
         self._transport.abort()
         if self._task is None or self._task.done():
             return None
-        self._exchange = None  # the handler is cancelled: it is not also told that the client has left
+        self._exchange = None  # do not also notify the cancelled handler of the disconnect
         self._task.cancel()
         return self._task
 
     def check_time_limits(self, now: float) -> None:
-        """End a phase or a write that has exceeded its time limit. Called by the server's clock."""
+        """End a phase or a write that has exceeded its time limit. The server calls this at regular intervals."""
         if self._drained is not None:
             read = self._written - self._transport.get_write_buffer_size()
             if read != self._last_read[0]:
                 self._last_read = (read, now)
             elif now >= self._last_read[1] + self._limits.write_time:
-                log.info("%s has read nothing for %s s: disconnected", self._client, self._limits.write_time)
+                log.info("disconnected %s, which read nothing for %s s", self._client, self._limits.write_time)
                 return self._transport.abort()
         if now < self._deadline:
             return
@@ -331,7 +335,7 @@ class HttpExchange:
         self.request, self.responded = request, False
         self.response: HttpStreamingResponse | None = None
         self._connection, self._head = connection, head
-        self._disconnected: asyncio.Future[None] | None = None  # made on demand: few handlers need it
+        self._disconnected: asyncio.Future[None] | None = None  # made at the first call, because few handlers need it
 
     def disconnected(self) -> asyncio.Future[None]:
         if self._disconnected is None:
@@ -341,14 +345,14 @@ class HttpExchange:
         return self._disconnected
 
     def notify_disconnect(self) -> None:
-        """Tell the handler that the client has left, if the handler has called `gone`."""
+        """Complete the future that the handler got from `disconnected`, if any."""
         if self._disconnected is not None and not self._disconnected.done():
             self._disconnected.set_result(None)
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         head = self._begin_response(status, headers)
         if status in (204, 304):
-            head, body = head + b"\r\n", b""  # [RFC 9110 8.6] MUST NOT send Content-Length in a 204
+            head, body = head + b"\r\n", b""  # [RFC 9110 8.6] a 204 MUST NOT have Content-Length
         else:
             head += b"Content-Length: %d\r\n\r\n" % len(body)
         self._connection.write(head if self.request.method == "HEAD" else head + body)
@@ -357,7 +361,7 @@ class HttpExchange:
         chunked = not self._head.is_http_1_0
         head = self._begin_response(status, headers)
         self._connection.write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
-        self._connection.parser.cached_heads.clear()  # the response may last for hours
+        self._connection.parser.cached_heads.clear()  # save memory: a stream can last for hours
         self.response = HttpStreamingResponse(self._connection, chunked, self.request.method != "HEAD")
         if self._connection.client_disconnected:
             self.response.mark_ended()
@@ -366,7 +370,7 @@ class HttpExchange:
 
     def _begin_response(self, status: int, headers: HeaderList) -> bytes:
         if self.responded:
-            raise RuntimeError("the exchange already has a response: a handler sends only one")
+            raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
         head = self._connection.response_head(status, headers, self._head.keep_alive)
         self.responded = True
         return head
@@ -397,6 +401,6 @@ class HttpStreamingResponse:
             self.mark_ended()
 
     def mark_ended(self) -> None:
-        """Mark the response as ended."""
+        """Complete the future `ended`."""
         if not self.ended.done():
             self.ended.set_result(None)

@@ -1,9 +1,11 @@
-"""One HTTP request, and the exchange through which a handler sends the response (server.py, asgi.py).
+"""The objects that an HTTP handler uses. An exchange is one request with its response.
+
+The servers in server.py and asgi.py call the handler with an exchange:
 
     async def handler(exchange: Exchange) -> None:
         await exchange.respond(200, [("Content-Type", "text/plain")], b"hello")
 
-A body can also be written piece by piece, until the handler closes it or the client disconnects:
+A handler can also write the body in pieces, until the handler returns or the client disconnects:
 
         response = await exchange.stream(200, [("Content-Type", "text/event-stream")])
         response.write(encode_event(b"hello"))
@@ -25,12 +27,12 @@ HeaderList: TypeAlias = list[tuple[str, str]]
 
 
 class Headers:
-    """The headers of a received head, in order. Names compare without regard to case. Immutable."""
+    """The headers of a received message, in order. Lookups ignore the case of names. Immutable."""
 
     __slots__ = ("__weakref__", "_items", "_values")
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
-        # Clients send the same few names. Interning lets thousands of Headers share the strings.
+        # Clients send the same few header names. Interning stores one string for each name, instead of thousands.
         self._items = tuple((sys.intern(name), value) for name, value in items)
         self._values: dict[str, tuple[str, ...]] = {}
         for name, value in self._items:
@@ -39,7 +41,7 @@ class Headers:
             self._values[name] = (*self._values.get(name, ()), value)
 
     def get(self, name: str) -> str | None:
-        """Return the first value of a header, or None without the header."""
+        """Return the first value of a header, or None if the header is missing."""
         values = self._values.get(name.lower())
         return values[0] if values else None
 
@@ -57,7 +59,7 @@ class Headers:
         return len(self._items)
 
     def __repr__(self) -> str:
-        return f"Headers({list(self._values)})"  # names only: values may be secrets
+        return f"Headers({list(self._values)})"  # without values, which can be secrets
 
 
 @dataclass(slots=True)
@@ -73,42 +75,42 @@ class HttpRequest:
     body: bytes = b""
     """The whole body. Chunk sizes are already removed."""
     client: tuple[str, int] | None = None
-    """The client's address and port. None for a connection without them, such as a Unix socket."""
+    """The client's address and port. None if unknown, for example for a Unix socket."""
     tls: bool = False
     """True if the request came over TLS."""
     root: str = ""
-    """The path below which an outer application has mounted the handler, or ""."""
+    """The path at which an outer application has mounted the handler, or "". `path` begins after this prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """Bounds on the memory and the time that one client can cost a server. Sizes are in bytes, times in seconds."""
+    """Limits on the memory and the time that clients can cost a server. Sizes are in bytes, times in seconds."""
 
     connections: int = 10_000
-    """Maximum number of connections, else 503. A connection whose client has left counts until its handler ends."""
+    """Maximum number of connections; more get status 503. A connection counts until its handler has ended."""
     head_size: int = 32 * 1024
-    """Maximum size of the request line and headers, in bytes, else 431."""
+    """Maximum size of a head (the request line and headers), in bytes. A larger head gets status 431."""
     header_count: int = 100
-    """Maximum number of headers, else 431. `http.client`, which parses them, accepts at most 100."""
+    """Maximum number of headers; more get status 431. The standard library's parser accepts at most 100."""
     body_size: int = 4 * 1024 * 1024
-    """Maximum size of a body without its chunk sizes, in bytes, else 413, if possible before the body is read."""
+    """Maximum size of a body without its chunk sizes, in bytes. A larger body gets status 413."""
     head_time: float = 10.0
-    """Seconds for a whole head, from its first byte, else 408. Also the time in which a new connection must send it."""
+    """Seconds from the first byte of a head to its end, else status 408. A new connection must send a byte as fast."""
     body_time: float = 60.0
-    """Seconds for a whole body, from the end of the head, else 408."""
+    """Seconds from the end of the head to the end of the body, else status 408."""
     idle_time: float = 75.0
-    """Seconds that a connection stays open without a request (as in nginx)."""
+    """Seconds that a connection stays open without a request. (nginx has the same default.)"""
     write_buffer: int = 4 * 1024 * 1024
-    """Maximum size of the unread part of a streamed body, in bytes. Then the client is disconnected."""
+    """Maximum size of the unread part of a streamed body, in bytes. Above it the server disconnects the client."""
     write_time: float = 30.0
-    """Seconds without reading, after which a client that has more than 64 KiB to read is disconnected."""
+    """Seconds after which the server disconnects a client that reads nothing while more than 64 KiB wait for it."""
 
 
 class StreamingResponse(Protocol):
-    """A response whose body is written piece by piece. A client that leaves too much unread is disconnected."""
+    """A response whose body the handler writes in pieces. The server disconnects a client that reads too slowly."""
 
     ended: asyncio.Future[None]
-    """Done when the response has ended: it was closed, or the client disconnected. Never fails."""
+    """A future that is done when the response is closed or the client has disconnected. It never has an exception."""
 
     def write(self, data: bytes) -> None:
         """Send a piece of the body, without waiting. Do nothing if the response has ended."""
@@ -121,11 +123,11 @@ class StreamingResponse(Protocol):
 
 
 class Exchange(Protocol):
-    """One request and its response. A handler calls `respond` or `stream`, once; a second call is a RuntimeError.
+    """One request and its response. A handler calls `respond` or `stream` once. A second call raises RuntimeError.
 
-    The server itself writes Content-Length, Transfer-Encoding, Connection and Date. A handler that sets one of them,
-    or a header with a line break, gets a ValueError. If the client has disconnected, the response is dropped without
-    an error, and the handler may also return without one.
+    The server itself writes Content-Length, Transfer-Encoding, Connection and Date. A handler that passes one of these
+    headers, or a header with a line break, gets a ValueError. After the client has disconnected, a response is dropped
+    without an error, and a handler does not need to send one.
     """
 
     request: HttpRequest
@@ -134,17 +136,17 @@ class Exchange(Protocol):
         """Return a future that is done if the client disconnects before the response has begun."""
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        """Send a whole response. Do not wait until the client has read it."""
+        """Send a complete response, without waiting until the client has read it."""
 
     async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
-        """Send the head of a response, and return an object that writes the body. The body ends with the handler."""
+        """Send status and headers. Return an object that writes the body. The body ends when the handler returns."""
 
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
-"""A coroutine function that serves one exchange, in its own task. It continues if the client disconnects. An exception
-is logged, and the client gets a 500 response."""
+"""A coroutine function that responds to one exchange. Each call runs in its own task, also after a disconnect.
+The server logs an exception of the handler, and sends status 500."""
 
 
 def bracket_ipv6(host: str) -> str:
-    """Return the host as a URL spells it: an IPv6 address stands in brackets."""
+    """Return the host as a URL needs it: an IPv6 address gets brackets."""
     return f"[{host}]" if ":" in host else host

@@ -1,10 +1,11 @@
-"""The requests of one connection: bytes go in, requests come out. Nothing here touches a socket.
+"""The server's parser, which turns the bytes of one connection into requests. It uses no socket.
 
-First every line of a head is checked strictly (framing.py names the attacks). Then the standard library's `http.server`
-parses the head. Alone it would be too lenient: it accepts LF as a line end, for example.
+The head of a request is its request line and its headers. This module first checks every line of a head strictly
+(framing.py describes the attacks). Then the standard library's `http.server` parses the head. `http.server` alone would
+be too lenient: for example, it accepts LF as the end of a line.
 
-A request must have exactly one Host header, and an absolute target must name the same host. Otherwise a proxy could
-choose a website by one name, and the handler by the other.
+An HTTP/1.1 request must have exactly one Host header. If the request target is a URL, the URL must have the same host.
+Otherwise a proxy could choose a website by the one host name, and the handler by the other host name.
 
 Spec:  RFC 9112, sections 2 to 3; RFC 9110, sections 7.2 (Host) and 10.1.1 (Expect)
 """
@@ -22,7 +23,7 @@ from .framing import CHUNKED, TOKEN, BadMessage, ChunkedBodyDecoder, body_length
 from .message import Headers, HttpLimits
 
 MAX_CACHED_REQUEST_HEADS: Final = 8
-"""Maximum number of parsed heads that a connection keeps for reuse."""
+"""Maximum number of parsed heads that the parser of one connection caches."""
 
 _REQUEST_LINE: Final = re.compile(rb"(%b) ([!-~]+) HTTP/(\d\.\d)" % TOKEN)
 
@@ -44,25 +45,25 @@ class RequestHead:
 class RequestParser:
     """The parser for the requests of one connection.
 
-    It keeps parsed heads. A client often repeats a head byte for byte, and parsing is half of the time that a short
-    request takes. So a repeated head is not parsed again: both requests share one `RequestHead` and its `Headers`.
+    It caches parsed heads. Clients often send the same head again, and parsing a head takes half of the time of a short
+    request. Requests with equal heads share one `RequestHead` and its `Headers`.
     """
 
     def __init__(self, limits: HttpLimits) -> None:
         self.buffer = bytearray()
         """The received bytes that are not yet part of a request."""
         self.head: RequestHead | None = None
-        """The head of the request whose body is incomplete."""
+        """The head of the current request, while its body is incomplete."""
         self.must_send_continue = False
-        """True if the client sends that body only after a 100 response."""
+        """True if the client waits for a 100 (Continue) response before it sends the body."""
         self.cached_heads: dict[bytes, RequestHead] = {}
         self._limits = limits
-        self._searched_bytes = 0  # length of the buffer that has no end of a head
+        self._searched_bytes = 0  # bytes at the start of the buffer without the end of a head
         self._chunk_decoder: ChunkedBodyDecoder | None = None
-        self._body = bytearray()  # the data of the chunks so far
+        self._body = bytearray()  # the decoded part of a chunked body
 
     def next_request(self) -> tuple[RequestHead, bytes] | None:
-        """Remove a request from the buffer and return it, or None until it is complete. Raise BadMessage."""
+        """Remove a request from the buffer and return it, or return None if it is incomplete. Raise BadMessage."""
         self.head = self.head or self._take_head()
         if self.head is None:
             return None
@@ -75,9 +76,9 @@ class RequestParser:
     def _take_head(self) -> RequestHead | None:
         buffer = self.buffer
         if not self._searched_bytes and buffer[:2] == b"\r\n":
-            del buffer[:2]  # [RFC 9112 2.2] SHOULD ignore at least one empty line before the request line
+            del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore an empty line before the request line
         end = buffer.find(b"\r\n\r\n", max(0, self._searched_bytes - 3))
-        # [RFC 9112 2.2] a recipient MAY accept a single LF as a line end; others do not, so it is refused
+        # [RFC 9112 2.2] a recipient MAY accept LF as a line end. We refuse LF, because some proxies do not.
         if end < 0 and buffer.count(b"\n") != buffer.count(b"\r\n"):
             raise BadMessage(400, "a line of the head ends in LF without CR")
         if (len(buffer) if end < 0 else end + 4) > self._limits.head_size:
@@ -121,11 +122,11 @@ class RequestParser:
 
 
 def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
-    """Parse a head, which ends in an empty line. Raise BadMessage with the status of the response."""
+    """Parse a head, up to its empty line. Raise BadMessage, with the status for the response."""
     request_line, *lines = head[:-4].split(b"\r\n")
     found = _REQUEST_LINE.fullmatch(request_line)
     if found is None:
-        raise BadMessage(400, "the request line is not `method target HTTP/version`, with one space between each")
+        raise BadMessage(400, "the request line must be `method target HTTP/version`, with single spaces")
     if found[3][:1] != b"1":
         raise BadMessage(505, "this server speaks HTTP/1.1 only")
     check_header_lines(lines, max_headers)
@@ -136,12 +137,12 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
     version = parsed.request_version
     hosts = headers.get_all("host")
     if len(hosts) > 1 or (not hosts and version >= "HTTP/1.1"):
-        # [RFC 9112 3.2] a server MUST respond with 400
-        raise BadMessage(400, f"a request needs exactly one Host header, not {len(hosts)}")
+        # [RFC 9112 3.2] a server MUST respond with 400 to a missing or duplicate Host
+        raise BadMessage(400, f"the request has {len(hosts)} Host headers: send exactly one")
     length = body_length(headers) or 0  # [RFC 9112 6.3, rule 7] a request without a length has no body
     if length == CHUNKED and version < "HTTP/1.1":
-        # [RFC 9112 6.1] Transfer-Encoding in an HTTP/1.0 message: the framing is faulty
-        raise BadMessage(400, "HTTP/1.0 has no Transfer-Encoding: send Content-Length")
+        # [RFC 9112 6.1] a server MUST treat Transfer-Encoding in an HTTP/1.0 message as faulty
+        raise BadMessage(400, "HTTP/1.0 has no Transfer-Encoding: send Content-Length instead")
     path, query = _split_target(parsed.command, found[2].decode("ascii"), hosts)
     expects_continue = version >= "HTTP/1.1" and (headers.get("expect") or "").lower() == "100-continue"
     keep_alive = is_persistent(headers, version)
@@ -149,9 +150,9 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
 
 
 def _split_target(method: str, target: str, hosts: list[str]) -> tuple[str, str]:
-    """Return path and query. [RFC 9112 3.2] in origin-form, in absolute-form (sent to proxies), or `OPTIONS *`."""
+    """Return path and query of a target, which is a path, a URL (for proxies), or `*` for OPTIONS. [RFC 9112 3.2]"""
     if "#" in target:
-        raise BadMessage(400, "the request target has a fragment")
+        raise BadMessage(400, "the request target contains a fragment: remove `#` and the text after it")
     if target.startswith("/"):
         path, _, query = target.partition("?")
         return path, query
@@ -164,16 +165,16 @@ def _split_target(method: str, target: str, hosts: list[str]) -> tuple[str, str]
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise BadMessage(400, "the request target is neither a path nor a URL")
     if [parts.netloc.lower()] != [host.lower() for host in hosts]:
-        # DEVIATION: [RFC 9112 3.2.2] the target's host replaces Host; a difference is refused as a likely attack
+        # DEVIATION: [RFC 9112 3.2.2] a server must ignore Host if the target is a URL. We refuse different hosts.
         raise BadMessage(400, "the request target and Host name different hosts")
     return parts.path or "/", parts.query
 
 
 class _HeadParser(BaseHTTPRequestHandler):
-    """The standard library's request handler, used for its method `parse_request` alone."""
+    """The standard library's request handler. Only its method `parse_request` is used."""
 
     def __init__(self, head: bytes) -> None:
-        # The base class's constructor is not called: it would serve a socket.
+        # Do not call the base class's constructor, because it needs a socket.
         self.rfile = io.BytesIO(head)
         self.raw_requestline = self.rfile.readline()
 

@@ -7,7 +7,7 @@
         print(server.address)
         await asyncio.Event().wait()
 
-Each handler runs in an asyncio task. No thread is used. `HttpLimits` bounds the memory and time that a client can cost.
+Each handler runs in an asyncio task. The server uses no threads. `HttpLimits` limits its memory and time.
 
 Spec:  RFC 9110, RFC 9112
 """
@@ -25,11 +25,11 @@ from .message import Handler, HttpLimits
 log = logging.getLogger(__name__)
 
 CANCEL_SECONDS: Final = 5.0
-"""Seconds that a cancelled handler has to end. Then the server stops without it."""
+"""Seconds for which a stopping server waits for cancelled handlers to end."""
 
 
 class HttpServer:
-    """A listening server. `serve` makes one; `async with` closes it."""
+    """A listening server. `serve` creates it. The end of an `async with` block closes it."""
 
     def __init__(self, connections: Connections, listener: asyncio.Server) -> None:
         self._connections, self._listener = connections, listener
@@ -37,7 +37,7 @@ class HttpServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port of the first listening socket. Raises RuntimeError if the server is closed."""
+        """Host and port of the first listening socket. Raises RuntimeError after the server is closed."""
         if not self._listener.sockets:
             raise RuntimeError("the server is closed")
         host, port, *_ = self._listener.sockets[0].getsockname()
@@ -45,11 +45,11 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """Number of connections, with those that are being closed."""
+        """Number of connections, including connections that are being closed."""
         return len(self._connections.open)
 
     async def close(self, grace: float = 3.0) -> None:
-        """Accept no more connections, give handlers `grace` seconds to finish, and cancel the rest."""
+        """Accept no more connections. Wait `grace` seconds until the handlers finish. Cancel the remaining handlers."""
         if not self._listener.is_serving():
             return
         self._listener.close()
@@ -72,7 +72,7 @@ class HttpServer:
         await self.close()
 
     async def _check_times(self) -> None:
-        # One clock serves all connections. A timer for each phase would cost more than the rest of a short request.
+        # One task checks all connections. A timer for each phase would double the time of a short request.
         limits = self._connections.limits
         shortest = min(limits.head_time, limits.body_time, limits.idle_time, limits.write_time, LINGER_SECONDS)
         loop = asyncio.get_running_loop()
@@ -90,15 +90,14 @@ async def serve(
     ssl: SSLContext | None = None,
     limits: HttpLimits | None = None,
 ) -> HttpServer:
-    """Return a listening server that serves every request with the handler. Close it, or use it with `async with`.
+    """Return a listening server that calls the handler for every request. Close the server, or use `async with`.
 
     Args:
-        handler: Serves one exchange. Several handlers run at a time, one for each connection.
-        host: An address or name of this machine; "" or None for all addresses.
+        handler: A coroutine function that responds to one exchange. Each connection runs one handler at a time.
+        host: An IP address or name of this machine; "" or None to listen on all addresses.
         port: The port to listen on; 0 for a free port (see `HttpServer.address`).
         ssl: A context with a certificate, for HTTPS.
-        limits: Bounds on memory and time; the defaults of `HttpLimits` if None.
-
+        limits: Limits on memory and time. Default: `HttpLimits()`.
 
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.

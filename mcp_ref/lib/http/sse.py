@@ -1,12 +1,12 @@
-"""Server-sent events: the format text/event-stream, read and written.
+"""A parser and an encoder for server-sent events, the format `text/event-stream`.
 
     id: 7
     data: {"some": "json"}
                                     <- an empty line ends the event
     : a comment, which shows that the stream is alive
 
-An event is a list of lines `field: value`. Several `data` lines make a text of several lines. A line break in an id
-would forge another field, so it cannot be sent. The size of a received event is bounded.
+An event is a list of lines `field: value`. An event with several `data` lines has a text of several lines. The encoder
+refuses an id with a line break, because the text after it would become another field. The parser limits each event.
 
 Spec:  HTML standard, 9.2.5 "Parsing an event stream" and 9.2.6 "Interpreting an event stream"
 """
@@ -20,18 +20,18 @@ from typing import Final
 MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of one event, in bytes."""
 
-# Neither bytes.splitlines nor str.splitlines: U+2028, U+0085, vertical tab and others are data, not line ends.
+# Do not use `splitlines`: it also splits at characters such as U+2028 and vertical tab, which are data here.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _FORBIDDEN_IN_FIELD: Final = re.compile(r"[\r\n\0]")
 
 
 class EventTooLarge(ValueError):
-    """An event exceeds the parser's limit. The rest of the stream cannot be read."""
+    """An event exceeds the parser's limit. The parser cannot read the rest of the stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. `id` is the stream's last id, perhaps from an earlier event, or ""."""
+    """One event. `id` is the last id in the stream, perhaps that of an earlier event, or "" if no event had an id."""
 
     data: str
     event: str = "message"
@@ -39,22 +39,22 @@ class Event:
 
 
 class EventParser:
-    """A parser for a stream that arrives in pieces of any size. `max_event`: maximum size of one event, in bytes."""
+    """A parser for a stream that arrives in pieces. `max_event` is the maximum size of an event, in bytes."""
 
     def __init__(self, max_event: int = MAX_EVENT_BYTES) -> None:
         self.last_event_id = ""
-        """The value of Last-Event-ID with which to resume a broken stream. An event without data sets it, too."""
+        """The last id in the stream, also from an event without data. The header Last-Event-ID sends it to resume."""
         self.retry: int | None = None
-        """Milliseconds to wait before reconnecting, or None if the stream has not set it."""
+        """Milliseconds to wait before reconnecting, or None if the stream had no field `retry`."""
         self._max_event = max_event
         self._line = bytearray()  # the start of a line whose end has not arrived
-        self._after_cr = False  # if the next byte is a line feed, it belongs to the line end before it
+        self._after_cr = False  # True after CR: a line feed that follows is a part of the same line end
         self._at_stream_start = True
         self._data: list[str] = []
-        self._size, self._event, self._id = 0, "", ""  # of the event so far; _size in bytes
+        self._size, self._event, self._id = 0, "", ""  # of the incomplete event; _size is in bytes
 
     def resumed(self) -> EventParser:
-        """Return a parser for the same stream on a new connection. It keeps the last id and drops a partial event."""
+        """Return a parser for the same stream on a new connection, with its last id, without its incomplete event."""
         new = EventParser(self._max_event)
         new.last_event_id, new._id, new.retry = self.last_event_id, self.last_event_id, self.retry
         return new
@@ -80,13 +80,13 @@ class EventParser:
 
     def _read_line(self, line: bytes, events: list[Event]) -> None:
         if self._at_stream_start:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # one byte order mark may precede the stream
+            line = line.removeprefix(b"\xef\xbb\xbf")  # a byte order mark can precede the stream
             self._at_stream_start = False
         if not line:
             return self._dispatch(events)
         self._check_size(len(line))
         name, _, value = line.partition(b":")
-        # A line ends with an ASCII byte, so decoding each line gives the same text as decoding the stream.
+        # Decoding line by line is safe, because the bytes of a line end are never part of a UTF-8 character.
         text = value.removeprefix(b" ").decode("utf-8", "replace")
         if name == b"data":
             self._data.append(text)
@@ -99,7 +99,7 @@ class EventParser:
             self.retry = int(text)
 
     def _dispatch(self, events: list[Event]) -> None:
-        self.last_event_id = self._id  # an event without data only moves the position in the stream
+        self.last_event_id = self._id  # an event without data still sets the id
         if self._data:
             events.append(Event("\n".join(self._data), self._event or "message", self._id))
             self._data = []
@@ -107,13 +107,13 @@ class EventParser:
 
     def _check_size(self, more: int) -> None:
         if self._size + more > self._max_event:
-            raise EventTooLarge(f"an event has more than {self._max_event} bytes")
+            raise EventTooLarge(f"a server-sent event has more than {self._max_event} bytes")
 
 
 def encode_event(data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None) -> bytes:
-    """Return one event. Raise ValueError for an id or event name with a line break or NUL.
+    """Return the bytes of one event. Raise ValueError for an id or event name with a line break or NUL.
 
-    `data` is UTF-8 text of any number of lines. `retry` is the time before the client reconnects, in milliseconds.
+    `data` is UTF-8 text, also with line breaks. The client waits `retry` milliseconds before it reconnects.
     """
     head = f"id: {_checked_line(id)}\n" if id is not None else ""
     head += f"event: {_checked_line(event)}\n" if event is not None else ""
@@ -124,11 +124,11 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
 
 
 def encode_comment(text: str = "") -> bytes:
-    """Return a comment, which parsers skip. Raise ValueError for a text with a line break."""
+    """Return the bytes of a comment, which parsers skip. Raise ValueError for a text with a line break or NUL."""
     return f": {_checked_line(text)}\n\n".encode()
 
 
 def _checked_line(text: str) -> str:
     if _FORBIDDEN_IN_FIELD.search(text):
-        raise ValueError(f"a field of an event must be one line without NUL, not {text[:100]!r}")
+        raise ValueError(f"a field of a server-sent event must be one line without NUL, not {text[:100]!r}")
     return text

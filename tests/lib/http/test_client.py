@@ -624,7 +624,7 @@ async def test_response_body_silent_for_idle_seconds_is_a_timeout() -> None:
     ):
         pieces = aiter(response)
         assert await anext(pieces) == b"hello"
-        with pytest.raises(HttpTimeout, match=r"nothing more of the response came for 0.05 s"):
+        with pytest.raises(HttpTimeout, match=r"no further byte of the response came within 0.05 s"):
             await anext(pieces)
 
 

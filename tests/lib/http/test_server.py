@@ -962,7 +962,7 @@ async def test_response_header_with_a_line_break_or_reserved_name_is_a_value_err
         with pytest.raises(ValueError, match="header"):
             await exchange.stream(200, headers)
         await echo(exchange)
-        with pytest.raises(RuntimeError, match="already has a response"):
+        with pytest.raises(RuntimeError, match="already sent a response"):
             await exchange.respond(200, [], b"")
 
     async with bench(wrong) as b:
