@@ -1,6 +1,7 @@
-"""The commands `list`, `call`, `read`, `watch`, `prompt` and `complete`: connect to a server and print its results.
+"""The commands that connect to a server and print its results: `list`, `call`, `read`, `watch`, `prompt`, `complete`.
 
-The server judges names and arguments, not this module. If the server refuses them, the message suggests what exists.
+This module does not check names and arguments, because the server checks them. If the server refuses a name, the error
+message of this module suggests similar names.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ def run_client_command(options: argparse.Namespace) -> int:
 
 
 def report_failure(code: int, error: Exception, name: str = "", known: Iterable[str] = ()) -> int:
-    """Print an error, with a suggestion if the `known` names do not include `name`. Return the exit code."""
+    """Print an error. If `name` is not a `known` name, suggest similar names. Return the exit code."""
     show.note(f"{error}{'' if name in known else did_you_mean(name, known)}")
     return code
 
 
 def make_client(options: argparse.Namespace) -> Client:
-    """Return the client that the options describe. Raise UsageError if they contradict each other."""
+    """Return the client that the options describe. Raise UsageError if two options contradict each other."""
     person = elicitation_handler()
     server = parse_server(options.command)
     if options.header and not isinstance(server, str):
@@ -85,23 +86,23 @@ def parse_server(words: list[str]) -> list[str] | str:
 
 
 def parse_headers(words: list[str]) -> dict[str, str]:
-    """Return the headers of words such as `Name: value`. Raise UsageError for other words."""
+    """Return the headers for words such as `Name: value`. Raise UsageError for a malformed word."""
     found = {}
     for word in words:
         name, colon, value = word.partition(":")
         if not colon or not name.strip():
-            raise UsageError("--header takes 'Name: value'")  # the value is not repeated, it can be a secret
+            raise UsageError("--header takes 'Name: value'")  # do not print the value, which can be a secret
         found[name.strip()] = value.strip()
     return found
 
 
 def parse_environment(words: list[str]) -> dict[str, str]:
-    """Return variables for `NAME=VALUE`, and for `NAME` with the value of this process."""
+    """Return the variables for words such as `NAME=VALUE`. A word `NAME` copies the variable of this process."""
     found = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals and name not in os.environ:
-            raise UsageError(f"--env {name}: this variable is not set here; write {name}=VALUE")
+            raise UsageError(f"--env {name}: this environment variable is not set; write {name}=VALUE")
         found[name] = value if equals else os.environ[name]
     return found
 
@@ -137,18 +138,18 @@ async def connect_and_run(client: Client, options: argparse.Namespace) -> int:
 
 
 def server_line(client: Client) -> str:
-    """Return the server's name and version, and the revision."""
+    """Return a line with the server's name, its version, and the revision."""
     info = client.server_info
     return f"{info.title or info.name} {info.version}, revision {client.revision}".strip()
 
 
 def encode(value: object) -> Object:
-    """Return a result as JSON of the latest revision, whichever revision is spoken."""
+    """Return a result as JSON in the format of the latest revision, also if the session has an older revision."""
     return codec_for(REVISIONS[-1]).encode(value)
 
 
 async def list_all(client: Client, options: argparse.Namespace) -> int:
-    """Print everything that the server offers."""
+    """Print the server's tools, resources, resource templates and prompts."""
     tools = await client.list_tools() if client.server_can("tools") else []
     resources = await client.list_resources() if client.server_can("resources") else []
     templates = await client.list_resource_templates() if client.server_can("resources") else []
@@ -178,7 +179,7 @@ async def list_all(client: Client, options: argparse.Namespace) -> int:
 
 
 async def call(client: Client, options: argparse.Namespace) -> int:
-    """Call a tool. Return 1 and print to standard error if its result is an error."""
+    """Call a tool and print its result. If the result is an error, print to standard error and return 1."""
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.tool)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
@@ -208,14 +209,14 @@ async def call(client: Client, options: argparse.Namespace) -> int:
 
 
 def show_expected_arguments(tool: Tool | None, arguments: Object) -> None:
-    """Print the arguments that a tool takes, if the given arguments do not match its schema."""
+    """Print the parameters of a tool, if the arguments do not match the tool's schema."""
     with contextlib.suppress(SchemaError):
         if tool is not None and not compile_schema(tool.input_schema).is_valid(arguments):
             show.note(f"{tool.name} takes: {show.signature(tool.input_schema) or 'nothing'}")
 
 
 async def read(client: Client, options: argparse.Namespace) -> int:
-    """Print a resource."""
+    """Print the contents of a resource."""
     try:
         result = await client.read_resource(options.uri)
     except RemoteError as error:
@@ -264,7 +265,7 @@ async def prompt(client: Client, options: argparse.Namespace) -> int:
 
 
 async def complete(client: Client, options: argparse.Namespace) -> int:
-    """Print suggested values, one line each."""
+    """Print the server's suggestions for an argument, one on each line."""
     is_uri = "{" in options.ref or "://" in options.ref
     ref = ResourceTemplateReference(options.ref) if is_uri else PromptReference(options.ref)
     known = read_string_arguments(options.arguments) or None
@@ -281,7 +282,7 @@ async def complete(client: Client, options: argparse.Namespace) -> int:
 
 
 async def completion_references(client: Client, is_uri: bool) -> list[str]:
-    """Return the URI templates or the names of the prompts."""
+    """Return the URI templates, or the names of the prompts."""
     if is_uri:
         templates = await client.list_resource_templates() if client.server_can("resources") else []
         return [template.uri_template for template in templates]

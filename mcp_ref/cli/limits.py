@@ -1,7 +1,7 @@
-"""`limits`: every bound of the package, read from its code.
+"""The command `limits`: print every limit of the package, read from the package's code.
 
-A limit is a documented number: a module's constant in capitals, or a field of a class whose name ends in `Limits`. Its
-docstring gives the meaning and the unit.
+A limit is a positive number with a docstring: a constant of a module, or a field of a class whose name ends in
+`Limits`. The docstring contains the limit's meaning and unit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import show
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One bound: where it is defined, its value, and its docstring with the unit."""
+    """One limit: its module, its name, its value, and its docstring, which contains the unit."""
 
     module: str
     name: str
@@ -45,7 +45,7 @@ def limits() -> Iterator[Limit]:
             continue
         name = f"{package}.{path.removesuffix('.py').replace('/', '.')}"
         module = importlib.import_module(name)
-        tree = ast.parse(inspect.getsource(module))  # works in a zip file too
+        tree = ast.parse(inspect.getsource(module))  # `getsource` also works in a zip file
         for constant, meaning in _documented(tree.body):
             value = getattr(module, constant)
             if constant.isupper() and type(value) in (int, float) and value > 0:
@@ -58,7 +58,7 @@ def limits() -> Iterator[Limit]:
 
 
 def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yield the names that are assigned and followed by a docstring, with that docstring on one line."""
+    """Yield each assigned name that has a docstring, with the docstring on one line."""
     for statement, following in itertools.pairwise(body):
         target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
         text = following.value if isinstance(following, ast.Expr) else None

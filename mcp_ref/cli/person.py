@@ -1,7 +1,7 @@
-"""Elicitation at a terminal: the person fills in a form line by line, or agrees to visit a URL.
+"""Elicitation at a terminal: the user fills in a form line by line, or agrees to visit a URL.
 
-The client declares elicitation only if standard input and standard error are terminals. Prompts go to standard error,
-so that standard output holds only results.
+The client declares elicitation only if standard input and standard error are terminals. The texts for the user go to
+standard error, so that standard output contains only results.
 
 Spec:  client/elicitation
 """
@@ -26,26 +26,26 @@ from .values import json_types, read_value
 
 
 def elicitation_handler() -> ElicitationHandler | None:
-    """Return the elicitation handler for a Client, or None without a terminal."""
+    """Return the elicitation handler for a Client. Return None without a terminal, and on Windows."""
     if os.name == "nt" or not sys.stdin.isatty() or not sys.stderr.isatty():
         return None
-    terminal = asyncio.Lock()
+    terminal_lock = asyncio.Lock()
 
     async def ask(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-        async with terminal:  # a server may send several elicitations at once, and there is one terminal
+        async with terminal_lock:  # show one elicitation at a time, even if the server sends several at once
             return await ask_person(request)
 
     return ask
 
 
 async def ask_person(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """Show the elicitation and return the action of the person. Ctrl-D declines."""
-    # [2025-11-25 client/elicitation#security-considerations] name the server as the sender; the user may decline
+    """Show the elicitation and return the user's action. Ctrl-D declines the elicitation."""
+    # [2025-11-25 client/elicitation#security-considerations] show who asks, and let the user decline
     note(f"\nThe server asks: {request.message}")
     if isinstance(request, ElicitRequestURLParams):
-        # [2025-11-25 client/elicitation#safe-url-handling] show the whole URL, and open nothing without consent
-        note(f"It wants you to visit {request.url}\nNothing is opened for you.")
-        answer = await ask_line("Will you visit it? [y/n] ")
+        # [2025-11-25 client/elicitation#safe-url-handling] show the whole URL, and do not open it without consent
+        note(f"The server wants you to visit {request.url}\nThis program does not open the URL.")
+        answer = await ask_line("Will you visit the URL? [y/n] ")
         return ElicitResult("accept" if answer.strip().lower() in ("y", "yes") else "decline")
     note("(an empty line skips a field or keeps its default; Ctrl-D declines the form)")
     while True:
@@ -63,7 +63,7 @@ async def fill_in(schema: Object) -> Object:
     """Return the content of a form: the typed values, and the defaults of skipped fields."""
     content: Object = {}
     fields = schema.get("properties")
-    assert isinstance(fields, dict)  # checked before the handler is called
+    assert isinstance(fields, dict)  # the client has checked the schema
     for name, field in fields.items():
         assert isinstance(field, dict)
         text = (await ask_line(field_prompt(name, field))).rstrip("\n")
@@ -75,7 +75,7 @@ async def fill_in(schema: Object) -> Object:
 
 
 def field_prompt(name: str, field: Object) -> str:
-    """Return the prompt of a field."""
+    """Return the text that asks the user for a field."""
     about = [str(field[name]) for name in ("title", "description") if name in field][:1]
     about += [f"default {json.dumps(field['default'])}"] if field.get("default") is not None else []
     return f"{name} ({', '.join([type_text(field), *about])}): "
@@ -83,7 +83,7 @@ def field_prompt(name: str, field: Object) -> str:
 
 async def ask_line(prompt: str) -> str:
     """Read one line from the terminal without blocking the event loop. Raise EOFError at the end of input."""
-    sys.stderr.write(printable(prompt))  # parts of the text come from the server
+    sys.stderr.write(printable(prompt))  # escape control characters, because the server wrote parts of the text
     sys.stderr.flush()
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()

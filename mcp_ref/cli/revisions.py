@@ -1,7 +1,7 @@
-"""The command `revisions [REVISION]`: the revisions side by side, or the changes of one revision.
+"""The command `revisions [REVISION]`: print a table of all revisions, or the changes of one revision.
 
-Nothing here is written by hand. Behaviour comes from the `Revision` records, methods from the method table, and members
-from the `Availability` of each field: the data that the package itself works by.
+The output comes from the data that the package itself uses. `Revision` has the features of a revision, `METHODS` the
+methods of all revisions, and `Availability` the revisions that have a type or a member.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def show_revisions(name: str | None, json: bool) -> None:
 
 
 def behaviour(revision: Revision) -> Object:
-    """Return the named features of a revision."""
+    """Return the features of a revision, by name."""
     names = [field.name for field in dataclasses.fields(revision) if field.name not in ("index", "name")]
     return {name: getattr(revision, name) for name in names}
 
 
 def changes(revision: Revision) -> Object:
-    """Return the changes of a revision: behaviour as [before, after], methods and members as added and removed."""
+    """Return a revision's changes: features as [before, after], methods and members as lists of added and removed."""
     earlier = [r for r in REVISIONS if r < revision]
     before: Object = behaviour(earlier[-1]) if earlier else {}
     now = behaviour(revision)
@@ -58,7 +58,7 @@ def changes(revision: Revision) -> Object:
 
 
 def modern_requirements() -> Object:
-    """Return what replaces the handshake, sessions, and requests of the server."""
+    """Return the parts of a modern request or result that replace the handshake, sessions, and server requests."""
     return {
         "each request has in _meta": [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL],
         "each result has in _meta": [SERVER_INFO],
@@ -72,7 +72,7 @@ def _methods(revision: Revision) -> list[str]:
 
 
 def members(revision: Revision) -> tuple[list[str], list[str]]:
-    """Return the types and members that a revision added, and those that it removed: `AudioContent`, `Tool.title`."""
+    """Return the types and members (such as `Tool.title`) that a revision added, and those that it removed."""
     added, removed = [], []
     for cls in wire_types():
         availability = getattr(cls, "availability", Availability())
@@ -81,14 +81,14 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
         for name, member in availability_by_field(cls).items():
             if member is PYTHON_ONLY:
                 continue
-            if availability.since is None or availability.since < revision:  # the members of a new type are not listed
+            if availability.since is None or availability.since < revision:  # do not list the members of a new type
                 added += [f"{cls.__name__}.{name}"] if member.since is revision else []
                 removed += [f"{cls.__name__}.{name}"] if member.until is revision else []
     return sorted(added), sorted(removed)
 
 
 def wire_types() -> Iterator[type]:
-    """Yield the dataclasses of all modules that the method table names."""
+    """Yield the dataclasses of all modules that the table of methods mentions."""
     paths = {"basic.content:TextContent"} | {path for m in METHODS for path in (m.params, m.result) if path}
     for module in sorted({load_type(path).__module__ for path in paths}):
         for cls in vars(sys.modules[module]).values():
@@ -97,7 +97,7 @@ def wire_types() -> Iterator[type]:
 
 
 def show_table() -> None:
-    """Print all revisions side by side."""
+    """Print a table with a column for each revision."""
     rows: dict[str, list[object]] = {
         name: [behaviour(revision)[name] for revision in REVISIONS] for name in behaviour(REVISIONS[0])
     }

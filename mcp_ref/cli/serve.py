@@ -1,7 +1,7 @@
 """The command `run FILE[:NAME]`: find the `Server` object in a Python file or module, and serve it over stdio or HTTP.
 
-The file is imported, so its `if __name__ == "__main__":` part does not run. Its prints go to standard error, because
-standard output belongs to the protocol from the first byte.
+The command imports the file, so the block `if __name__ == "__main__":` of the file does not run. Text that the file
+prints goes to standard error, because standard output must contain only messages of the protocol.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Serve until the client disconnects. Return the exit code: 1 if the file failed, with its traceback printed."""
+    """Serve until the client disconnects, and return the exit code. A failed import prints a traceback."""
     path, name = split_target(options.target)
     given = {option: getattr(options, option) for option in _HTTP_OPTIONS}
     needless = [option for option, value in given.items() if value is not None and value is not False]
@@ -62,7 +62,7 @@ _HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_
 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:
-    """Serve over HTTP until Ctrl-C or SIGTERM. Return 1 if the address is not available."""
+    """Serve over HTTP until Ctrl-C or SIGTERM. Return the exit code, which is 1 if the address is not available."""
     from ..server.http import HttpOptions  # lazy: a stdio server loads no HTTP
 
     web = HttpOptions(json_responses=options.json_responses)
@@ -102,21 +102,21 @@ def split_target(target: str) -> tuple[str, str | None]:
 
 
 def load(path: str) -> ModuleType:
-    """Import a file, or a module by its dotted name. Raise UsageError if it does not exist."""
+    """Import a file, or a module by its dotted name. Raise UsageError if the file or module does not exist."""
     if not os.path.exists(path) and not path.endswith(".py") and all(map(str.isidentifier, path.split("."))):
         sys.path[:0] = [] if "" in sys.path or os.getcwd() in sys.path else [os.getcwd()]
         try:
             return importlib.import_module(path)
         except ModuleNotFoundError as error:
             if error.name is None or not path.startswith(error.name):
-                raise  # a module that the target imports is missing
+                raise  # the target exists, but it imports a missing module
             raise UsageError(f"no file and no module named {path!r}") from None
     file = Path(path).resolve()
     if not file.is_file():
         others = sorted(p.name for p in file.parent.glob("*.py")) if file.parent.is_dir() else []
         raise UsageError(f"no file named {path!r}{did_you_mean(file.name, others)}")
     sys.path.insert(0, str(file.parent))
-    name = f"mcp_run_{file.stem}"  # a name of our own: the file may import a module with its own name
+    name = f"mcp_run_{file.stem}"  # unique: the file can import another module that has the file's name
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path!r} is not a Python file")
@@ -126,7 +126,7 @@ def load(path: str) -> ModuleType:
 
 
 def find_server(module: ModuleType, path: str, name: str | None) -> Server:
-    """Return the server called `name`, or the only server of the module. Raise UsageError with the names that exist."""
+    """Return the server called `name`, or the only server of the module. Raise UsageError if it does not exist."""
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     if name is not None:
         if name not in servers:
@@ -146,7 +146,7 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
 
 
 def show_failure(path: str, error: Exception) -> None:
-    """Print the traceback of a file that failed to import, from the first line of the file on."""
+    """Print the traceback of a failed import. Omit the frames of this module and of importlib."""
     frames = error.__traceback__
     while frames is not None and frames.tb_next is not None:
         file = frames.tb_frame.f_code.co_filename

@@ -1,7 +1,7 @@
-"""Output for people: plain text, and no character that could control the terminal.
+"""Functions that print plain text for people, without characters that control the terminal.
 
-The texts of a server can contain escape sequences that move the cursor or change colors. On a terminal they are shown
-as text; a file or pipe receives them unchanged. [2025-11-25 server/tools#security-considerations]
+A server can send escape sequences that move the cursor or change colors. On a terminal, these functions print escape
+sequences as text. A file or pipe receives them unchanged. [2025-11-25 server/tools#security-considerations]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def out(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a line to standard error, so that standard output holds only results."""
+    """Print a line to standard error, so that standard output contains only results."""
     print(printable(text) if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
 
 
@@ -48,12 +48,12 @@ def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
 
 
 def tool_row(tool: Tool) -> tuple[str, str, str | None]:
-    """Return the row of a tool."""
+    """Return a tool's row for `table`."""
     return tool.name, signature(tool.input_schema), tool.description or tool.title
 
 
 def signature(schema: Object) -> str:
-    """Return the members of an object schema, such as `to: integer, [step: integer]` with optional ones in brackets."""
+    """Return the properties in an object schema, such as `to: integer, [step: integer]`. Brackets mean optional."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict):
         return ""
@@ -65,7 +65,7 @@ def signature(schema: Object) -> str:
 
 
 def type_text(schema: JSON) -> str:
-    """Return the type of a schema in a few words, or its choices."""
+    """Return the type in a schema as a few words, or the allowed values."""
     if not isinstance(schema, dict):
         return "any"
     choices, kinds = schema.get("enum"), schema.get("type")
@@ -81,7 +81,7 @@ def type_text(schema: JSON) -> str:
 
 
 def prompt_row(prompt: Prompt) -> tuple[str, str, str | None]:
-    """Return the row of a prompt, with optional arguments in brackets."""
+    """Return a prompt's row for `table`, with optional arguments in brackets."""
     arguments = ", ".join(a.name if a.required else f"[{a.name}]" for a in prompt.arguments or [])
     return prompt.name, arguments, prompt.description or prompt.title
 
@@ -100,14 +100,14 @@ def block_text(block: ContentBlock) -> str:
 
 
 def contents_text(contents: ResourceContents) -> str:
-    """Return the contents of a resource as text, or a short description of bytes."""
+    """Return the contents of a resource if they are text, else a short description."""
     if isinstance(contents, TextResourceContents):
         return contents.text
     return f"[{contents.mime_type or 'bytes'}: {contents.uri}, {_size(contents.blob)} bytes]"
 
 
 def write_contents(contents: ResourceContents) -> None:
-    """Print the contents of a resource: unchanged to a file or pipe, as text to a terminal."""
+    """Print the contents of a resource. A file or pipe receives the unchanged bytes, a terminal receives text."""
     if sys.stdout.isatty():
         return out(contents_text(contents))
     if isinstance(contents, TextResourceContents):

@@ -1,7 +1,6 @@
-"""`toc [REVISION]`: the pages of the specification, and the modules that implement each page.
+"""The command `toc [REVISION]`: print the pages of the specification, and the modules that implement each page.
 
-The table is data: a page, the revisions that have the page, and its modules. Tests compare the pages with the
-specification and the modules with the package.
+Tests compare the table `PAGES` with the pages of the specification and with the modules of the package.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ PAGES = (
     Page("client/roots", RELEASED, ("features/roots.py",)),
     Page("client/sampling", RELEASED, ("features/sampling.py",)),
 )  # fmt: skip
-"""The specification's table of contents."""
+"""The pages of all revisions, in the order of the specification."""
 
 
 def show_toc(name: str | None, json: bool) -> None:

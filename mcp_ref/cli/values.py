@@ -1,7 +1,8 @@
-"""Arguments on the command line: `NAME=VALUE`, typed by the tool's input schema, and `NAME:=JSON`.
+"""The parser for arguments on the command line: `NAME=VALUE` and `NAME:=JSON`.
 
-A value is a string if the schema says so, and JSON otherwise: `count=3` is 3 for an integer and "3" for a string. Text
-that is not JSON is sent as a string, because the server knows best what it expected.
+The tool's input schema gives the type of `VALUE`. It is a string if the schema allows only a string, else JSON:
+`count=3` gives 3 for an integer, and "3" for a string. A `VALUE` that is not JSON is sent as a string, because the
+server has the best error message for a wrong type.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def read_arguments(words: list[str], schema: Object | None) -> Object:
     for word in words:
         name, sign, value = _split(word)
         if name in arguments:
-            raise UsageError(f"{name} is given twice; a list is written {name}='[1, 2]'")
+            raise UsageError(f"{name} is given twice; write a list as {name}='[1, 2]'")
         member = properties.get(name) if isinstance(properties, dict) else None
         arguments[name] = _json(name, value) if sign == ":=" else read_value(value, json_types(member))
     return arguments
@@ -49,7 +50,7 @@ def _json(name: str, value: str) -> JSON:
 
 
 def read_value(text: str, wanted: set[str] | None) -> JSON:
-    """Return the value of a text: JSON of one of the `wanted` types (None: any type), else the text itself."""
+    """Parse a text as JSON. Return the JSON value if it has a `wanted` type (None: any type), else the text."""
     if wanted == {"string"}:
         return text
     try:
@@ -62,7 +63,7 @@ def read_value(text: str, wanted: set[str] | None) -> JSON:
 
 
 def json_types(schema: JSON) -> set[str] | None:
-    """Return the JSON types that a schema allows at its root, or None if the root does not say."""
+    """Return the JSON types that the root of a schema allows, or None if the root allows all types."""
     if not isinstance(schema, dict):
         return None
     named, choices = schema.get("type"), schema.get("enum")
@@ -80,7 +81,7 @@ def json_types(schema: JSON) -> set[str] | None:
 
 
 def json_type_of(value: JSON) -> str:
-    """Return the JSON type of a value. A whole number is an integer."""
+    """Return the JSON type of a value. A whole number such as 3.0 is an integer."""
     if isinstance(value, float) and value.is_integer():
         return "integer"
     names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}

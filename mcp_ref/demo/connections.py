@@ -1,9 +1,9 @@
-"""The demo's connections: its client connects to its server over stdio, or over Streamable HTTP.
+"""The demo's connections, over stdio or over Streamable HTTP.
 
-Nearly all chapters are the same over both transports. The differences are here: the start and the end of a server, and
-the chapters about HTTP itself.
+Most chapters are the same over both transports. This module has the differences: how a server process starts and ends,
+and the chapters about HTTP itself.
 
-Above: `tour.py`. Below: `plain_http.py`; the transports are in transports/stdio.py and transports/streamable_http/.
+Used by: `tour.py`. Uses: `plain_http.py`, transports/stdio.py and transports/streamable_http/.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .plain_http import PlainHttp, show_headers, show_session, show_stream
 from .screen import Screen
 
 PACKAGE = (__package__ or "").rpartition(".")[0]
-"""The name of this package, which is longer in a program that vendors the package."""
+"""The import name of this package. It is longer than `mcp_ref` in a program that contains a copy of the package."""
 
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[len(PACKAGE.split(".")) + 1])}
-"""The folder, or zip file, of this package. A server process imports the package from there."""
+"""Environment variables of a server process, which imports the package from the same folder or zip file."""
 
 
 def server_command(*options: str) -> list[str]:
@@ -39,11 +39,11 @@ class Connections:
     """The connections of the demo over one transport."""
 
     introduction: str  # the first sentences of the demo
-    crash_error: str  # the part of an error that says that the server died
-    restarts_server: bool  # True if the client starts a server again after it died
+    crash_error: str  # text in the client's error after the server has crashed
+    restarts_server: bool  # True if the client restarts a crashed server
 
     def connect(self, screen: Screen, *options: str, sse: bool = False, **client: Any) -> AsyncContextManager[Client]:
-        """Connect a client to a server that runs with these options. `sse`: over HTTP+SSE, if HTTP is used."""
+        """Connect a client to a server with these options. `sse`: use HTTP+SSE instead of Streamable HTTP."""
         raise NotImplementedError
 
     async def modern_chapters(self, screen: Screen) -> None:
@@ -74,7 +74,7 @@ class StdioConnections(Connections):
     def show_end(self, screen: Screen) -> None:
         screen.say("There is no closing message: the client closes the server's stdin, and the server exits.")
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, 0)  # only checks that the process exists
+            os.kill(self._pid, 0)  # signal 0 only checks that the process exists
             raise AssertionError("the server's process still runs")
         screen.claim("the server's process has ended", True)
 
@@ -111,8 +111,10 @@ class HttpConnections(Connections):
         url = await self._url(*options)
         if sse:
             url = url.replace("/mcp", "/sse")
-            screen.say("Streamable HTTP came with 2025-03-26. HTTP+SSE is the transport before it.")
-            screen.say("The server refuses the client's first POST, so the client opens a stream for all messages.")
+            screen.say("Revision 2025-03-26 introduced Streamable HTTP. HTTP+SSE is the older transport.")
+            screen.say(
+                "The server refuses the client's first POST, so the client opens a stream for the server's messages."
+            )
         async with Client(url, trace=screen, **client) as connected:
             yield connected
 

@@ -1,6 +1,6 @@
-"""The host of the demo's client: the application with a model, a user, and directories to offer.
+"""The host of the demo's client. A host is an application with a language model, a user, and directories (roots).
 
-Above: `tour.py` and `legacy.py`.
+Used by: `tour.py` and `legacy.py`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ async def model(request: CreateMessageRequestParams) -> CreateMessageResult:
 async def user(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
     """Stand in for a user: fill in two fields of each form, and agree to visit each URL."""
     if isinstance(request, ElicitRequestURLParams):
-        return ElicitResult("accept")  # a real host shows the whole URL first, and opens it only with consent
+        return ElicitResult("accept")  # a real host shows the whole URL, and opens the URL only with consent
     return ElicitResult("accept", {"guests": 2, "time": "20:00"})
 
 
 ALL_FEATURES: dict[str, Any] = {"sampling": model, "elicitation": user, "elicitation_url": True, "roots": [PROJECT]}
-"""Options of a client that offers all that a server may ask for."""
+"""Options of a client that supports sampling, elicitation and roots."""
 
 
 def claim_server_info(screen: Screen, client: Client, revision: Revision) -> None:
@@ -47,7 +47,7 @@ def claim_server_info(screen: Screen, client: Client, revision: Revision) -> Non
 
 
 async def cancel_call(client: Client) -> bool:
-    """Call the tool `sleep` for 30 seconds and cancel the call once it runs. Return True if the call ended early."""
+    """Call the tool `sleep` for 30 seconds, and cancel the call after the tool has begun. Return True if cancelled."""
     begun = asyncio.Event()
     call = asyncio.create_task(client.call_tool("sleep", {"seconds": 30}, on_progress=lambda *_: begun.set()))
     await begun.wait()

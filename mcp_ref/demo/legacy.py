@@ -1,9 +1,9 @@
-"""The second half of the demo: the same server and the same client in the legacy era, which has a handshake.
+"""The second half of the demo: the same server and client in the legacy era (the revisions with a handshake).
 
-`tour.py` has shown the features that both eras share. These chapters show the differences: a session that both sides
+`tour.py` shows the features that both eras share. These chapters show the differences: a session that both sides
 remember, requests that the server sends, and a subscription for each resource.
 
-Above: `tour.py`. Below: `connections.py`, `host.py`, `screen.py`.
+Used by: `tour.py`. Uses: `connections.py`, `host.py`, `screen.py`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LAST_WITH_SSE = LEGACY[1]
 async def handshake(screen: Screen, connections: Connections) -> None:
     """Show the handshake that begins every session, and a negotiation that fails."""
     screen.chapter("The legacy era: a handshake", "basic/lifecycle")
-    screen.say(f"Up to {LEGACY[-1]} a session begins with a handshake. The same server supports it, for older clients.")
+    screen.say(f"Up to {LEGACY[-1]} a session begins with a handshake. The same server still supports older clients.")
     screen.say("The client proposes a revision, and the server agrees. Both send their names and capabilities.")
-    screen.say("Both sides remember the handshake until the session ends.")
+    screen.say("Both sides remember the result of the handshake until the session ends.")
     async with connections.connect(screen, revision=LEGACY[-1]) as client:
         claim_server_info(screen, client, LEGACY[-1])
         await client.ping()
@@ -49,7 +49,9 @@ async def session(screen: Screen, connections: Connections) -> None:
     logged: list[LoggingMessageNotificationParams] = []
     completed: list[str] = []
     screen.chapter("Capabilities and settings of a session", "basic/lifecycle#capability-negotiation")
-    screen.say("This client offers a model, a user and directories. It declares them once, in the handshake.")
+    screen.say(
+        "This client has a model, a user and directories. It declares these capabilities once, in the handshake."
+    )
     async with connections.connect(
         screen, revision=LEGACY[-1], **ALL_FEATURES, on_log=logged.append, on_elicitation_complete=completed.append
     ) as client:
@@ -60,7 +62,7 @@ async def session(screen: Screen, connections: Connections) -> None:
         async with client.subscribe("notes://today") as updates:
             await client.call_tool("write_note", {"text": "Buy bread."})
             screen.claim("the update has the URI of the resource", await anext(updates) == "notes://today")
-        screen.say("A call of 30 seconds is cancelled. The client sends a notification, over stdio and over HTTP.")
+        screen.say("The client cancels a call of 30 seconds with a notification, over stdio and over HTTP.")
         await cancel_call(client)
         (interrupted,) = (await client.read_resource("demo://interrupted")).contents
         screen.claim("the call has stopped inside the server", "sleep" in getattr(interrupted, "text", ""))
@@ -74,7 +76,7 @@ async def session(screen: Screen, connections: Connections) -> None:
 async def server_requests(screen: Screen, client: Client, completed: list[str]) -> None:
     """Show the requests that a server sends: sampling, elicitation and roots."""
     screen.chapter("Requests of the server", "client/sampling, client/elicitation, client/roots")
-    screen.say("The tools are the same. Here the server sends requests, and the call waits for the responses.")
+    screen.say("The tools are the same, but here the server sends requests. The tool waits for the responses.")
     result = await client.call_tool("summarize", {"text": "Buy bread, milk and eggs."})
     screen.claim("the tool used the reply of the model", result.text == "Groceries")
     result = await client.call_tool("book_table")
@@ -84,7 +86,7 @@ async def server_requests(screen: Screen, client: Client, completed: list[str]) 
     screen.claim("the server notifies the client when the user has finished on the web page", done)
     await client.set_roots([PROJECT, NOTES])
     result = await client.call_tool("where")
-    screen.claim("after a change of the roots the server asks again", len(str(result.text).split(",")) == 2)
+    screen.claim("after the roots have changed, the server gets the new roots", len(str(result.text).split(",")) == 2)
 
 
 async def tasks(screen: Screen, client: Client) -> None:
@@ -114,14 +116,14 @@ async def difference(screen: Screen, client: Client) -> None:
     """Show one difference between the client's revision and the next revision."""
     match client.revision.name:
         case "2025-06-18":
-            screen.say("This revision added elicitation. Every elicitation is a form, so the request has no mode.")
+            screen.say("This revision added elicitation. Every elicitation is a form, so the request has no `mode`.")
             result = await client.call_tool("book_table")
             screen.claim("the tool has the input of the user", result.text == "a table for 2 at 20:00")
             screen.say("Invalid arguments are a JSON-RPC error. From 2025-11-25 on they are a result for the model.")
             call = client.call_tool("add", {"a": "one", "b": 2})
             await screen.claim_error("a string instead of a number", -32602, call)
         case "2025-03-26":
-            screen.say("Only this revision has batches: one message with several requests, one with all responses.")
+            screen.say("Only this revision has batches. One message has several requests, another has all responses.")
             pong, added = await client.batch(client.ping(), client.call_tool("add", {"a": 1, "b": 2}))
             screen.claim("both requests have their results", pong is None and getattr(added, "text", None) == "3")
             screen.claim("the result has no structured content", getattr(added, "structured_content", 0) is None)
@@ -130,6 +132,8 @@ async def difference(screen: Screen, client: Client) -> None:
             types = [block.type for block in (await client.call_tool("gallery")).content]
             screen.claim(f"the blocks are {', '.join(types)}", types == ["text", "image", "text", "text"])
         case _:
-            screen.say("Before the first release the result of a tool is `toolResult`, and lists have no pages.")
+            screen.say(
+                "Before the first release the result of a tool is `toolResult`, and a list is never split into pages."
+            )
             result = await client.call_tool("add", {"a": 1, "b": 2})
             screen.claim("the caller gets text, as in every revision", result.text == "3")

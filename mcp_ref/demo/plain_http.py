@@ -1,6 +1,6 @@
-"""Streamable HTTP as plain HTTP requests: headers, the session (legacy revisions only), a stream that is resumed.
+"""Streamable HTTP as plain HTTP requests: headers, sessions (legacy era only), and a stream that the client resumes.
 
-Our client sends the same requests, but does not show them: see transports/streamable_http/*client.py.
+The package's `Client` sends the same requests: see transports/streamable_http/*client.py.
 
 Used by: `connections.py`.
 """
@@ -27,7 +27,7 @@ SHOWN_HEADERS = ("Content-Type", "Mcp-Session-Id")
 
 
 class PlainHttp:
-    """An HTTP client without MCP. It shows its requests and responses with their important headers."""
+    """An HTTP client without MCP. It prints requests and responses with their important headers."""
 
     def __init__(self, screen: Screen, http: HttpClient, url: str) -> None:
         self._screen, self._http, self._url = screen, http, url
@@ -82,7 +82,7 @@ async def show_headers(screen: Screen, plain: PlainHttp) -> None:
 
 
 async def show_session(screen: Screen, plain: PlainHttp) -> dict[str, str]:
-    """Show how a session begins. Return the header with its id."""
+    """Show how a session begins. Return the header with the session's id."""
     screen.chapter("Over HTTP: sessions", "basic/transports#session-management")
     screen.say("In the legacy era the requests of one client form a session. The session's id is a header.")
     screen.say("The server sends the id with the result of `initialize`. The client repeats the id in each request.")
@@ -102,12 +102,12 @@ async def show_stream(screen: Screen, plain: PlainHttp, session: dict[str, str])
     """Show a stream of events that is resumed after a lost connection, and the end of the session."""
     screen.chapter("Over HTTP: streams", "basic/transports#resumability-and-redelivery")
     screen.say("A tool that reports progress responds with a stream of events. The first event has only an id.")
-    screen.say("The client disconnects after the second event, which has the first message, to simulate a failure.")
+    screen.say("To simulate a failure, the client disconnects after the second event, which has the first message.")
     params: Object = {"name": "count", "arguments": {"to": 1}, "_meta": {"progressToken": "count"}}
     async with plain.request("POST", session, {"id": 3, "method": "tools/call", "params": params}) as response:
         seen = await plain.events(response, max_count=2)
     screen.claim("the result has not arrived", not any('"result"' in event.data for event in seen))
-    screen.say("The call goes on in the server. The client resumes the stream after the last event that arrived.")
+    screen.say("The call continues in the server. The client resumes the stream after the last event that arrived.")
     last = {"Last-Event-ID": seen[-1].id}
     async with plain.request("GET", {**session, "Accept": "text/event-stream", **last}, None) as response:
         rest = await plain.events(response)

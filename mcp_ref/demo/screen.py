@@ -1,6 +1,7 @@
-"""The demo's screen: chapters, sentences, claims, and each message with its sender and its purpose.
+"""The output of the demo: chapters, explanations, checked claims, and each message with its sender and its meaning.
 
-Nothing here is needed to understand MCP. Colors appear on a terminal only, and not with NO_COLOR (https://no-color.org).
+This module teaches nothing about MCP. It prints colors only on a terminal, and only without the environment variable
+NO_COLOR (https://no-color.org).
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from ..jsonrpc.errors import RemoteError
 from ..transports.trace import printable
 
 MAX_MESSAGE_LINES = 5
-"""Maximum number of lines that the screen shows of one message."""
+"""Maximum number of lines of one message on the screen."""
 
 MAX_FULL_LENGTH = 60
-"""Length of a `_meta` or `requestState`, in characters, above which the screen shortens it."""
+"""Length in characters above which the screen shortens a `_meta` or `requestState`."""
 
 PURPOSE = {
     "initialize": ("propose a revision; declare capabilities", "the chosen revision; the server's capabilities"),
     "notifications/initialized": ("the handshake is complete", ""),
-    "ping": ("check that the server is alive", "it is alive"),
+    "ping": ("check that the server is alive", "the server is alive"),
     "tools/list": ("list the tools", "tools; a `nextCursor` leads to the next page"),
     "tools/call": ("run this tool with these arguments", "the result of the tool"),
     "resources/list": ("list the resources", "resources"),
@@ -47,12 +48,12 @@ PURPOSE = {
     "notifications/elicitation/complete": ("the user has finished", ""),
     "server/discover": ("ask for the server's name and capabilities", "name, revisions, capabilities"),
     "subscriptions/listen": ("send notifications of these changes", "the subscription has ended"),
-    "notifications/subscriptions/acknowledged": ("these will be sent", ""),
+    "notifications/subscriptions/acknowledged": ("the subscription starts", ""),
     "tasks/get": ("get the status of this task", "the status"),
     "tasks/result": ("wait for the result of this task", "the result of the tool"),
     "tasks/list": ("list the tasks of this client", "tasks"),
     "tasks/cancel": ("cancel this task", "the task is cancelled"),
-    "tasks/update": ("give the input that the task waits for", "received"),
+    "tasks/update": ("send the input that the task waits for", "the server has the input"),
     "notifications/tasks/status": ("the status of a task", ""),
     "notifications/tasks": ("the status of a task", ""),
     "notifications/tools/list_changed": ("the list has changed", ""),
@@ -60,17 +61,17 @@ PURPOSE = {
     "notifications/prompts/list_changed": ("the list has changed", ""),
     "notifications/roots/list_changed": ("the list has changed", ""),
 }
-"""The meaning of each method: of its request or notification, and of its result."""
+"""For each method, the meaning of its request or notification, and the meaning of its result."""
 
 UNFINISHED_RESULTS = {
-    "input_required": "call again with this input",
-    "task": "ask for this task later",
+    "input_required": "call again with the requested input",
+    "task": "get the result from this task later",
 }
-"""The meaning of a result that does not finish the call, by its `resultType`."""
+"""The meaning of a `resultType` that does not finish the call."""
 
 
 class Screen:
-    """A text stream that shows the demo. It counts chapters, messages and claims. Pass it to a Client as `trace`."""
+    """A printer for the demo, which counts chapters, messages and claims. A `Client` gets the screen as its `trace`."""
 
     def __init__(self, out: TextIO) -> None:
         self.claims = self.messages = self.chapters = 0
@@ -78,10 +79,10 @@ class Screen:
         self._color = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._width = max(60, min(100, shutil.get_terminal_size((100, 24)).columns))
         self._requests: dict[tuple[str, object], str] = {}  # (sender, id) -> method
-        self._shown_metas: set[str] = set()  # each long `_meta` that was shown
-        self._head = ""  # the HTTP head of the next message
+        self._shown_metas: set[str] = set()  # each long `_meta` that the screen has shown
+        self._head = ""  # the HTTP method, path and headers of the next message
         self.sent_counts = Counter[str]()
-        """Number of requests and notifications of each method."""
+        """Number of requests and notifications for each method."""
 
     def chapter(self, title: str, page: str) -> None:
         """Print the title of a chapter, and the page of the specification that describes the feature."""
@@ -96,7 +97,7 @@ class Screen:
         self._write(textwrap.indent(textwrap.fill(" ".join(text.split()), self._width - 2), "  ") + "\n")
 
     def claim(self, text: str, holds: bool) -> None:
-        """Print a fact that was checked. Raise AssertionError if it does not hold."""
+        """Print a claim if it holds. Raise AssertionError if the claim does not hold."""
         if not holds:
             raise AssertionError(text)
         self.claims += 1
@@ -113,13 +114,13 @@ class Screen:
             raise AssertionError(f"{subject} was not refused")
 
     def head(self, direction: Literal["->", "<-"], line: str, headers: Iterable[tuple[str, str]]) -> None:
-        """Keep the HTTP head of a stateless request, whose headers repeat parts of the body, for the next message."""
+        """Store the HTTP method, path and headers of a stateless request, to print them with the next message."""
         fields = [f"{name}: {value}" for name, value in headers if name.lower() != "content-type"]
         if any(field.startswith("Mcp-Method") for field in fields):
             self._head = f"{line}  {'  '.join(fields)}"
 
     def __call__(self, direction: Literal["->", "<-"], frame: bytes) -> None:
-        """Show one message as it is on the wire. "->": from the client to the server."""
+        """Print one message. The direction "->" means: from the client to the server."""
         self.messages += 1
         sender = "client" if direction == "->" else "server"
         message = json.loads(frame)
@@ -134,7 +135,7 @@ class Screen:
         self.body(self._without_repetition(frame.decode(), message))
 
     def _without_repetition(self, text: str, message: object) -> str:
-        """Return the text of a message. A long `_meta` that was shown before is `{...}`; a long state is shortened."""
+        """Return the text of a message. `{...}` replaces a repeated long `_meta`; `...` shortens a long state."""
         inner = message.get("params", message.get("result")) if isinstance(message, dict) else None
         if not isinstance(inner, dict):
             return text
@@ -149,7 +150,7 @@ class Screen:
         return text
 
     def http(self, sender: Literal["client", "server"], line: str, headers: dict[str, str], body: str = "") -> None:
-        """Show an HTTP request or response: its start line, its important headers, and its body."""
+        """Print the first line of an HTTP request or response, its important headers, and its body."""
         self.messages += 1
         self._write(f"    {self._arrow(sender)} {self._colored('1', line)}\n")
         for name, value in headers.items():
@@ -157,7 +158,7 @@ class Screen:
         self.body(body)
 
     def body(self, text: str) -> None:
-        """Show a message, or a part of a message."""
+        """Print a message, or a part of a message."""
         for line in self._wrapped(printable(text)) if text else ():
             self._write(f"      {self._colored('2', line)}\n")
 
@@ -177,7 +178,7 @@ class Screen:
         return [*lines, rest if len(rest) <= room else rest[: room - len(note)] + note]
 
     def _meaning(self, sender: str, message: dict[str, object]) -> tuple[str, str]:
-        """Return the name of a message, and its meaning in the words of the demo."""
+        """Return the name of a message, and the message's meaning from `PURPOSE`."""
         if "method" in message:
             method = str(message["method"])
             self.sent_counts[method] += 1

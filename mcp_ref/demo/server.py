@@ -1,10 +1,10 @@
 """The demo's server: one short tool, resource or prompt for each feature.
 
-Every MCP host can use this server. So can the command line:
+Every MCP host can use this server. You can also use the server from the command line:
 
     python3 -m mcp_ref list -- python3 -m mcp_ref run mcp_ref.demo.server
 
-Above: `tour.py`, the client. Below: the public names of the package.
+Used by: `tour.py`, the client. Uses: the public names of the package.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The demo's client: it connects to the demo's server, another process, and uses every feature in turn.
+"""The demo's client. It connects to the demo's server, which is another process, and uses every feature.
 
     python3 -m mcp_ref demo             over the server's stdin and stdout
     python3 -m mcp_ref demo --http      over HTTP
 
-Each chapter says what happens next, calls the ordinary methods of a client, and claims a fact about the outcome. A
-claim that does not hold ends the demo with an AssertionError, so the demo is a test too.
+Each chapter prints explanations, calls methods of a `Client`, and checks claims about the results. A claim that does
+not hold ends the demo with an AssertionError, so the demo is a test too.
 
-Below: `server.py`, `legacy.py`, `host.py`, `connections.py`, `screen.py`.
+Uses: `server.py`, `legacy.py`, `host.py`, `connections.py`, `screen.py`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def main(http: bool) -> None:
 
 
 async def tour(out: TextIO, http: bool = False) -> None:
-    """Show everything on `out`, over stdio or over HTTP. Raise AssertionError for a claim that does not hold."""
+    """Print the demo to `out`, over stdio or over HTTP. Raise AssertionError if a claim does not hold."""
     screen, start, folder = Screen(out), time.monotonic(), PACKAGE.replace(".", "/")
-    logging.getLogger(PACKAGE).addHandler(logging.NullHandler())  # one chapter kills a server; do not log that
+    logging.getLogger(PACKAGE).addHandler(logging.NullHandler())  # do not log the server that crashes in one chapter
     async with asyncio.timeout(60), contextlib.AsyncExitStack() as processes:
         connections: Connections = HttpConnections(processes) if http else StdioConnections()
         screen.say(
@@ -65,8 +65,10 @@ async def discovery(screen: Screen, connections: Connections) -> None:
     """Show `server/discover`, and a stateless request."""
     screen.chapter("Discovery", "server/discover, basic/versioning")
     screen.say("The client asks for the server's name, revisions and capabilities.")
-    screen.say("A request has its revision and the client's capabilities in `_meta`, a result the server's name.")
-    screen.say("A `_meta` that repeats is shown as {...}.")
+    screen.say(
+        "`_meta` has the revision and the client's capabilities in a request, and the server's name in a result."
+    )
+    screen.say("The demo prints {...} for a repeated `_meta`.")
     async with connections.connect(screen) as client:
         claim_server_info(screen, client, REVISIONS[-1])
 
@@ -81,7 +83,7 @@ async def features(screen: Screen, connections: Connections) -> None:
     logged: list[LoggingMessageNotificationParams] = []
     changed: asyncio.Queue[str] = asyncio.Queue()
     screen.chapter("A client with capabilities", "basic/index#meta, basic/patterns/subscriptions")
-    screen.say("This client has a model, a user and directories to offer, and declares them with each request.")
+    screen.say("This client has a model, a user and directories. It declares these capabilities in each request.")
     screen.say("One request stays open for notifications of changes. Each notification repeats the request's id.")
     async with connections.connect(
         screen,
@@ -105,7 +107,7 @@ async def features(screen: Screen, connections: Connections) -> None:
 async def tools(screen: Screen, client: Client) -> None:
     """Show tools: the functions that a model can call."""
     screen.chapter("Tools", "server/tools")
-    screen.say("A server may divide a list into pages. A page of this server has six tools.")
+    screen.say("A server can divide a list into pages. A page of this server has six tools.")
     listed = await client.list_tools()
     screen.claim(f"{len(listed)} tools, in several pages", len(listed) > 6)
     screen.say("`ttlMs` and `cacheScope` allow the client to cache a page. The client lists the tools again:")
@@ -134,7 +136,7 @@ async def tools(screen: Screen, client: Client) -> None:
 async def while_a_tool_runs(screen: Screen, client: Client, logged: list[LoggingMessageNotificationParams]) -> None:
     """Show progress, log messages, cancellation and timeouts."""
     screen.chapter("Progress and logging", "basic/patterns/progress, server/utilities/logging")
-    screen.say("The request has a progress token, so the server may report progress, and a minimum log level.")
+    screen.say("The request has a progress token, so the server can report progress. It also has a minimum log level.")
     await client.set_logging_level("info")
     seen: list[float] = []
     await client.call_tool("count", {"to": 2}, on_progress=lambda progress, total, message: seen.append(progress))
@@ -143,7 +145,7 @@ async def while_a_tool_runs(screen: Screen, client: Client, logged: list[Logging
 
     screen.chapter("Cancellation and timeouts", "basic/patterns/cancellation")
     screen.say("The caller cancels a call of 30 seconds, and the server sends no result.")
-    screen.say("Over stdio the client sends a notification; over HTTP it closes the response.")
+    screen.say("Over stdio the client sends a notification. Over HTTP the client closes the response.")
     screen.claim("the caller continues at once", await cancel_call(client))
     screen.say("Every request has a time limit. When the time is over, the client cancels the request.")
     try:
@@ -208,15 +210,15 @@ async def input_requests(screen: Screen, client: Client) -> None:
     before = screen.sent_counts["tools/call"]
     result = await client.call_tool("summarize", {"text": "Buy bread, milk and eggs."})
     screen.claim("the tool used the reply of the model", result.text == "Groceries")
-    screen.claim("one call of the program was two requests", screen.sent_counts["tools/call"] == before + 2)
-    screen.say("The server seals each state for one call. It refuses every other state, such as this forged one:")
+    screen.claim("one call in the program became two requests", screen.sent_counts["tools/call"] == before + 2)
+    screen.say("The server signs each state for one call. It refuses every other state, such as this forged state:")
     again: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
     params = with_request_meta(again, client.revision, {}, {"name": "forger", "version": "1"}, None)
     forged = client.session.dispatcher.request("tools/call", params, timeout=DEFAULT_TIMEOUT)
     await screen.claim_error("a forged state", -32602, forged)
 
     screen.chapter("Elicitation", "client/elicitation")
-    screen.say("The server asks the user. The host shows a flat schema as a form; a skipped field keeps its default.")
+    screen.say("The server asks the user. The host shows a form for the schema. A skipped field keeps its default.")
     result = await client.call_tool("book_table")
     screen.claim("the tool has the input of the user", result.text == "a table for 2 at 20:00")
     screen.say("A secret such as a password must not reach the client. The user types it on a web page instead.")
@@ -224,7 +226,9 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.claim("the user agreed to visit the page", result.text == "connected")
 
     screen.chapter("Roots", "client/roots")
-    screen.say("The server asks for the directories in which it may work. They can change between two calls.")
+    screen.say(
+        "The server asks for the directories in which it may work. The directories can change between two calls."
+    )
     result = await client.call_tool("where")
     screen.claim("there is one directory", result.structured_content == [PROJECT])
     await client.set_roots([PROJECT, NOTES])
@@ -235,7 +239,7 @@ async def input_requests(screen: Screen, client: Client) -> None:
 async def tasks(screen: Screen, client: Client) -> None:
     """Show a call that continues as a task."""
     screen.chapter("Tasks", "the extension io.modelcontextprotocol/tasks")
-    screen.say("The result of a slow tool may be a task. The client gets the status of the task from time to time.")
+    screen.say("The result of a slow tool can be a task. The client gets the status of the task from time to time.")
     screen.say("Here the status is `input_required`: the task waits for the user.")
     task = await client.start_tool("bake")
     status = await task.status()
@@ -247,7 +251,7 @@ async def dead_server(screen: Screen, connections: Connections) -> None:
     """Show that a call fails at once when the server dies, and that the next call can succeed."""
     screen.chapter("A server that dies", "basic/transports/stdio#unexpected-termination")
     screen.say("The server's process ends in the middle of a call. The caller gets an error.")
-    # the option makes `connect` start a server of its own, so that no other chapter loses its server
+    # with an option, `connect` starts a separate server, so that the crash does not affect other chapters
     async with connections.connect(screen, "--revision", REVISIONS[-1].name) as client:
         start = time.monotonic()
         try:

@@ -191,7 +191,7 @@ class HttpResponse:
         """Yield the pieces of the body as they arrive. Raise HttpError if the connection breaks too early."""
         coding = self.headers.get("content-encoding") or "identity"
         if coding.lower() != "identity":
-            raise HttpError(f"the response has the Content-Encoding {coding[:40]}, which the request did not accept")
+            raise HttpError(f"the response is encoded with {coding[:40]}, which the request did not accept")
         while not self.is_complete:
             piece = await self._connection.read(min(self._left, _READ_SIZE))
             if self._length is None:
