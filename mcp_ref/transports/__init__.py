@@ -1,11 +1,11 @@
-"""Transports: how JSON-RPC messages travel between a client and a server. They know no method and no feature.
+"""Transports: modules that move JSON-RPC messages between a client and a server. They know no MCP method or feature.
 
-- `base.py`: the contract between a transport and the session above it
-- `stdio.py`: the client starts the server as a child process
-- `memory.py`: client and server in one program
-- `streamable_http/`: the server is a web server, for many clients
-- `http_sse/`: the HTTP transport of 2024-11-05
-- `trace.py`: every frame, for people to read
+- `base.py`: the interface between a transport and the session that uses it
+- `stdio.py`: the transport for a client that starts the server as a child process
+- `memory.py`: the transport for a client and a server in one program
+- `streamable_http/`: the transport for a web server with many clients
+- `http_sse/`: the HTTP transport of revision 2024-11-05
+- `trace.py`: a log of every message, for people to read
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/index
 """

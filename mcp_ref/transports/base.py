@@ -1,15 +1,17 @@
-"""The contract between a transport and the session above it.
+"""The interface between a transport and the session that uses it.
 
-A transport carries JSON-RPC messages as bytes over one medium, such as a pipe or HTTP. It knows neither methods nor
-features, because MCP means the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody may add a
-transport that keeps the message format [2025-11-25 basic/transports#custom-transports].
+A transport sends and receives JSON-RPC messages as bytes, for example over a pipe or HTTP. It knows neither methods nor
+features, because MCP means the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody can write
+a transport that keeps the message format [2025-11-25 basic/transports#custom-transports].
 
-    start(receive, on_end)  ->  receive(message) for each message  ->  on_end(error or None), once
+    the session calls     start(receive, on_end), once
+    the transport calls   receive(message), for each message from the peer (the program at the other end)
+                          on_end(error or None), once, when the transport has ended
 
-A slow peer must not fill our memory: `send` returns at once, and `drain` waits until the peer has read enough.
+`send` returns at once. A sender then awaits `drain`, which returns when the peer has read enough, so that a slow peer
+cannot fill our memory.
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/index
-Above: session.py
 """
 
 from __future__ import annotations
@@ -23,25 +25,25 @@ from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Incoming, Object, RequestId
 
 Direction = Literal["->", "<-"]
-"""The direction of a frame: "->" for a frame that we send, "<-" for a frame that we receive."""
+"""The direction of a frame (one message as bytes): "->" for a sent frame, "<-" for a received frame."""
 Trace = Callable[[Direction, bytes], None]
-"""A function that sees every frame. If it has a method `head`, it sees HTTP heads too (`trace.HeadTrace`)."""
+"""A function that logs each frame. If it has a method `head`, it logs HTTP heads too (`trace.HeadTrace`)."""
 Receive = Callable[[Incoming], None]
-"""A function that takes each received message: `Dispatcher.receive`."""
+"""A function that handles one received message: `Dispatcher.receive`."""
 OnEnd = Callable[[McpError | None], None]
-"""A function that is called once, when the transport has ended: with None after an orderly end, or with the reason."""
+"""A function that a transport calls once, with the error that ended the transport, or with None after a normal end."""
 Notify = Callable[[str, Object], None]
-"""A function that sends a notification (method, params) on the response of a stateless request."""
+"""A function that sends a notification (method, params), before the response to a stateless request."""
 Drain = Callable[[], Awaitable[None]]
-"""A function that waits until the client has read enough of the response to a stateless request."""
+"""A function that waits until the client has read most of the notifications of a stateless request."""
 
 
 def no_trace(direction: Direction, frame: bytes) -> None:
-    """Do nothing: the trace of a transport without a trace."""
+    """Do nothing with a frame: the default trace."""
 
 
 async def finish(*tasks: asyncio.Task[object] | None, cancel: bool = False, timeout: float | None = None) -> None:
-    """Wait until the tasks are done, for at most `timeout` seconds. `cancel` cancels them first. None is skipped."""
+    """Wait at most `timeout` seconds until the tasks are done. With `cancel`, cancel the tasks first. Skip None."""
     pending = [task for task in tasks if task is not None and not task.done()]
     for task in pending if cancel else ():
         task.cancel()
@@ -54,33 +56,33 @@ class Transport(requester.Transport, Protocol):
     """One end of a connection that carries the messages of one session."""
 
     principal: str | None = None
-    """The authenticated caller, or None if the transport authenticates nobody. It does not change."""
+    """The authenticated caller, or None if the transport authenticates no callers. The principal never changes."""
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Open the transport. Deliver messages to `receive` from now on. Raises ConnectionClosed if it cannot open."""
+        """Open the transport, and call `receive` with each message from now on. Raises ConnectionClosed if it fails."""
 
     def close_stream(self, related: RequestId) -> bool:
-        """Close the connection that the peer's request `related` waits on. The peer reconnects. Return True if closed.
+        """Close the connection on which the peer waits for the response to its request `related`.
 
-        A transport without a connection per request returns False.
+        The request continues, and the peer reconnects. Return False if the transport has no connection per request.
         """
         return False
 
     async def close(self) -> None:
-        """Close the transport and release its resources. May be called at any time, from any task, repeatedly."""
+        """Close the transport and release its resources. Any task can call this method, at any time and repeatedly."""
 
 
 class EndReport:
-    """A transport's report to its session that the transport has ended. Only the first report is delivered."""
+    """The report of a transport to its session that the transport has ended. Only the first report is delivered."""
 
     def __init__(self) -> None:
         self.is_sent = False
-        """True if the end was reported."""
+        """True after the first report."""
         self._error: McpError | None = None
         self._on_end: OnEnd | None = None
 
     def deliver_to(self, on_end: OnEnd) -> None:
-        """Deliver the report to `on_end`, at once if the transport has ended already."""
+        """Deliver the report to `on_end`. If the transport has ended already, deliver it now."""
         if self.is_sent:
             on_end(self._error)
         else:

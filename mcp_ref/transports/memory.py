@@ -1,9 +1,9 @@
-"""A client and a server in one program: for tests, and for a client that runs its server inside its own process.
+"""The transport between a client and a server in one program.
 
-Every message is encoded to bytes and decoded again, as on a wire.
+Tests use this transport, and so do clients that run a server inside their own process. It encodes every message to
+bytes and decodes it again, so that a message which JSON cannot hold fails here too.
 
 Spec:  basic/transports#custom-transports (all revisions)
-Below: base.py
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..jsonrpc.messages import Outgoing, RequestId, decode, encode
 from .base import EndReport, OnEnd, Receive, Trace, Transport, no_trace
 
 MAX_UNREAD = 64 * 1024
-"""Size of a peer's unread messages above which its senders wait, in bytes (64 KiB)."""
+"""Maximum total size of the messages that one end has not read, in bytes (64 KiB). Above it, `drain` waits."""
 
 
 class MemoryTransport(Transport):
-    """One end of the pair of transports that `memory_pair` returns."""
+    """One of the two connected transports that `memory_pair` returns."""
 
     def __init__(self, trace: Trace | None = None) -> None:
         self.peer: MemoryTransport | None = None
@@ -28,14 +28,14 @@ class MemoryTransport(Transport):
         self._receive: Receive | None = None
         self._end = EndReport()
         self._inbox: deque[bytes] = deque()
-        self._size = 0  # of the inbox, in bytes
+        self._size = 0  # total size of the messages in the inbox, in bytes
         self._paused = self._closed = False
         self._delivery_scheduled = False  # True while a call of `_deliver_inbox` is scheduled
-        self._writable = asyncio.Event()  # set while senders to this end need not wait
+        self._writable = asyncio.Event()  # set while the inbox is small; else senders to this end wait
         self._writable.set()
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Begin to deliver messages, including those that the peer has sent already."""
+        """Begin to deliver messages. The first ones are those that the peer has sent before this call."""
         self._receive = receive
         self._end.deliver_to(on_end)
         self._deliver_soon()
@@ -64,7 +64,7 @@ class MemoryTransport(Transport):
         self._deliver_soon()
 
     def _deliver_soon(self) -> None:
-        """Deliver the inbox in the next turn of the event loop: the caller may be deep inside `receive`."""
+        """Deliver the inbox in the next turn of the event loop, so that `receive` is never called inside itself."""
         if not self._delivery_scheduled and self._receive is not None:
             self._delivery_scheduled = True
             asyncio.get_running_loop().call_soon(self._deliver_inbox)
@@ -82,7 +82,7 @@ class MemoryTransport(Transport):
             self._end.send(None)
 
     async def close(self) -> None:
-        """Close both ends. The peer still receives what was sent before; this end receives nothing more."""
+        """Close both ends. The peer still receives the messages in its inbox. This end receives no more messages."""
         for end in (self, self.peer):
             if end is not None and not end._closed:
                 end._closed = True
@@ -94,7 +94,7 @@ class MemoryTransport(Transport):
 
 
 def memory_pair(trace: Trace | None = None) -> tuple[MemoryTransport, MemoryTransport]:
-    """Return two connected ends: the client's and the server's. `trace` sees the frames at the client's end."""
+    """Return two connected transports: the client's and the server's. `trace` logs the frames at the client's end."""
     client, server = MemoryTransport(trace), MemoryTransport()
     client.peer, server.peer = server, client
     return client, server

@@ -1,27 +1,26 @@
 """stdio: the client starts the server as a child process, and they talk over the child's standard input and output.
 
-Each message is one line of UTF-8 JSON. Standard error is free for logs [2025-11-25 basic/transports#stdio]. The server
-needs neither a port nor authentication, because only the program that started it can reach it.
+Each message is one line of UTF-8 JSON. The server can write logs to standard error [2025-11-25 basic/transports#stdio].
+The server needs neither a port nor authentication, because only the program that started it can write to its input.
 
 Reasons:
-- Only messages may go to stdout, because the client decodes every line of it. The output of one `print` in a tool would
-  be an invalid message. `claimed_stdio` therefore hides the real descriptors 0 and 1 from the program.
-- A message holds no newline, because a newline ends it. JSON writes a line break inside a string as `\\n`.
-- Text on stderr is not always an error, so a client SHOULD NOT assume one (since 2025-11-25).
-- The client ends the session by closing the server's input, which works on every platform. A server that does not exit
-  gets SIGTERM, so that it can clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
+- A server writes only messages to stdout, because the client decodes every line. If a tool called `print`, the client
+  would decode the output as an invalid message. `claimed_stdio` therefore hides descriptors 0 and 1 from the tools.
+- A message contains no newline, because a newline ends the message. JSON writes a line break in a string as `\\n`.
+- Servers write all kinds of logs to stderr, so a client SHOULD NOT take text on stderr as an error (since 2025-11-25).
+- The client ends the session by closing the server's stdin, which works on every platform. If the server does not exit,
+  the client sends SIGTERM, so that the server can clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
 
-    Revision             What may be on one line
-    2024-11-05           a request, a notification or a response, in either direction
-    2025-03-26           also a batch: an array of messages
-    from 2025-06-18      batches are gone [2025-06-18 changelog#major-changes]
-    from 2026-07-28      the server sends no requests, and the client no responses
+    Revision             Content of one line
+    2024-11-05           one request, notification or response
+    2025-03-26           one message, or a batch (an array of messages)
+    from 2025-06-18      one message; batches were removed [2025-06-18 changelog#major-changes]
+    from 2026-07-28      one message; only the client sends requests, and only the server sends responses
                          [2026-07-28 basic/transports/stdio#receiving-messages]
 
 Wire:  {"jsonrpc":"2.0","id":1,"method":"tools/list"}
        {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
-Below: base.py
 """
 
 from __future__ import annotations
@@ -44,42 +43,42 @@ from .base import EndReport, OnEnd, Receive, Trace, Transport
 MAX_LINE = 64 * 1024 * 1024
 """Maximum size of one line, in bytes (64 MiB)."""
 FLUSH_SECONDS = 0.5
-"""Time that a closing server gives the client to read the last messages, in seconds."""
+"""Time for which a server that closes waits until the client has read the last messages, in seconds."""
 EXIT_SECONDS = 0.1
-"""Time to wait for the exit code after a server has closed its output, in seconds. Then its end is reported."""
+"""Time for which a client waits for the last output and the exit code of a server that ends, in seconds."""
 
 
 class LineReader:
-    """Cuts a stream of bytes into lines, and delivers one message for each line.
+    """A reader that splits a stream of bytes into lines, and delivers one message for each line.
 
-    A line longer than `limit` bytes is skipped to its end and reported as malformed; the next line is read as usual.
-    While the reader is paused, complete lines wait in its buffer, and its owner must stop feeding it.
+    The reader skips a line longer than `limit` bytes, delivers a malformed message instead, and goes on with the next
+    line. While the reader is paused, complete lines wait in its buffer, and the caller must stop calling `feed`.
     """
 
     def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:
         self.paused = False
-        """True if messages wait in the buffer until `resume`."""
+        """True if the lines in the buffer wait until `resume` is called."""
         self.receive = receive
         self._limit, self._trace = limit, trace
         self._buffer = bytearray()
-        self._searched = 0  # the buffer has no newline before this index, so a long line is not searched repeatedly
+        self._searched = 0  # index; the bytes of the buffer before it are already searched for a newline
         self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
         self._ended: Callable[[], None] | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the stream, in pieces of any size."""
+        """Add the next bytes of the stream. A piece can end in the middle of a line."""
         self._buffer += data
         self._split_buffer()
 
     def feed_eof(self, ended: Callable[[], None]) -> None:
-        """Take the end of the stream. Call `ended` when all lines are delivered. The last line needs no newline."""
+        """Note the end of the stream. Call `ended` when all lines are delivered. The last line needs no newline."""
         if self._buffer and not self._buffer.endswith(b"\n"):
             self._buffer += b"\n"
         self._ended = ended
         self._split_buffer()
 
     def resume(self) -> None:
-        """End a pause, in the next turn of the event loop: the caller may be deep inside `receive`."""
+        """End a pause. Deliver in the next turn of the event loop, so that `receive` is never called inside itself."""
         if self.paused:
             self.paused = False
             asyncio.get_running_loop().call_soon(self._split_buffer)
@@ -118,12 +117,12 @@ class LineReader:
 
 
 class _LineTransport(Transport):
-    """The common part of client and server: messages as lines, and flow control in both directions."""
+    """The common base of the client's and the server's transport: messages as lines, and flow control."""
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
         self._trace = trace
         self._lines = LineReader(lambda message: None, max_line, trace)
-        self._writable = asyncio.Event()  # set while senders need not wait
+        self._writable = asyncio.Event()  # set while the peer reads fast enough; else senders wait
         self._writable.set()
         self._end = EndReport()
 
@@ -132,7 +131,7 @@ class _LineTransport(Transport):
         raise NotImplementedError
 
     def _input(self) -> asyncio.ReadTransport | None:
-        """Return the pipe that the peer writes to, or None if it is not open."""
+        """Return the pipe that the peer writes to, or None if the pipe is not open."""
         raise NotImplementedError
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
@@ -142,7 +141,7 @@ class _LineTransport(Transport):
         self._write(frame + b"\n")
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait while more than asyncio's high-water mark (64 KiB) is unread by the peer."""
+        """Wait while more than 64 KiB wait for the peer to read (the default limit of asyncio)."""
         await self._writable.wait()
 
     def pause_reading(self) -> None:
@@ -156,11 +155,11 @@ class _LineTransport(Transport):
         self._lines.resume()
 
     def pause_writing(self) -> None:
-        """Make senders wait: the peer does not read fast enough (called by asyncio)."""
+        """Make senders wait, because the peer does not read fast enough. Called by asyncio."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let senders go on (called by asyncio)."""
+        """Let senders continue. Called by asyncio."""
         self._writable.set()
 
 
@@ -168,8 +167,8 @@ class _LineTransport(Transport):
 def claimed_stdio() -> Iterator[tuple[int, int]]:
     """Yield private copies of stdin and stdout, and hide the originals from the program until the block ends.
 
-    In the block, descriptor 0 is empty and descriptor 1 goes to standard error. A `print`, an `os.write(1, ...)` or a
-    child process inside a tool can then neither corrupt the protocol's output nor consume its input.
+    In the `with` block, descriptor 0 (stdin) is empty, and descriptor 1 (stdout) leads to standard error. So a `print`,
+    an `os.write(1, ...)` or a child process inside a tool can neither write between the messages nor read them.
     """
     # [2025-11-25 basic/transports#stdio] the server MUST NOT write anything to stdout but valid MCP messages
     sys.stdout.flush()
@@ -183,16 +182,16 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
         sys.stdout.flush()
         for kept, original in ((source, 0), (sink, 1)):
             if hasattr(os, "set_blocking"):
-                os.set_blocking(kept, True)  # the pipe's other users, such as a shell, expect blocking mode
+                os.set_blocking(kept, True)  # other programs that share the pipe, such as a shell, expect blocking mode
             os.dup2(kept, original)
             os.close(kept)
         os.close(nothing)
 
 
 class StdioServerTransport(_LineTransport, asyncio.Protocol):
-    """The server's end. It reads messages from the descriptor `source`, and writes messages to `sink`.
+    """The server's transport. It reads messages from the descriptor `source`, and writes messages to `sink`.
 
-    Either may be a pipe, a socket, a terminal or a plain file. The caller closes them.
+    Each descriptor can be a pipe, a socket, a terminal or a plain file. The caller closes both descriptors.
     """
 
     def __init__(self, source: int, sink: int, *, max_line: int = MAX_LINE, trace: Trace | None = None) -> None:
@@ -221,8 +220,8 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
     async def _open_writer(self) -> asyncio.WriteTransport:
         loop, end = asyncio.get_running_loop(), _OutputProtocol(self)
         if stat.S_ISSOCK(os.fstat(self._sink).st_mode):
-            # asyncio treats any input at the writing end of a pipe as the end of the pipe. If the socket is our input
-            # too, that input is the client's first message.
+            # asyncio takes input on a pipe that we write to as the end of that pipe. On a socket, the client's first
+            # message can be such input.
             connection, _ = await loop.connect_accepted_socket(lambda: end, socket.socket(fileno=os.dup(self._sink)))
             return connection
         pipe, _ = await loop.connect_write_pipe(lambda: end, os.fdopen(self._sink, "wb", 0, closefd=False))
@@ -236,27 +235,27 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
             while view:
                 view = view[os.write(self._sink, view) :]
         except OSError as error:
-            self.report_end(ConnectionClosed(f"standard output cannot be written: {error}"))
+            self.report_end(ConnectionClosed(f"cannot write to standard output: {error}"))
 
     def _input(self) -> asyncio.ReadTransport | None:
         return self._reader if self._reader is not None and not self._reader.is_closing() else None
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes from the client (called by asyncio)."""
+        """Read bytes from the client. Called by asyncio."""
         self._lines.feed(data)
 
     def eof_received(self) -> None:
-        """End the session: the client has closed our input (called by asyncio)."""
+        """End the session, because the client has closed our input. Called by asyncio."""
         self._lines.feed_eof(lambda: self.report_end(None))
-        # Without this limit, requests that wait for a free slot would delay the end.
+        # The remaining lines are delivered first. Without this limit, a request that gets no slot would block the end.
         asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report_end, None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End the session: our input has failed (called by asyncio)."""
+        """End the session, because our input has failed. Called by asyncio."""
         self.report_end(None)
 
     def report_end(self, error: McpError | None) -> None:
-        """Report the end to the session, unless we close the transport ourselves."""
+        """Report the end to the session, unless `close` was called."""
         self._writable.set()
         if not self._closing:
             self._end.send(error)
@@ -272,11 +271,11 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
 
     async def _take(self, data: bytes) -> None:
         while self._lines.paused:
-            await asyncio.sleep(0.01)  # a plain file has no other flow control
+            await asyncio.sleep(0.01)  # the thread that reads the file waits for this coroutine
         self.data_received(data)
 
     async def close(self) -> None:
-        """Send the pending messages, for at most `FLUSH_SECONDS`, and stop."""
+        """Send the pending messages, for at most `FLUSH_SECONDS` seconds, and close."""
         self._closing, writer = True, self._writer
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
@@ -291,14 +290,14 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
 
 
 class _OutputProtocol(asyncio.BaseProtocol):
-    """The asyncio protocol of the pipe that a server writes to. It passes asyncio's calls to the transport."""
+    """The asyncio protocol of the pipe that a server writes to. It forwards calls to `StdioServerTransport`."""
 
     def __init__(self, owner: StdioServerTransport) -> None:
         self._owner = owner
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if transport.get_extra_info("socket") is not None:
-            # asyncio would read the socket here too, but its input belongs to `StdioServerTransport`.
+            # asyncio would read from the socket here too, and `StdioServerTransport` would miss messages.
             cast(asyncio.ReadTransport, transport).pause_reading()
 
     def pause_writing(self) -> None:
@@ -312,7 +311,7 @@ class _OutputProtocol(asyncio.BaseProtocol):
 
 
 def _is_pollable(descriptor: int) -> bool:
-    """Return True if the event loop can wait for a descriptor: not for plain files, /dev/null, or pipes on Windows."""
+    """Return True if the event loop can wait for it. It cannot wait for plain files, /dev/null, or pipes on Windows."""
     mode = os.fstat(descriptor).st_mode
     return os.name != "nt" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor))
 
@@ -323,26 +322,26 @@ INHERITED_VARIABLES = (
     else ("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
           "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE")
 )  # fmt: skip
-"""The environment variables that a server inherits. Others may hold secrets, so the caller passes them explicitly."""
+"""The environment variables that a server inherits. Others can hold secrets, so a caller must pass them explicitly."""
 STDERR_TAIL_BYTES = 8192
-"""Size of the end of the server's standard error that is kept for error messages, in bytes."""
+"""Maximum size of the part of the server's standard error that an error quotes, in bytes. It is the last part."""
 
 
 def server_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a server process: the `INHERITED_VARIABLES` variables that are set, and `extra`."""
+    """Return the environment of a server process: the `INHERITED_VARIABLES` that are set, and `extra`."""
     return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ} | dict(extra or {})
 
 
 class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
-    """The client's end. It starts the server process, and leaves no process behind, grandchildren included.
+    """The client's transport. It starts the server process. `close` ends this process and the processes started by it.
 
     Args:
-        command: The program and its arguments. No shell is involved.
-        env: Environment variables in addition to the `INHERITED_VARIABLES` ones.
+        command: The program and its arguments. No shell interprets them.
+        env: Environment variables in addition to `INHERITED_VARIABLES`.
         cwd: Directory to run the server in. Default: the current directory.
-        on_stderr: Function that sees the server's standard error as it arrives, in pieces.
+        on_stderr: Function that is called with each piece of the server's standard error.
         max_line: Maximum size of one message, in bytes.
-        grace: Time that each step of closing may take, in seconds.
+        grace: Time for which `close` waits for the server's exit before each signal, in seconds. Default: 2.
     """
 
     def __init__(
@@ -357,7 +356,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         trace: Trace | None = None,
     ) -> None:
         if isinstance(command, str) or not command:
-            raise TypeError(f'command is a list such as ["python3", "server.py"], not {command!r}')
+            raise TypeError(f'command must be a list such as ["python3", "server.py"], got {command!r}')
         super().__init__(max_line, trace)
         self.command = list(command)
         self.stderr_tail = b""
@@ -368,12 +367,12 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Start the server process. Raises ConnectionClosed, naming the command, if that fails."""
+        """Start the server process. Raises ConnectionClosed if the process cannot start."""
         loop = asyncio.get_running_loop()
         self._end.deliver_to(on_end)
         self._lines.receive = receive
         self._exited = loop.create_future()
-        own_group = os.name != "nt"  # a process group of its own, so that signals reach grandchildren
+        own_group = os.name != "nt"  # signals to the group then reach the processes that the server starts
         environment = server_environment(self._env)
         try:
             process, _ = await loop.subprocess_exec(
@@ -402,7 +401,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         return cast(asyncio.ReadTransport, pipe) if pipe is not None and not pipe.is_closing() else None
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Take bytes that the server wrote to its stdout (1) or stderr (2)."""
+        """Read bytes that the server wrote to its stdout (1) or stderr (2)."""
         if fd == 1:
             self._lines.feed(data)
         elif fd == 2:
@@ -424,8 +423,8 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._report_end_soon()
 
     def _report_end_soon(self) -> None:
-        # asyncio reports the end of the output and the exit in either order. Do not wait for both: a grandchild may
-        # keep the pipes open, and a server may close its output without exiting.
+        # asyncio reports the closed output before or after the exit. Do not wait for both: a process that the server
+        # started can keep the output open, and a server can close its output without exiting.
         asyncio.get_running_loop().call_later(EXIT_SECONDS, self._report_end)
 
     def _report_end(self) -> None:
@@ -443,7 +442,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         return f"the server {self.command[0]!r} {how}{logs}"
 
     async def close(self) -> None:
-        """Close the server's input, wait for its exit, and end what remains of its process group."""
+        """Close the server's input, wait for its exit, and kill the other processes of its group."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -467,7 +466,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
             await asyncio.wait([exited], timeout=self._grace)
             if exited.done():
                 break
-        self._signal(kill)  # for the processes that the server left behind
+        self._signal(kill)  # ends the processes that the server left running
         process.close()
         await asyncio.sleep(0)  # asyncio reports the closed pipes in the next turn of the loop
 

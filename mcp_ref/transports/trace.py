@@ -1,17 +1,18 @@
-"""The trace: one line on standard error for every message and every HTTP head, with time, revision and direction.
+"""The trace: one line on standard error for every message and every HTTP head (start line and headers).
 
     12:00:01.234  2025-11-25  ->  {"jsonrpc":"2.0","id":1,"method":"ping"}
     12:00:01.234  2026-07-28  ->  POST /mcp  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call  Mcp-Name: add
 
-A frame is one message as bytes; "->" is a frame that this program sends. Values that look like secrets are shown as
-"***", and control characters as escapes. A head shows only the headers that the protocol defines. It precedes its
-frames, except that a server shows the head of a response after the frame in it.
+"->" marks a message that this program sends, and "<-" a message that it receives. In the code, the bytes of one message
+are a frame. The trace shows "***" for values that look like secrets, and escapes for control characters. It shows only
+those headers that the protocol defines. A head precedes its messages, except that a server shows the head of a response
+after the first message.
 
-Switch it on with `--trace` on the command line, with MCP_REF_TRACE=1 in the environment, or with `tracer()` as the
-`trace` of a `Server` or `Client`.
+To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
+as the `trace` of a `Server` or `Client`.
 
-Above: the transports, client/connector.py, server/server.py. Below: base.py; of lib/http only its types, so that a
-       stdio server loads no HTTP
+Used by: the transports, client/connector.py, server/server.py. Of lib/http, it imports only types, so that a stdio
+         server loads no HTTP.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
 
 SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
                 "credential")  # fmt: skip
-"""The words in the name of a JSON member or header that make the trace show its value as "***"."""
-_HARMLESS_NAMES = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")
+"""Words that mark secrets. If the name of a JSON member or header contains one, the trace shows "***" as its value."""
+_HARMLESS_NAMES = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")  # these contain "token"
 
 MAX_SHOWN = 4000
-"""Maximum length of a frame in the trace, in characters. The rest is cut."""
+"""Maximum length of a frame in the trace, in characters. The rest is cut off."""
 SHOWN_HEADERS: Final = frozenset(
     {"content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"}
 )
@@ -56,7 +57,7 @@ class Tracer:
         self._revision = "-"
 
     def __call__(self, direction: Direction, frame: bytes) -> None:
-        """Write a frame."""
+        """Write a line for a frame."""
         try:
             value = json.loads(frame)
             self._revision = _revision_in(value) or self._revision
@@ -66,7 +67,7 @@ class Tracer:
         self._write(direction, text)
 
     def head(self, direction: Direction, line: str, headers: Iterable[tuple[str, str]]) -> None:
-        """Write a head: `line` is "POST /mcp" or "200"."""
+        """Write a line for an HTTP head. `line` is the start of the head: "POST /mcp" or "200"."""
         fields = [f"{name}: {'***' if _sounds_secret(name) else value}" for name, value in headers]
         self._write(direction, "  ".join([line, *fields]))
 
@@ -84,11 +85,11 @@ class Tracer:
 def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
     """Return a trace for the `trace` parameter of a `Server` or `Client`.
 
-    Each line shows the revision that the latest frame with a revision named.
+    Each line shows the latest revision that a message named.
 
     Args:
-        out: Where to write. Default: standard error.
-        color: True to color the arrows. Default: if `out` is a terminal.
+        out: The stream to write to. Default: standard error.
+        color: True to color the arrows. Default: True if `out` is a terminal.
     """
     return Tracer(out, color)
 
@@ -99,7 +100,7 @@ def trace_from_environment() -> Trace | None:
 
 
 def redact(value: JSON) -> JSON:
-    """Return a copy in which members that look like secrets are "***"."""
+    """Return a copy with "***" as the value of each member that looks like a secret."""
     if isinstance(value, list):
         return [redact(item) for item in value]
     if isinstance(value, dict):
@@ -116,7 +117,7 @@ def _sounds_secret(name: str) -> bool:
 
 
 def _revision_in(value: JSON) -> str | None:
-    """Return the revision that a frame names, or "-" for `initialize`, before a revision is negotiated."""
+    """Return the revision that a message names, or None. Return "-" for `initialize`, which negotiates it."""
     if not isinstance(value, dict):
         return None
     params, result = value.get("params"), value.get("result")
@@ -130,18 +131,18 @@ def _revision_in(value: JSON) -> str | None:
 
 
 def printable(text: str) -> str:
-    """Return the text with control characters as escapes. A hostile peer could control the terminal with them."""
+    """Return the text with escapes for control characters, with which a hostile peer could control the terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class HeadTrace(Protocol):
-    """A trace that sees HTTP heads too."""
+    """A trace that logs HTTP heads too."""
 
     def __call__(self, direction: Direction, frame: bytes, /) -> None:
-        """Take a frame."""
+        """Log a frame."""
 
     def head(self, direction: Direction, line: str, headers: Iterable[tuple[str, str]], /) -> None:
-        """Take a head: `line` is "POST /mcp" or "200"."""
+        """Log a head. `line` is the start of the head: "POST /mcp" or "200"."""
 
 
 def is_head_trace(trace: Trace | None) -> TypeGuard[HeadTrace]:
@@ -153,8 +154,8 @@ def _shown_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(n, value) for n, value in headers if n.lower() in SHOWN_HEADERS or n.lower().startswith("mcp-param-")]
 
 
-class AnyHttpClient(Protocol):
-    """An object that makes HTTP requests: an `HttpClient`, or a traced one."""
+class HttpSender(Protocol):
+    """An object that makes HTTP requests: an `HttpClient` or a `TracedHttpClient`."""
 
     def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
@@ -172,7 +173,7 @@ class TracedHttpClient:
     def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
     ) -> AbstractAsyncContextManager[HttpResponse]:
-        """Make a request. Trace its head at once, before the caller traces the frame in its body."""
+        """Make a request. Trace its head now, before the caller traces the message in its body."""
         path = "/" + url.partition("://")[2].partition("?")[0].partition("/")[2]  # the query may hold a secret
         self._trace.head("->", f"{method} {path}", _shown_headers((headers or {}).items()))
         return self._request(method, url, headers, body, extra)
@@ -189,13 +190,13 @@ class TracedHttpClient:
         await self._http.close()
 
 
-def traced_http_client(http: HttpClient, trace: Trace | None) -> AnyHttpClient:
-    """Return the HTTP client, which traces heads if the trace has a method `head`."""
+def traced_http_client(http: HttpClient, trace: Trace | None) -> HttpSender:
+    """Return a client that traces heads if the trace has a method `head`, else the given client."""
     return TracedHttpClient(http, trace) if is_head_trace(trace) else http
 
 
 class TracedExchange:
-    """An HTTP request on the server. It traces its head, and the head of its response."""
+    """An HTTP request on the server, which traces the head of the request and the head of the response."""
 
     def __init__(self, exchange: Exchange, trace: HeadTrace) -> None:
         self.request: HttpRequest = exchange.request
@@ -215,5 +216,5 @@ class TracedExchange:
 
 
 def traced_exchange(exchange: Exchange, trace: Trace | None) -> Exchange:
-    """Return the exchange, which traces heads if the trace has a method `head`."""
+    """Return an exchange that traces heads if the trace has a method `head`, else the given exchange."""
     return TracedExchange(exchange, trace) if is_head_trace(trace) else exchange

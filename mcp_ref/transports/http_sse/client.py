@@ -1,11 +1,10 @@
-"""HTTP+SSE on the client: a GET opens the session's event stream, whose first event names the URL to POST to.
+"""HTTP+SSE on the client: a GET opens the session's event stream, whose first event names the URL for POSTs.
 
-The session ends with the stream, which cannot be resumed. The URL must have the same origin as the stream. Otherwise a
-hostile server could make the client send its messages, and its `Authorization` header, to another host.
+The session ends with the stream, because the stream cannot be resumed. The URL for POSTs must have the stream's origin.
+Otherwise a hostile server could make the client send its messages and its `Authorization` header to another host.
 
 Spec:  2024-11-05 basic/transports#http-with-sse
-Above: ../streamable_http/client.py, which tries this transport when `initialize` is refused
-Elsewhere: the server's side (server.py)
+Used by: ../streamable_http/client.py, which tries this transport when a server refuses `initialize`
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ...lib.http.client import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
 from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, public_url
-from ..trace import AnyHttpClient
+from ..trace import HttpSender
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +34,10 @@ POST_SECONDS: Final = 30.0
 
 
 class SseClientTransport(Transport):
-    """The transport of one session. The caller closes `http`, which makes the requests."""
+    """The client's transport of one session. `http` makes the HTTP requests; the caller closes it."""
 
     def __init__(
-        self, url: str, *, headers: Mapping[str, str] | None = None, http: AnyHttpClient, trace: Trace | None = None
+        self, url: str, *, headers: Mapping[str, str] | None = None, http: HttpSender, trace: Trace | None = None
     ) -> None:
         self.url = url
         self._headers, self._http, self._trace = dict(headers or {}), http, trace or no_trace
@@ -50,7 +49,7 @@ class SseClientTransport(Transport):
         self._posts: set[asyncio.Task[None]] = set()
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Open the stream. Raises ConnectionClosed if it does not begin with an endpoint event."""
+        """Open the stream. Raises ConnectionClosed if the stream does not begin with an endpoint event."""
         self._receive = receive
         self._reader = asyncio.create_task(self._read())
         try:
@@ -92,9 +91,9 @@ class SseClientTransport(Transport):
             self._receive(decode(frame))
 
     def _check_origin(self, endpoint: str) -> str:
-        """Return the endpoint. Raises ConnectionClosed if it has another origin than the stream."""
+        """Return the endpoint. Raises ConnectionClosed if the endpoint and the stream have different origins."""
         if _origin(endpoint) != _origin(self.url):
-            raise ConnectionClosed(f"its endpoint {endpoint[:200]!r} has another origin")
+            raise ConnectionClosed(f"the server's endpoint {endpoint[:200]!r} has another origin")
         return endpoint
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
@@ -129,12 +128,12 @@ class SseClientTransport(Transport):
         await finish(self._last_post)
 
     def pause_reading(self) -> None:
-        """Do nothing: the dispatcher bounds the server's requests, and refuses further ones."""
+        """Do nothing, because the dispatcher limits the number of the server's requests in flight."""
 
     def resume_reading(self) -> None: ...
 
     async def close(self) -> None:
-        """End the stream, and with it the session."""
+        """Send the pending messages for at most one second, then end the stream and the session."""
         await finish(self._last_post, timeout=1.0)
         await finish(*self._posts, self._reader, cancel=True, timeout=5.0)
         if self._endpoint.done() and not self._endpoint.cancelled():

@@ -1,18 +1,18 @@
 """HTTP+SSE on the server: a GET opens a stream, which lasts as long as the session. The client POSTs its messages.
 
-    GET /sse                       event: endpoint    data: /messages?session=...    (the URL to POST to)
+    GET /sse                       event: endpoint    data: /messages?session=...    (the URL for POSTs)
                                    event: message     data: one message     (for each message of the server)
-    POST /messages?session=...     202; the response comes on the stream
+    POST /messages?session=...     202; the JSON-RPC response is an event of the stream
 
-The session id in the URL is random, and the session belongs to one principal. Another caller that learns the id gets
-404. Both paths make the same checks as Streamable HTTP, since a web page can attack this transport in the same way
-[2024-11-05 basic/transports#security-warning].
+The session id in the URL is random, and the session belongs to one principal (the authenticated caller). If another
+caller has the id, the server refuses its requests with 404. Both paths make the same checks as Streamable HTTP, because
+a web page can attack both transports in the same way [2024-11-05 basic/transports#security-warning].
 
 Wire:  POST /messages?session=Zm9v   {"jsonrpc":"2.0","id":1,"method":"ping"}
        202
        event: message                {"jsonrpc":"2.0","id":1,"result":{}}
 Spec:  2024-11-05 basic/transports#http-with-sse; 2025-11-25 basic/transports#backwards-compatibility
-Above: server/http.py. Below: ../streamable_http/checks.py, ../streamable_http/session.py
+Used by: server/http.py. Uses: ../streamable_http/checks.py, ../streamable_http/session.py
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class SseSession(SessionTransport):
-    """The server's end of one session: sends on the stream, and receives by POST."""
+    """The server's transport of one session. It sends messages on the stream, and receives messages by POST."""
 
     def __init__(self, response: StreamingResponse, principal: str | None, trace: Trace | None) -> None:
         super().__init__(principal, trace)
@@ -97,7 +97,7 @@ class SseEndpoint:
         await serve(exchange, checked, principal)
 
     async def _stream(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
-        """Begin a session, and serve it until it or its stream ends."""
+        """Begin a session, and serve it until the session or its stream ends."""
         if self._closing or len(self.sessions) >= self._limits.sessions:
             raise HttpRefusal(503, "no session can begin now; try again later", [("Retry-After", "5")])
         response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])
@@ -118,18 +118,18 @@ class SseEndpoint:
             await asyncio.wait([task])
             self._tasks.discard(task)
             if not task.cancelled() and task.exception() is not None:
-                log.error("a session failed", exc_info=task.exception())
+                log.error("a session failed and has ended", exc_info=task.exception())
 
     async def _post(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
-        """Take one message of the client."""
+        """Receive one message from the client."""
         try:
             ids = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
         except ValueError:
             ids = []  # too many fields
         session = self.sessions.get(ids[0]) if len(ids) == 1 else None
         if session is None or session.principal != principal:
-            raise HttpRefusal(404, "unknown session: GET the stream first, and POST to the endpoint that it names")
-        # The error for an invalid message goes to the stream, like every response.
+            raise HttpRefusal(404, "unknown session: GET the stream first, then POST to the URL in its endpoint event")
+        # If the message is invalid, the error is sent on the stream, like every response.
         await session.receive(decode(exchange.request.body), exchange.request.body)
         await exchange.respond(202, checked.cors, b"")
 

@@ -1,36 +1,38 @@
-"""The checks that the head of an HTTP request must pass before the server looks at its body.
+"""The checks that the head of an HTTP request must pass before the server decodes its body.
 
-The checks run in this order, and the first failure is sent. It is an HTTP status, and a JSON-RPC error without an id,
-whose message names the fault and the remedy.
+The server makes the checks in this order. It responds to the first failure with an HTTP status and a JSON-RPC error
+without an id. The error's message names the fault and the remedy.
 
-    1  no header that a decision depends on is duplicate     400
+    1  no header of `UNIQUE_HEADERS` is sent twice           400
     2  `Host` is a name of this server                       403
-    3  `Origin`, if present, may use this server             403
+    3  `Origin`, if present, is allowed                      403
     4  the endpoint supports the HTTP method                 405
-    5  the caller is authenticated, if the server asks       401   (the `authenticate` function)
-    6  the body is JSON                                      415
-    7  the client accepts a content type that we can send    406
+    5  the `authenticate` function accepts the caller        401
+    6  the content type of the body is JSON                  415
+    7  the client accepts JSON or event streams              406
     8  the server supports the revision                      400
 
 Reasons:
-- 1: a proxy may act on the first of two headers, and the server on the second. An attacker could then show the proxy
-  one session or origin, and the server another.
+- 1: of two equal headers, a proxy could use the first, and the server the second. An attacker could then show the
+  proxy one session or origin, and the server another one.
 - 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
-  evil.example. Then the attacker's DNS server changes the address of that name to 127.0.0.1. The browser still regards
-  requests to that name as the page's own, and lets the page read the responses. But each request has
-  `Host: evil.example`, and a POST `Origin` too. So only the names of loopback are allowed by default, as a local server
-  SHOULD bind to loopback only.
-- 6: a browser lets every web page send a form or text/plain. It asks the server before a page may send JSON.
+  evil.example. Then the attacker's DNS server changes the address of evil.example to 127.0.0.1. The browser still
+  regards requests to evil.example as the page's own, and lets the page read the responses. But each request has the
+  header `Host: evil.example`, and each POST has the page's `Origin` too. By default, the server therefore allows only
+  the names of loopback. A local server SHOULD bind to loopback only.
+- 6: a browser lets every web page send a form or plain text to every server. Before a page sends JSON to another
+  server, the browser asks that server for permission (a preflight request).
 
-    Revision    Origin                                   MCP-Protocol-Version
-    2025-03-26  MUST be validated                        does not exist
-    2025-06-18  MUST be validated                        MUST be sent after the handshake; unsupported: MUST be 400
-    2025-11-25  present and invalid: MUST be 403         as before
-    2026-07-28  present and invalid: MUST be 403         MUST be on every POST, and equal to the body's (stateless.py)
+    Revision    Header Origin                        Header MCP-Protocol-Version
+    2025-03-26  server MUST validate it              does not exist
+    2025-06-18  server MUST validate it              client MUST send it after the handshake;
+                                                     server MUST refuse an unsupported revision with 400
+    2025-11-25  invalid: server MUST send 403        same as 2025-06-18
+    2026-07-28  invalid: server MUST send 403        client MUST send it on every POST, equal to the body's revision
 
 Spec:  basic/transports#security-warning, #protocol-version-header (2025-03-26 to 2025-11-25);
        2026-07-28 basic/transports/streamable-http
-Above: server.py, stateless.py, ../http_sse/server.py
+Used by: server.py, stateless.py, ../http_sse/server.py
 """
 
 from __future__ import annotations
@@ -59,24 +61,24 @@ SSE_HEADERS: Final = [
 ]
 
 STREAMED_METHODS: Final = frozenset({"subscriptions/listen"})
-"""The methods whose response is always an event stream. It stays open until one side closes it."""
+"""The methods whose response is always an event stream. The stream stays open until one side closes it."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-"""The host names of this machine that only its own programs can connect to."""
+"""The host names of loopback. Only programs on this machine can connect to them."""
 UNIQUE_HEADERS: Final = ("host", "origin", "authorization", "content-type", "mcp-session-id", "mcp-protocol-version",
                    "last-event-id")  # fmt: skip
-"""The headers that a decision of the server depends on. Each may be sent only once."""
+"""The headers on which decisions of the server depend. The server refuses a request that sends one of them twice."""
 _PARAMETER_HEADER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
 
 PREFLIGHT_SECONDS: Final = 600
-"""Time for which a browser may remember the response to a preflight request, in seconds."""
+"""Time for which a browser is allowed to reuse the response to a preflight request, in seconds."""
 MAX_QUOTED: Final = 100
-"""Maximum length of a header value that a refusal quotes, in characters."""
+"""Maximum length of a header value that an error quotes, in characters."""
 Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
-"""A function that returns the principal of a request, or None to refuse it with 401."""
+"""A function that returns the authenticated caller (principal) of a request, or None to refuse it with 401."""
 
 
 class HttpRefusal(Exception):
-    """A failed check of an HTTP request: the status and the reason, which become the response."""
+    """The refusal of an HTTP request: the status and the reason, which become the response."""
 
     def __init__(self, status: int, why: str, headers: HeaderList | None = None, code: int = INVALID_REQUEST) -> None:
         super().__init__(why)
@@ -94,34 +96,34 @@ class HttpRefusal(Exception):
 
 @dataclass(slots=True)
 class CheckedRequest:
-    """The head of a request that passed checks 1 to 4."""
+    """The head of a request that has passed checks 1 to 4."""
 
     method: str
     cors: HeaderList
-    """The CORS headers of the response. They let a web page of the request's origin read it."""
+    """The CORS headers of the response. They let a web page of the request's origin read the response."""
     session_id: str | None
     revision: str | None
-    """The revision that the request names."""
+    """The value of the header `MCP-Protocol-Version`, or None."""
     last_event_id: str | None
     accepts_json: bool
     accepts_sse: bool
     deferred_failure: HttpRefusal | None
-    """The first failed check of 6 to 8. Raised after authentication."""
+    """The first failure among checks 6 to 8, or None. It is raised after check 5 (authentication)."""
     compared_fields: tuple[JSON, str, str | None] | None = None
-    """The fields of a stateless body that the headers mirror, once compared (`headers.mirrored_fields`)."""
+    """The fields of the last body that matched these headers. See `headers.mirrored_fields`."""
 
 
 class RequestChecks:
     """The checks of one endpoint.
 
     Args:
-        allowed_hosts: Values that `Host` may have, with a port for that port only. Default: the names of loopback.
-        allowed_origins: Origins whose web pages may use the endpoint, such as "https://app.example". Default: loopback.
+        allowed_hosts: Allowed values of `Host`. A value with a port allows that port only. Default: names of loopback.
+        allowed_origins: Allowed origins of web pages, such as "https://app.example". Default: the names of loopback.
         methods: The HTTP methods of the endpoint.
-        session_revisions: The revisions that a session may speak.
-        modern: True if stateless requests are served too.
+        session_revisions: The revisions that a session can speak.
+        modern: True if the endpoint serves stateless requests too.
 
-    "*" in either set allows every value: for a server behind a proxy that checks.
+    "*" in `allowed_hosts` or `allowed_origins` allows every value. Use it only behind a proxy that makes the check.
     """
 
     def __init__(
@@ -136,8 +138,8 @@ class RequestChecks:
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
         self._methods, self._session_revisions, self._modern = methods, session_revisions, modern
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
-        # The outcome depends only on the method and the headers, which never change. A keep-alive connection whose
-        # head repeats gives the same Headers object, so that the repeated request skips the checks (9 of 135 us).
+        # The outcome depends only on the method and the headers. If a connection gets the same head again, the HTTP
+        # server reuses the Headers object, and this cache saves the checks (9 of 135 us of a request).
         self._known: WeakKeyDictionary[Headers, CheckedRequest] = WeakKeyDictionary()
 
     async def guard(
@@ -146,7 +148,7 @@ class RequestChecks:
         authenticate: Authenticate | None,
         serve: Callable[[Exchange, CheckedRequest, str | None], Awaitable[None]],
     ) -> None:
-        """Make all checks, then call `serve(exchange, checked, principal)`. Respond with the failure of a check."""
+        """Make all checks, then call `serve(exchange, checked, principal)`. If a check fails, send the error."""
         request, checked = exchange.request, None
         try:
             checked = self.check(request)
@@ -164,7 +166,7 @@ class RequestChecks:
             await exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
 
     def check(self, request: HttpRequest) -> CheckedRequest:
-        """Make checks 1 to 4, and note the first failure of 6 to 8. Raises HttpRefusal."""
+        """Make checks 1 to 4, and store the first failure among checks 6 to 8. Raises HttpRefusal."""
         headers = request.headers
         if (known := self._known.get(headers)) is not None and known.method == request.method:
             return known
@@ -173,31 +175,29 @@ class RequestChecks:
                 raise HttpRefusal(400, f"duplicate header {name}: send it once")
         host = headers.get("host")
         if host is None or not self._is_our_host(host.lower()):
-            raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed here; the setting allowed_hosts can allow it")
+            raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed; add it to the server's setting allowed_hosts")
         origin = headers.get("origin")
         # [2025-11-25 basic/transports#security-warning] MUST validate Origin; present and invalid: MUST be 403
         if origin is not None and not self._is_allowed_origin(origin.lower()):
-            why = f"web pages of {_quoted(origin)} may not use this server; the setting allowed_origins can allow them"
+            why = f"Origin {_quoted(origin)} is not allowed; add it to the server's setting allowed_origins"
             raise HttpRefusal(403, why)
         cors = _cors(origin)
         if request.method not in (*self._methods, "OPTIONS"):
             why = f"this endpoint does not support {request.method}, only {', '.join(self._methods)}"
             raise HttpRefusal(405, why, [self._allow, *cors])
         accepts = accepted_types(headers)
-        failure = self._deferred_failure(request, *accepts)
+        fault = self._deferred_failure(request, *accepts)
         session, revision, last = headers.get(SESSION_HEADER), headers.get(VERSION_HEADER), headers.get("last-event-id")
-        checked = self._known[headers] = CheckedRequest(
-            request.method, cors, session, revision, last, *accepts, failure
-        )
+        checked = self._known[headers] = CheckedRequest(request.method, cors, session, revision, last, *accepts, fault)
         return checked
 
     def preflight(self, request: HttpRequest, checked: CheckedRequest) -> HeaderList:
-        """Return the headers that tell a browser what a page may send."""
+        """Return the headers that tell a browser which methods and headers a page is allowed to send."""
         if not checked.cors:
             return [self._allow]
         sendable = f"Accept, Authorization, Content-Type, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}"
         if self._modern:
-            # [2026-07-28 basic/transports/streamable-http#schema-extension] tools' schemas add Mcp-Param-* headers
+            # [2026-07-28 basic/transports/streamable-http#schema-extension] tools define Mcp-Param-* headers
             wanted = ",".join(request.headers.get_all("access-control-request-headers")).split(",")
             named = [name.strip() for name in wanted if _PARAMETER_HEADER.fullmatch(name.strip())]
             sendable = ", ".join([sendable, "Mcp-Method, Mcp-Name", *named])
@@ -209,31 +209,31 @@ class RequestChecks:
         ]
 
     def _deferred_failure(self, request: HttpRequest, accepts_json: bool, accepts_sse: bool) -> HttpRefusal | None:
-        """Return the first failure of checks 6 to 8."""
+        """Return the first failure among checks 6 to 8, or None."""
         headers = request.headers
         if request.method == "POST":
             if (kind := media_type(headers)) != JSON_TYPE:
                 return HttpRefusal(415, f"Content-Type must be {JSON_TYPE}, not {_quoted(kind)}")
             if not (accepts_json or accepts_sse):
                 # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both
-                # DEVIATION: a client that lists one of them is served, with that content type.
+                # DEVIATION: a client that lists only one content type is served, with that content type.
                 return HttpRefusal(406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
         elif request.method == "GET" and not accepts_sse:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST list text/event-stream
             return HttpRefusal(406, f"Accept must list {SSE_TYPE}")
         name = headers.get(VERSION_HEADER)
         if self._modern and request.method == "POST":
-            return None  # whether the revision is supported depends on the body too
+            return None  # the endpoint makes check 8 itself, because the revision is also in the body
         revision = find_revision(name)
         if self._modern and revision is not None and revision not in LEGACY:
-            # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] only POST is left
-            return HttpRefusal(405, f"{name} has no {request.method}; POST each request", [("Allow", "POST, OPTIONS")])
+            # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] only POST exists
+            return HttpRefusal(405, f"revision {name} has no {request.method}; use POST", [("Allow", "POST, OPTIONS")])
         if name is not None and revision not in LEGACY:
             return self.unsupported_revision(name)
         return None
 
     def unsupported_revision(self, name: str) -> HttpRefusal:
-        """Return the refusal of a revision that no session of this server can speak."""
+        """Return the refusal of a request whose revision no session of this server can speak."""
         # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
         known = ", ".join(map(str, self._session_revisions))
         return HttpRefusal(400, f"{VERSION_HEADER} {_quoted(name)} is not supported here; supported: {known}")
@@ -253,7 +253,7 @@ class RequestChecks:
 
 
 def accepted_types(headers: Headers) -> tuple[bool, bool]:
-    """Return (True if the client accepts JSON, True if it accepts event streams). Without `Accept` it accepts both."""
+    """Return two booleans: client accepts JSON, client accepts event streams. Without `Accept`, both are True."""
     values = headers.get_all("accept")
     kinds = set()
     for item in ",".join(values).lower().split(","):
@@ -266,15 +266,15 @@ def accepted_types(headers: Headers) -> tuple[bool, bool]:
 
 
 def media_type(headers: Headers) -> str:
-    """Return the content type without its parameters, or "" without the header."""
+    """Return the content type without its parameters, or "" if the header is missing."""
     return (headers.get("content-type") or "").partition(";")[0].strip().lower()
 
 
 def public_url(url: str) -> str:
-    """Return a URL for errors and logs: without credentials and query, which may hold a secret."""
+    """Return a URL for errors and logs, without the credentials and the query, which may hold secrets."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # an invalid URL, whose credentials cannot be found
+    except ValueError:  # the URL is invalid, so its credentials cannot be found
         return url if url.isprintable() and not {"@", "?"} & set(url) else "the server's URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 

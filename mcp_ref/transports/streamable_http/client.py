@@ -1,24 +1,23 @@
-"""Streamable HTTP on the client: each message is one POST. A response is JSON or an event stream.
+"""Streamable HTTP on the client: the client sends each message by POST. The response is JSON or an event stream.
 
-    send(message) -> POST -> 200 JSON     one message
-                             200 events   messages up to the response; resumed if the stream breaks
-                             202          accepted: a notification or a response of ours
-                             404          the server has ended the session: begin a new one, once
-                             400, 404, 405 for `initialize`: perhaps an HTTP+SSE server, which has another URL to POST
+    send(message) -> POST -> 200 JSON     the body is one message
+                             200 events   the last event is the response; a broken stream is resumed
+                             202          the server has accepted a notification or a response
+                             404          the server has ended the session; the client repeats the POST in a new one
+                             400, 404 or 405 to `initialize`: the client tries HTTP+SSE, the older transport
 
-After the handshake, a GET listens for messages that belong to no request. Stateless requests need neither a handshake
-nor a GET.
+After the handshake, the client sends a GET, and reads messages that belong to no request from the response. Stateless
+requests (from 2026-07-28) need neither a handshake nor the GET.
 
 Reasons:
-- The client sends the session id with every request, since the server cannot recognise a client by its connection.
-- The client names the negotiated revision in a header (MUST since 2025-06-18), so that a server can read a request
+- The client sends the session id with every request, because a client's requests can come over many connections.
+- The client sends the negotiated revision in a header (MUST since 2025-06-18), so that a server can decode the body
   before it looks up the session.
-- After a 404 the client MUST start a new session: the server may have restarted, and the user should not notice.
-- The client SHOULD delete its session. Otherwise the server would keep it until its idle time ends.
+- After a 404 the client MUST begin a new session. The user then does not notice that the server has restarted.
+- A client that closes SHOULD delete its session. Otherwise the server stores the session until its idle time ends.
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
-Below: stateless_client.py (modern era), resumption.py (broken streams), ../http_sse/client.py (the older transport)
-Elsewhere: the server's side (server.py); how the era is chosen (client/negotiation.py)
+Uses: stateless_client.py (modern era), resumption.py (broken streams), ../http_sse/client.py (the older transport)
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, auto
+from functools import partial
 from typing import Final
 
 from ...basic.headers import ParameterHeaders
@@ -56,35 +56,35 @@ from ..http_sse.client import SseClientTransport
 from ..trace import traced_http_client
 from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type, public_url
 from .resumption import listen, read_and_resume
-from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, StatelessRequests, error_in, http_error, remove_finished
+from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, StatelessRequests, error_in, http_error, remove
 
 log = logging.getLogger(__name__)
 
 ACCEPT_SECONDS: Final = 30.0
 """Time that a server has to accept a notification or a response, in seconds."""
 RENEWAL_SECONDS: Final = 30.0
-"""Time that a server has to begin a new session after one that it has ended, in seconds."""
+"""Time that a server has to begin a new session after it has ended the previous session, in seconds."""
 CLOSE_ACCEPT_SECONDS: Final = 1.0
 """Time that `close` waits until the server has accepted the last notification or response, in seconds."""
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
-# The caller limits the time of each request. If all connections are in use, a request waits for a free one. Responses
-# to the server and the listening stream use extra connections (`extra=True`), since a request may depend on them.
+# The session limits the time of each request. If all connections are in use, a request waits for one. Notifications,
+# responses and GETs use extra connections (`extra=True`), because a request in flight can depend on them.
 HTTP_LIMITS: Final = ClientLimits(first_byte=None, idle=None)
 
 
 class ClientState(Enum):
-    """The states of a client's connection (diagram in `StreamableHttpClientTransport`)."""
+    """The states of a `StreamableHttpClientTransport`, whose docstring has a diagram."""
 
-    STATELESS = auto()  # no handshake was sent: only stateless requests are in flight
-    SESSION = auto()  # a handshake was sent: messages are POSTs of one session
+    STATELESS = auto()  # before `initialize` is sent: only stateless requests are in flight
+    SESSION = auto()  # after `initialize` is sent: messages are POSTs of one session
     HTTP_SSE = auto()  # the server speaks HTTP+SSE: `SseClientTransport` carries the session
-    CLOSED = auto()  # `close` was called: nothing more is sent
+    CLOSED = auto()  # after `close`: no more messages are sent
 
 
 class StreamableHttpClientTransport(Transport):
-    """The transport of one conversation with the server at `url`.
+    """The client's transport to the server at `url`.
 
         STATELESS --initialize--> SESSION --400, 404 or 405, then an endpoint event--> HTTP_SSE
                                    | ^
@@ -95,8 +95,8 @@ class StreamableHttpClientTransport(Transport):
     Args:
         url: The MCP endpoint, or the stream of an HTTP+SSE server.
         headers: Headers of every request, such as {"Authorization": "Bearer ..."}.
-        http: The HTTP client, which is closed with the transport. Default: a new one.
-        parameters: Function from a tool's name to the headers that mirror its arguments, in the modern era.
+        http: The HTTP client, which `close` closes too. Default: a new HTTP client.
+        parameters: Function that maps a tool's name to the headers that mirror the tool's arguments (modern era).
     """
 
     def __init__(
@@ -121,19 +121,19 @@ class StreamableHttpClientTransport(Transport):
         self._revision: Revision | None = None
         self._posts: set[asyncio.Task[None]] = set()
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
-        self._last_one_way_post: asyncio.Task[None] | None = None  # the POST of the last message that holds no request
+        self._last_one_way_post: asyncio.Task[None] | None = None  # the last POST of a notification or response
         self._listener: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[str | None] | None = None
         self._http_sse: SseClientTransport | None = None
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Note where messages go. No connection is opened before the first message."""
+        """Store the functions. The first message opens the first connection."""
         self._receive = receive
         self._end.deliver_to(on_end)
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """POST a message. The POST waits until the server has accepted the notifications and responses before it."""
+        """POST a message, as soon as the server has accepted all earlier notifications and responses."""
         if self.state is ClientState.CLOSED:
             return
         if isinstance(message, Request) and is_stateless(message.params):
@@ -151,27 +151,27 @@ class StreamableHttpClientTransport(Transport):
         task.add_done_callback(self._posts.discard)
         self._in_flight.update(dict.fromkeys(ids, task))
         if ids:
-            task.add_done_callback(lambda _: remove_finished(self._in_flight, ids, task))
+            task.add_done_callback(lambda _: remove(self._in_flight, ids, task))
         else:
             self._last_one_way_post = task
         if isinstance(message, Notification):
             self._after_notification(message, task)
 
     def _is_stateless_cancellation(self, notification: Notification) -> bool:
-        """Cancel the stateless request that a notification names. Return True if nothing is to be sent."""
+        """Cancel the stateless request that a notification names. Return False if it must be sent."""
         if notification.method != "notifications/cancelled":
             return False
-        # Without a handshake, a request that is not in flight has just got its response.
+        # Before the handshake, a request that is not in flight has its response already.
         return self._stateless.cancel(notification.params.get("requestId")) or self.state is ClientState.STATELESS
 
     def _after_notification(self, notification: Notification, task: asyncio.Task[None]) -> None:
         if notification.method == "notifications/initialized":
-            self._stateless.cancel_all()  # probes of the modern era; the client has chosen the legacy era
+            self._stateless.cancel_all()  # probes of the modern era; the client chose the legacy era
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
         elif notification.method == "notifications/cancelled":
             id = notification.params.get("requestId")
             post = self._in_flight.pop(id, None) if isinstance(id, (str, int)) else None
-            if post is not None and post not in self._in_flight.values():  # else others of its batch still wait
+            if post is not None and post not in self._in_flight.values():  # else other requests of the batch still wait
                 # [2025-11-25 basic/utilities/cancellation#behavior-requirements] SHOULD ignore a late response
                 task.add_done_callback(lambda _: post.cancel())
 
@@ -183,12 +183,12 @@ class StreamableHttpClientTransport(Transport):
             await finish(self._last_one_way_post)
 
     def pause_reading(self) -> None:
-        """Do nothing: the number of the server's requests is bounded, since they come in responses to ours."""
+        """Do nothing, because the dispatcher limits the number of the server's requests in flight."""
 
     def resume_reading(self) -> None: ...
 
     async def close(self) -> None:
-        """End the session and all requests in flight."""
+        """End all requests in flight and the session."""
         if self._closing is None:
             self.state = ClientState.CLOSED
             self._closing = asyncio.get_running_loop().create_task(self._close())
@@ -229,7 +229,7 @@ class StreamableHttpClientTransport(Transport):
     async def _post(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: Receive, repeated: bool = False
     ) -> None:
-        """POST a message and read the response. If the session has ended, repeat it once in a new session."""
+        """POST a message and read the response. If the session has ended, repeat the POST once in a new session."""
         is_initialize = message is self._initialize
         posting = self._http.request("POST", self.url, self._post_headers(is_initialize), frame, extra=not ids)
         if not repeated:
@@ -250,7 +250,7 @@ class StreamableHttpClientTransport(Transport):
                 await self._read(response, ids, deliver)
         if ended:
             await self._renew_session(session)
-            if not isinstance(message, (Response, ErrorResponse)):  # the server's request ended with the old session
+            if not isinstance(message, (Response, ErrorResponse)):  # a response is useless in the new session
                 await self._post(message, frame, ids, deliver, repeated=True)
 
     async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
@@ -258,21 +258,19 @@ class StreamableHttpClientTransport(Transport):
         unanswered = set(ids)
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST support both
         if kind == SSE_TYPE:
-            await read_and_resume(
-                response, unanswered, lambda frame: self._deliver_frame(frame, unanswered, deliver), self._get
-            )
+            await read_and_resume(response, unanswered, partial(self._deliver_frame, unanswered, deliver), self._get)
         else:
             body = await response.read(MAX_RESPONSE)
             if kind != JSON_TYPE and ids:
                 why = f"the response is {kind or 'without content type'}, not {JSON_TYPE} or {SSE_TYPE}"
                 return self._fail_requests(ids, why, deliver)
             if kind == JSON_TYPE and body:
-                self._deliver_frame(body, unanswered, deliver)
+                self._deliver_frame(unanswered, deliver, body)
         if unanswered:
             self._fail_requests(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
 
     def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
-        """Deliver an HTTP error; as a JSON-RPC error if its body is one."""
+        """Deliver an HTTP error to the requests of a POST. If the body is a JSON-RPC error, deliver that error."""
         text, found = http_error(response, body), error_in(body)
         if found is None or (self._initialize is not None and ids == [self._initialize.id]):
             return self._fail_requests(ids, text, deliver)
@@ -282,11 +280,11 @@ class StreamableHttpClientTransport(Transport):
             deliver(ErrorResponse(id, Error(found.error.code, text, found.error.data)))
 
     async def _try_http_sse(self, response: HttpResponse, ids: list[RequestId]) -> None:
-        """Try HTTP+SSE, because its servers refuse an `initialize` request with this status."""
+        """Try HTTP+SSE, because a server of that transport refuses the POST of `initialize` with such a status."""
         assert self._initialize is not None
         body = await response.read(MAX_RESPONSE)
         if (found := error_in(body)) is not None and found.error.code in MODERN_ERROR_CODES:
-            # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] unless it is a modern error
+            # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] but not if the error is modern
             return self._deliver(ErrorResponse(self._initialize.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         older = SseClientTransport(self.url, headers=self._own_headers, http=self._http, trace=self._trace)
@@ -300,15 +298,11 @@ class StreamableHttpClientTransport(Transport):
 
     async def _listen(self, before: asyncio.Task[None] | None = None) -> None:
         await finish(before)
-        await listen(
-            self._get,
-            lambda frame: self._deliver_frame(frame, set(), self._deliver),
-            lambda: self._session,
-            self._renew_session,
-        )
+        read = partial(self._deliver_frame, set(), self._deliver)
+        await listen(self._get, read, lambda: self._session, self._renew_session)
 
     async def _renew_session(self, ended: str | None) -> None:
-        """Begin a new session after the session `ended`. Concurrent callers share the new session."""
+        """Replace the session with the id `ended` by a new session. Concurrent callers share the new session."""
         if self._renewal is None or self._renewal.done():
             if self._session != ended:
                 return
@@ -318,7 +312,7 @@ class StreamableHttpClientTransport(Transport):
             raise ConnectionClosed(f"the server has ended the session, and refused a new one: {why}")
 
     async def _repeat_handshake(self) -> str | None:
-        """Repeat the handshake. If it fails, keep the old session id and return the reason."""
+        """Repeat the handshake. If it fails, restore the old session id and return the reason."""
         initialize, session, revision = self._initialize, self._session, self._revision
         assert initialize is not None
         log.info("%s has ended the session; a new one begins", public_url(self.url))
@@ -327,15 +321,13 @@ class StreamableHttpClientTransport(Transport):
             async with asyncio.timeout(RENEWAL_SECONDS):
                 # [2025-11-25 basic/transports#session-management] MUST start a new session, without the old id
                 await self._post(initialize, encode(initialize), [initialize.id], responses.append)
-                why = _initialize_failure(responses) or (
-                    "it speaks another revision now" if self._revision != revision else None
-                )
+                why = _failure_in(responses) or ("the revision has changed" if self._revision != revision else None)
                 if why is None:
                     notice = encode(Notification("notifications/initialized"))
                     async with self._http.request("POST", self.url, self._post_headers(), notice, extra=True):
                         pass
         except TimeoutError:
-            why = f"it took more than {RENEWAL_SECONDS:g} s"
+            why = f"the handshake took more than {RENEWAL_SECONDS:g} s"
         except (HttpError, EventTooLarge) as error:
             why = str(error)
         if why is not None:
@@ -361,8 +353,8 @@ class StreamableHttpClientTransport(Transport):
     def _get(self, more: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:
         return self._http.request("GET", self.url, {**self._headers(), "Accept": SSE_TYPE, **more}, extra=True)
 
-    def _deliver_frame(self, frame: bytes, unanswered: set[RequestId], deliver: Receive) -> None:
-        """Deliver a message, and remove the requests that it responds to from `unanswered`."""
+    def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
+        """Decode and deliver a message. If it is a response, remove its request from `unanswered`."""
         self._trace("<-", frame)
         message = decode(frame)
         for id in _responded_ids(message):
@@ -376,14 +368,14 @@ class StreamableHttpClientTransport(Transport):
             self._receive(message)
 
     def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive) -> None:
-        """Fail requests for which no response will come."""
+        """Report to the session that these requests will get no response."""
         if not ids:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
         for id in ids:
             deliver(RequestFailure(id, f"{public_url(self.url)}: {why}"))
 
 
-def _initialize_failure(responses: list[Incoming]) -> str | None:
+def _failure_in(responses: list[Incoming]) -> str | None:
     """Return the reason why `initialize` failed, or None if it succeeded."""
     for response in responses:
         if isinstance(response, Response):
@@ -392,7 +384,7 @@ def _initialize_failure(responses: list[Incoming]) -> str | None:
             return response.error.message
         if isinstance(response, RequestFailure):
             return response.reason
-    return "it did not respond"
+    return "the server did not respond to `initialize`"
 
 
 def _request_ids(message: Outgoing) -> list[RequestId]:

@@ -1,18 +1,19 @@
-"""The event store: it keeps the events of a session's streams, for a client that missed some of them.
+"""The event store: it stores the events of a session's streams, for a client that missed some of them.
 
-Every event of a stream gets an id that names the stream and the event's place in it. A client whose connection broke
-sends a GET with the last id that it received (`Last-Event-ID`). The server replays the later events of that stream.
+Every event of a stream has an id, which names the stream and the event's number. If the stream's connection breaks, the
+client sends a GET with the id of the last event that it received (`Last-Event-ID`). The server then sends the later
+events of that stream (a replay).
 
-    id: 5f3a-1.17        the 17th event kept, on the stream 5f3a-1
+    id: 5f3a-1.17        event number 17 of the store, on the stream 5f3a-1
 
-A server MUST NOT replay events of another stream [2025-11-25 basic/transports#resumability-and-redelivery]. Each
-message is sent on one stream. A replay of the client's other streams would deliver their messages twice.
+A server MUST NOT replay events of another stream [2025-11-25 basic/transports#resumability-and-redelivery]. Otherwise
+the client would receive the messages of its other streams twice.
 
-Resumption came with sessions in 2025-03-26. Since 2025-11-25, servers SHOULD give ids that identify the stream.
-2026-07-28 has no resumption: a client repeats the request whose response broke [2026-07-28 changelog#major-changes].
+Revision 2025-03-26 added resumption. Since 2025-11-25, servers SHOULD give ids that identify the stream. 2026-07-28
+removed resumption: a client repeats a request whose response broke off [2026-07-28 changelog#major-changes].
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
-Above: session.py, session_table.py, server.py. Elsewhere: a store in a file (sqlite_store.py)
+Used by: session.py, session_table.py, server.py. A store in a file: sqlite_store.py
 """
 
 from __future__ import annotations
@@ -24,43 +25,43 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 MAX_EVENTS = 1000
-"""Maximum number of events that `MemoryEventStore` keeps of one session. The oldest are dropped first."""
+"""Maximum number of events that `MemoryEventStore` stores for one session. It drops the oldest events first."""
 MAX_BYTES = 64 * 1024 * 1024
-"""Maximum total size of the events that `MemoryEventStore` keeps, in bytes (64 MiB). The oldest are dropped first."""
+"""Maximum total size of the events in a `MemoryEventStore`, in bytes (64 MiB). It drops the oldest events first."""
 MAX_DROPPED_STREAMS = 1000
-"""Maximum number of streams of one session for which `MemoryEventStore` remembers that events were dropped."""
+"""Maximum number of streams of one session for which a `MemoryEventStore` remembers that it dropped events."""
 MAX_AGE = 3600.0
-"""Time that an event is kept, in seconds (one hour)."""
+"""Time for which an event is stored, in seconds (one hour)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of a stream: its id, and its data (a message, or nothing if the event only gives an id)."""
+    """One event of a stream: its id, and its data. The data is a message, or empty if the event only gives an id."""
 
     id: str
     data: bytes
 
 
 class EventStore(Protocol):
-    """The protocol of an event store. Its methods run on the event loop, so they must be quick.
+    """The interface of an event store. Its methods run on the event loop, so they must be quick.
 
-    `session` and `stream` are names without ".". An event's id is `stream.number`. The numbers in a stream increase.
+    `session` and `stream` are ids without ".". An event's id is `stream.number`. The numbers in a stream increase.
     """
 
     def append(self, session: str, stream: str, data: bytes) -> str:
-        """Keep an event, and return its id."""
+        """Store an event, and return its id."""
 
     def events_after(self, session: str, event_id: str) -> list[Event] | None:
-        """Return the later events of the stream, in order, or None if the id is unknown or one of them was dropped."""
+        """Return the stream's later events, in order. Return None if the id is unknown or a later event was dropped."""
 
     def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
-        """Keep a new session: its `initialize` message, and its principal."""
+        """Store a new session: its `initialize` message and its principal (the authenticated caller)."""
 
     def find_session(self, session: str) -> tuple[bytes, str | None] | None:
-        """Return the session's `initialize` message and its principal, or None for an unknown session."""
+        """Return the session's `initialize` message and its principal, or None if the session is unknown."""
 
     def delete_session(self, session: str) -> None:
-        """Delete a session that has ended, with its events."""
+        """Delete a session and its events. Do nothing if the session is unknown."""
 
 
 def stream_of(event_id: str) -> str:
@@ -70,7 +71,7 @@ def stream_of(event_id: str) -> str:
 
 
 def number_of(event_id: str) -> int | None:
-    """Return the event's number, or None for an id that no store has given."""
+    """Return the event's number, or None if the id has no valid number."""
     number = event_id.rpartition(".")[2]
     return int(number) if number.isascii() and number.isdigit() and len(number) <= 18 else None
 
@@ -80,17 +81,17 @@ class _SessionEvents:
     """The events of one session."""
 
     events: deque[tuple[float, str, int, bytes]] = field(default_factory=deque)  # time, stream, number, data
-    dropped: dict[str, int] = field(default_factory=dict)  # stream -> highest number dropped; the newest entry is last
+    dropped: dict[str, int] = field(default_factory=dict)  # stream -> last dropped number; the newest entry is last
     size: int = 0
 
 
 class MemoryEventStore(EventStore):
-    """An event store that lasts as long as the process.
+    """An event store in memory.
 
     Args:
         max_events: Maximum number of events of one session. Default: 1000.
         max_bytes: Maximum total size of all events, in bytes. Default: 64 MiB.
-        max_age: Time that an event is kept, in seconds. Default: one hour.
+        max_age: Time for which an event is stored, in seconds. Default: one hour.
         clock: Function that returns the time, in seconds. Default: `time.monotonic`.
     """
 
@@ -103,16 +104,14 @@ class MemoryEventStore(EventStore):
     ) -> None:
         self._max_events, self._max_bytes, self._max_age, self._clock = max_events, max_bytes, max_age, clock
         self._sessions: dict[str, _SessionEvents] = {}
-        self._by_age: OrderedDict[str, _SessionEvents] = (
-            OrderedDict()
-        )  # sessions with events; that of the latest event is last
-        self._number = self._size = 0  # of the latest event; of all events, in bytes
+        self._by_age: OrderedDict[str, _SessionEvents] = OrderedDict()  # the session of the latest event is last
+        self._number = self._size = 0  # number of the latest event; size of all events, in bytes
 
     def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
         self._sessions[session] = _SessionEvents()
 
     def find_session(self, session: str) -> tuple[bytes, str | None] | None:
-        return None  # no session outlives the process
+        return None  # a later process finds no session here
 
     def append(self, session: str, stream: str, data: bytes) -> str:
         kept = self._sessions[session]

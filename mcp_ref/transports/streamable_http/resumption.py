@@ -1,14 +1,15 @@
-"""Resumption on the client: how a broken event stream is continued, and how the listening stream is kept open.
+"""Resumption on the client: how the client continues a broken event stream, and keeps the listening stream open.
 
 A client whose event stream broke sends a GET with the id of the last event that it received, in `Last-Event-ID`. The
-server replays the later events of that stream. Since 2025-11-25 a server may also close a connection on purpose. The
-client then polls: it MUST wait for the stream's `retry` time, and reconnects. 2026-07-28 has no resumption.
+server then sends the later events of that stream. Since 2025-11-25 a server is also allowed to close a connection on
+purpose. The client MUST then wait for the stream's `retry` time before it reconnects. 2026-07-28 has no resumption.
+The listening stream is the response to a GET without `Last-Event-ID`, for messages that belong to no request.
 
-    stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID -> the stream goes on
-                                                                    405, 404, 400          -> its requests fail
+    stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID -> 200: the stream continues
+                                                                    400, 404, 405          -> its requests fail
 
 Spec:  basic/transports#resumability-and-redelivery, #listening-for-messages-from-the-server (2025-03-26 to 2025-11-25)
-Above: client.py. Elsewhere: the server's side (session.py, event_store.py)
+Used by: client.py. The server's side: session.py, event_store.py
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ MAX_RETRY: Final = 60.0
 MIN_RETRY: Final = 0.05
 """Minimum time that the client waits before it reconnects, in seconds."""
 MAX_RECONNECTIONS: Final = 5
-"""Maximum number of reconnections in a row that bring no event. Then the stream's requests fail."""
+"""Maximum number of consecutive reconnections without a new event. After them, the stream's requests fail."""
 _CONTROL_CHARACTERS: Final = re.compile(rb"[\x00-\x1f\x7f]")
 
 Get = Callable[[dict[str, str]], AbstractAsyncContextManager[HttpResponse]]
 """A function that sends a GET in the current session, with additional headers."""
 ReadMessage = Callable[[bytes], None]
-"""A function that takes the data of each event: one message."""
+"""A function that handles the data of one event, which is one message."""
 
 
 async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], read: ReadMessage, get: Get) -> None:
-    """Read a POST's event stream until no request is unanswered, and resume it when it breaks.
+    """Read a POST's event stream until every request has its response. Resume the stream when it breaks.
 
-    `unanswered` holds the ids of the requests without a response. `read` removes them.
+    `unanswered` contains the ids of the requests without a response. The function `read` removes ids from the set.
     """
     parser, attempts = EventParser(MAX_RESPONSE), 0
     await _read_events(response, parser, read, unanswered)
@@ -60,7 +61,7 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
                 if again.status == 200 and media_type(again.headers) == SSE_TYPE:
                     await _read_events(again, parser, read, unanswered)
                 elif again.status < 500:
-                    return  # the server no longer knows the stream
+                    return  # the server cannot resume the stream
         except HttpError as error:
             log.debug("a stream was not resumed: %s", error)
         attempts = 0 if parser.last_event_id != before else attempts + 1
@@ -84,12 +85,12 @@ async def _read_events(
 async def listen(
     get: Get, read: ReadMessage, session: Callable[[], str | None], renew: Callable[[str | None], Awaitable[None]]
 ) -> None:
-    """Keep the listening stream open, for messages that belong to no request. Return if the server offers none.
+    """Keep the listening stream open. Return if the server does not offer one.
 
-    `session` returns the id of the current session. `renew` begins a new session after the given one has ended.
+    `session` returns the id of the current session. `renew` replaces an ended session, given its id, by a new session.
     """
     parser, loop, attempts = EventParser(MAX_RESPONSE), asyncio.get_running_loop(), 0
-    listened_session = None  # the session in which the server offered the stream
+    listened_session = None  # id of the latest session in which the server opened the stream
     while True:
         began, last, current = loop.time(), parser.last_event_id, session()
         parser = parser.resumed()
@@ -102,7 +103,7 @@ async def listen(
                 elif response.status == 404 and current is not None and listened_session == current:
                     ended = True
                 elif 400 <= response.status < 500 and (last or session() != current):
-                    parser = EventParser(MAX_RESPONSE)  # the missed events are gone: listen from now on
+                    parser = EventParser(MAX_RESPONSE)  # the missed events are lost: listen without an event id
                 elif response.status < 500:
                     # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: no stream is offered
                     return
@@ -110,7 +111,7 @@ async def listen(
                 parser = EventParser(MAX_RESPONSE)
                 await renew(current)
         except ConnectionClosed:
-            return  # the next request begins a new session
+            return  # no new session began; the next request tries again
         except (HttpError, EventTooLarge) as error:
             log.debug("the listening stream broke: %s", error)
         useful = parser.last_event_id != last or loop.time() > began + MAX_RETRY / 2
@@ -119,14 +120,14 @@ async def listen(
 
 
 def resume_header(parser: EventParser) -> dict[str, str]:
-    """Return the header that names the last event; empty if the stream cannot be resumed."""
-    # An event id may be any text. It is sent as UTF-8, but a header cannot hold control characters.
+    """Return the header `Last-Event-ID`, or {} if the stream cannot be resumed."""
+    # An event id can be any text. It is sent as UTF-8, but a header cannot contain control characters.
     last = parser.last_event_id.encode()
     return {"Last-Event-ID": last.decode("latin-1")} if last and not _CONTROL_CHARACTERS.search(last) else {}
 
 
 def retry_seconds(parser: EventParser, attempts: int) -> float:
-    """Return the time to wait before reconnecting, in seconds: the stream's `retry`, doubled for each failure."""
+    """Return the time to wait before the next GET, in seconds: the `retry` time, doubled after each failure."""
     # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST respect the retry field
     retry = parser.retry / 1000 if parser.retry is not None else 1.0
     return float(min(max(retry, MIN_RETRY) * 2 ** min(attempts, 10), MAX_RETRY))

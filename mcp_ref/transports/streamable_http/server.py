@@ -1,32 +1,31 @@
 """Streamable HTTP on the server: one URL, the MCP endpoint, to which a client POSTs each of its messages.
 
 The response to a request is one JSON object. If the server sends other messages first, such as progress, the response
-is a stream of server-sent events, and the JSON-RPC response is its last event. In the legacy era, a session id connects
-the requests of a client. A GET opens a stream for messages that belong to no request, and a DELETE ends the session.
+is a server-sent-event stream, whose last event is the JSON-RPC response. In the legacy era (up to 2025-11-25), a
+session id connects a client's requests. A GET opens the listening stream, for messages that belong to no request.
 
-    POST    checks -> session -> dispatcher ... the request's stream -> JSON, or events, or 202 without a request
-    GET     checks -> session -> the listening stream; with Last-Event-ID: the rest of a broken stream
-    DELETE  checks -> session -> its end
+    POST    checks -> session -> dispatcher -> the request's stream -> JSON or events; 202 for a POST without a request
+    GET     checks -> session -> the listening stream; with Last-Event-ID: the later events of a broken stream
+    DELETE  checks -> session -> the session ends
 
 Reasons:
 - A POST without a request gets 202 without a body, because a notification or a response has no JSON-RPC response.
-- GET may be 405, because not every server has messages that belong to no request. This server always offers the stream.
-- In the legacy era, a disconnection SHOULD NOT cancel a request, because networks fail. The client resumes, or sends
-  `notifications/cancelled` [2025-11-25 basic/transports#sending-messages-to-the-server]. In the modern era, it cancels.
+- A server whose messages all belong to requests is allowed to refuse GET with 405. This server serves GET.
+- In the modern era, a disconnection cancels the request. In the legacy era, it SHOULD NOT, because networks fail. The
+  client resumes, or sends `notifications/cancelled` [2025-11-25 basic/transports#sending-messages-to-the-server].
 
-    Revision    A POST holds                                        Around it
-    2025-03-26  one message, or a batch of them                     sessions, GET, DELETE, resumption
-    2025-06-18  one message [2025-06-18 changelog#major-changes]    as before, and MCP-Protocol-Version
-    2025-11-25  one message                                         as before, and servers may close streams early
-    2026-07-28  one request or notification, no response            nothing: no session, no GET (stateless.py)
+    Revision    Content of a POST                                   Other parts
+    2025-03-26  one message, or a batch of messages                 sessions, GET, DELETE, resumption
+    2025-06-18  one message [2025-06-18 changelog#major-changes]    same as 2025-03-26, and MCP-Protocol-Version
+    2025-11-25  one message                                         same as 2025-06-18; servers MAY close streams early
+    2026-07-28  one request or notification, not a response         no session, GET, DELETE or resumption (stateless.py)
 
 Wire:  POST /mcp   {"jsonrpc":"2.0","id":2,"method":"tools/list"}
        200         {"jsonrpc":"2.0","id":2,"result":{"tools":[]}}
        POST /mcp   {"jsonrpc":"2.0","method":"notifications/initialized"}
        202
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 basic/transports/streamable-http
-Above: server/http.py. Below: checks.py, session_table.py, session.py, event_store.py, stateless.py
-Elsewhere: the client (client.py); the transport that this one replaced (../http_sse)
+Used by: server/http.py. Uses: checks.py, session_table.py, session.py, event_store.py, stateless.py
 """
 
 from __future__ import annotations
@@ -71,23 +70,23 @@ from .session_table import Serve, SessionTable
 from .stateless import StatelessExchange, check_request
 
 RETRY_LATER = [("Retry-After", "5")]
-"""The response header of a 503: time after which the client may try again, in seconds."""
+"""The header of a 503 response: time after which the client can try again, in seconds."""
 ServeStateless = Callable[[Request, Notify, Drain, str | None], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `Server.serve_stateless`."""
 
 
 class StreamableHttpEndpoint:
-    """The MCP endpoint of one server. `handle` serves every HTTP request to its path.
+    """The MCP endpoint of one server. `handle` serves every HTTP request to the endpoint.
 
     Args:
         serve: Function that serves one session.
-        json_responses: True to respond with JSON only. Messages that precede a response go to the listening stream,
-            or are dropped in the modern era.
+        json_responses: True to respond with JSON only. The messages before a response then go to the listening
+            stream; in the modern era, they are dropped.
         store: The event store, for clients that resume. Default: in memory.
         authenticate: Function that returns the principal of a request. Default: nobody is authenticated.
-        stateless: Function that serves one stateless request. Default: the modern era is not served.
-        parameters: Function from a tool's name to the headers that mirror its arguments.
-        session_revisions: The revisions that a session may speak; empty if the legacy era is not served.
+        stateless: Function that serves one stateless request. Default: the endpoint does not serve the modern era.
+        parameters: Function that maps a tool's name to the headers that mirror the tool's arguments.
+        session_revisions: The revisions that a session can speak. If empty, the endpoint does not serve the legacy era.
     """
 
     def __init__(
@@ -144,7 +143,7 @@ class StreamableHttpEndpoint:
         return bool(self.sessions or self._requests or self._subscriptions)
 
     async def close(self) -> None:
-        """End all sessions. A store that outlives the process keeps them for the next process."""
+        """End all sessions. A store in a file keeps the sessions for the next process."""
         self._closing = True
         await self._heartbeat.close()
         await self._table.close()
@@ -160,7 +159,7 @@ class StreamableHttpEndpoint:
         errors = _encoded_errors(message, session.revision if session is not None else LATEST_LEGACY)
         if errors is not None:
             if isinstance(message, Malformed) and message.is_response and session is not None:
-                await session.receive(message, frame)  # our request that it responds to fails
+                await session.receive(message, frame)  # fails our request, whose response this message is
             # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST be an HTTP error if not accepted
             return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
         session = session or await self._find_session(checked, principal)
@@ -171,7 +170,7 @@ class StreamableHttpEndpoint:
             return await exchange.respond(202, checked.cors, b"")
         for id in ids:
             if id in session.streams_by_request:
-                raise HttpRefusal(400, f"a request with id {id!r} is still in flight; ids are unique in a session")
+                raise HttpRefusal(400, f"a request with id {id!r} is still in flight; use another id")
         if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
         stream = self._open_stream(session, checked, ids)
@@ -179,7 +178,7 @@ class StreamableHttpEndpoint:
         body = await stream.json_body
         if body is not None:
             return await exchange.respond(200, [*JSON_HEADERS, *checked.cors], body)
-        await self._send_stream(exchange, stream, checked.cors)
+        await self._send(exchange, stream, checked.cors)
 
     def _open_stream(self, session: HttpSession, checked: CheckedRequest, ids: tuple[RequestId, ...]) -> Stream:
         accepts_json = checked.accepts_json or not checked.accepts_sse
@@ -188,7 +187,7 @@ class StreamableHttpEndpoint:
     async def _initialize(
         self, exchange: Exchange, checked: CheckedRequest, message: Request, principal: str | None
     ) -> None:
-        """Begin a session. Other requests find it only after `initialize` has succeeded."""
+        """Begin a session. Further requests with its id wait until `initialize` has succeeded."""
         session = self._table.begin(principal)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
@@ -203,13 +202,13 @@ class StreamableHttpEndpoint:
             if body is not None:
                 await exchange.respond(200, [*JSON_HEADERS, *headers], body)
             else:
-                await self._send_stream(exchange, stream, headers)
+                await self._send(exchange, stream, headers)
         finally:
             if not (session.initialized.done() and session.initialized.result()):
                 self._table.end(session)
 
     async def _find_session(self, checked: CheckedRequest, principal: str | None) -> HttpSession:
-        """Return the session of a request. Raises HttpRefusal without one."""
+        """Return the session that a request names. Raises HttpRefusal for a missing or unknown id."""
         if checked.session_id is None:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
@@ -222,7 +221,7 @@ class StreamableHttpEndpoint:
         return session
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
-        """Return True if the body or the header names a modern revision, or if only the modern era is served."""
+        """Return True if the body or header names a modern revision, or if the endpoint serves only the modern era."""
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
         named = checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in LEGACY
@@ -240,8 +239,8 @@ class StreamableHttpEndpoint:
                 named = find_revision(checked.revision)
                 if checked.revision is not None and (named is None or named in LEGACY):
                     raise HttpRefusal(400, f"{VERSION_HEADER} {checked.revision[:100]!r} is not supported here")
-                # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. The revision defines
-                # no notification that a client sends over HTTP, so all are ignored.
+                # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. In this revision,
+                # clients send no notifications over HTTP, so the server ignores all of them.
                 await exchange.respond(202, checked.cors, b"")
             case Malformed():
                 id = None if message.is_response else message.id
@@ -263,7 +262,7 @@ class StreamableHttpEndpoint:
             accepts_sse = True
             in_flight, limit = self._subscriptions, self._limits.subscriptions
         if len(in_flight) >= limit:
-            raise HttpRefusal(503, f"at most {limit} such requests are served at a time; try again later", RETRY_LATER)
+            raise HttpRefusal(503, f"the server already serves {limit} such requests; try again later", RETRY_LATER)
         accepts_json = checked.accepts_json or not checked.accepts_sse
         stateless = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse)
         try:
@@ -278,10 +277,8 @@ class StreamableHttpEndpoint:
         finally:
             in_flight.discard(stateless)
 
-    async def _send_stream(
-        self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None
-    ) -> None:
-        """Send a stream's events until it ends or the client leaves. `last`: id of the event to resume after."""
+    async def _send(self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None) -> None:
+        """Send a stream's events until the stream ends or the client disconnects. Begin after event `last`."""
         session = stream.session
         try:
             response = await exchange.stream(200, [*SSE_HEADERS, *headers])
@@ -293,7 +290,7 @@ class StreamableHttpEndpoint:
             if stream is session.listening:
                 stream.send_first_id()
         else:
-            # No await between this and `attach`: an event in between would be lost or sent twice.
+            # No await between here and `attach`, because an event in between would be lost or sent twice.
             missed = self._store.events_after(session.id, last)
             if missed is None:
                 return response.close()
@@ -305,19 +302,19 @@ class StreamableHttpEndpoint:
             session.touch()
 
     async def _get(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
-        """Send the listening stream, or with `Last-Event-ID` the rest of a broken stream."""
+        """Send the listening stream, or, with `Last-Event-ID`, the later events of a broken stream."""
         session = await self._find_session(checked, principal)
         last = checked.last_event_id
         if last is None:
-            return await self._send_stream(exchange, session.listening, checked.cors)
+            return await self._send(exchange, session.listening, checked.cors)
         missed = self._store.events_after(session.id, last)
         if missed is None:
             raise HttpRefusal(400, f"event {last[:100]!r} is unknown in this session, or a later event was dropped")
         # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay messages of a different stream
         stream = session.streams.get(stream_of(last))
         if stream is not None:
-            return await self._send_stream(exchange, stream, checked.cors, last)
-        response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])  # the stream has ended: only replay
+            return await self._send(exchange, stream, checked.cors, last)
+        response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])  # the stream has ended
         for event in missed:
             response.write(encode_event(event.data, id=event.id))
             await response.drain()
@@ -325,11 +322,11 @@ class StreamableHttpEndpoint:
 
 
 def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
-    """Return the errors for a body of invalid messages, or None if the session can take the body."""
+    """Return the errors for a body of invalid messages, or None if the session can handle the body."""
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
-        return None  # if the batch holds a request too, the dispatcher responds to all of it
+        return None  # the dispatcher responds to all messages of a batch with a request
     errors: list[ErrorResponse] = [ErrorResponse(f.id, f.error, omit_id=revision.error_id_optional) for f in faults]
     return encode(Batch([*errors])) if isinstance(message, Batch) else encode(errors[0])
 
@@ -341,9 +338,9 @@ def _request_ids(message: Incoming, revision: Revision) -> tuple[RequestId, ...]
     if not isinstance(message, Batch):
         return ()
     if not revision.batch:
-        why = f"revision {revision} has no batches (only {R2025_03_26} has): send each message in a POST of its own"
+        why = f"revision {revision} has no batches (only {R2025_03_26} has): send each message in a separate POST"
         raise HttpRefusal(400, why)
     ids = tuple(member.id for member in message.messages if isinstance(member, Request))
     if len(set(ids)) < len(ids):
-        raise HttpRefusal(400, "two requests of the batch have the same id")
+        raise HttpRefusal(400, "two requests of the batch have the same id; use a different id for each")
     return ids

@@ -1,23 +1,23 @@
-"""A Streamable HTTP session on the server: one conversation, spread over many HTTP requests.
+"""A Streamable HTTP session on the server: one conversation over many HTTP requests.
 
-For the dispatcher, a session is a transport. Each POST with requests opens a `Stream`. A GET listens on one more
-stream, for messages that belong to no request. A stream outlives the HTTP response that carries it. If the response
-breaks, the client resumes the stream with a GET, and gets the missed events from the event store.
+The dispatcher uses a session like any other transport. Each POST with requests opens a `Stream`. A GET opens the
+listening stream, for messages that belong to no request. A stream outlives the HTTP response that sends its events. If
+the response breaks off, the client resumes the stream with a GET, and gets the missed events from the event store.
 
     POST with a request  ->  HttpSession.open_stream  ->  Stream, until the response is sent
     HttpSession.send     ->  the stream of the request that caused the message, else the listening stream
 
-Each message goes to exactly one stream, because a client handles every message that it receives. It would serve a
-request on two streams twice [2025-11-25 basic/transports#multiple-connections].
+The server sends each message on exactly one stream. A client that received a request on two streams would serve the
+request twice [2025-11-25 basic/transports#multiple-connections].
 
     Revision    Streams
-    2025-03-26  a server SHOULD NOT close a stream before the response; events may have ids, to resume after a break
+    2025-03-26  a server SHOULD NOT close a stream before the response; events MAY have ids, with which a client resumes
     2025-11-25  a server MAY close the connection early, after an event with an id and a `retry` time; the client
-                reconnects after that time [2025-11-25 changelog#minor-changes], so long waits hold no connection
-    2026-07-28  sessions and resumption are gone [2026-07-28 changelog#major-changes]; see stateless.py
+                reconnects after that time [2025-11-25 changelog#minor-changes], so a long wait needs no connection
+    2026-07-28  sessions and resumption do not exist [2026-07-28 changelog#major-changes]; see stateless.py
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25): sending, listening, resumability
-Above: server.py, session_table.py. Below: event_store.py
+Used by: server.py, session_table.py. Uses: event_store.py
 """
 
 from __future__ import annotations
@@ -41,49 +41,49 @@ from .event_store import Event, EventStore
 log = logging.getLogger(__name__)
 
 LISTENING = "get"
-"""The name of the stream that belongs to no request."""
+"""The name of the listening stream, which belongs to no request."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointLimits:
-    """The bounds of one HTTP endpoint: numbers, sizes and times."""
+    """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. One more ends the longest idle session, or is refused with 503 if none is idle."""
+    """Maximum number of sessions. A further one ends the longest idle session, or gets 503 if none is idle."""
     session_idle: float = 1800.0
-    """Time after which a session without requests in flight and open streams ends, in seconds."""
+    """Time after which a session ends that has no requests in flight and no open listening stream, in seconds."""
     streams: int = 512
-    """Maximum number of streams of one session. A further POST is refused with 429."""
+    """Maximum number of streams of one session. The server refuses a further POST with 429."""
     requests: int = 1000
-    """Maximum number of stateless requests in flight, subscriptions aside. A further one is refused with 503."""
+    """Maximum number of stateless requests in flight, except subscriptions. The server refuses more with 503."""
     subscriptions: int = 10_000
-    """Maximum number of open `subscriptions/listen` requests. A further one is refused with 503."""
+    """Maximum number of open `subscriptions/listen` requests. The server refuses a further one with 503."""
     waiting_events: int = 1000
-    """Maximum number of messages that wait on one stream until a client listens. The oldest are dropped first."""
+    """Maximum number of messages that wait on one stream until a client reads it. The oldest are dropped first."""
     waiting_bytes: int = 4 * 1024 * 1024
     """Maximum total size of the messages that wait on one stream, in bytes (4 MiB)."""
     keep_alive: float = 15.0
-    """Time between two comments on a silent stream, in seconds. They keep proxies from closing it."""
+    """Time between two comments on a stream, in seconds. Comments keep proxies from closing a silent stream."""
     retry: int = 1000
-    """Time after which a client reconnects to a stream whose connection was closed early, in milliseconds."""
+    """Time after which a client reconnects to a stream whose connection the server closed early, in milliseconds."""
 
 
 class StreamState(Enum):
     """The states of a stream, from its first to its last message (diagram in `Stream`)."""
 
-    UNDECIDED = auto()  # nothing was sent: the first message decides between a JSON response and an event stream
-    OPENING = auto()  # an event stream, whose HTTP response is about to begin; events wait for it
-    INTERRUPTED = auto()  # as OPENING, but the HTTP response is to end as soon as it has begun
-    CONNECTED = auto()  # an HTTP response carries the events
-    DETACHED = auto()  # no HTTP response carries the events; the client resumes from the event store
+    UNDECIDED = auto()  # before the first message, which decides between a JSON response and an event stream
+    OPENING = auto()  # the HTTP response with the events is about to begin; until then, the events wait
+    INTERRUPTED = auto()  # like OPENING, but the HTTP response will end as soon as it has begun
+    CONNECTED = auto()  # an HTTP response sends the events
+    DETACHED = auto()  # no HTTP response sends the events; the client can resume from the event store
     ENDED = auto()  # the last message was sent
 
 
-UNDECIDED, OPENING, INTERRUPTED, CONNECTED, DETACHED, ENDED = StreamState  # far faster than StreamState.ENDED
+UNDECIDED, OPENING, INTERRUPTED, CONNECTED, DETACHED, ENDED = StreamState  # faster to read than `StreamState.ENDED`
 
 
 class Stream:
-    """The server-sent-event stream that one POST or GET began. It outlives the HTTP responses that carry it.
+    """The server-sent-event stream that one POST or GET began. It can outlive the HTTP response that sends its events.
 
         UNDECIDED --JSON response---------------------> ENDED
             | open                                        ^
@@ -94,7 +94,7 @@ class Stream:
         INTERRUPTED ------------------> DETACHED ---------+
                                                   end
 
-    The listening stream begins in DETACHED. Its events wait in memory too, because its first GET names no event id.
+    The listening stream begins in DETACHED. Its events wait in memory too, because the first GET has no event id.
     """
 
     def __init__(
@@ -109,25 +109,23 @@ class Stream:
         self.ids = ids
         """The ids of the requests whose responses end the stream."""
         self.accepts_sse = accepts_sse
-        """True if the client accepts messages before the response."""
+        """True if the stream can send other messages before the response."""
         self.state = UNDECIDED if ids else DETACHED
         self.json_body: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         """The body of a JSON response, or None if the response is an event stream."""
         self._accepts_json = accepts_json
         self._response: StreamingResponse | None = None  # only in CONNECTED
-        self._response_begun: asyncio.Event | None = (
-            None  # from OPENING on; set when the HTTP response has begun, or failed to
-        )
+        self._response_begun: asyncio.Event | None = None  # set when the HTTP response has begun, or failed to begin
         self._waiting_events: list[Event] = []
         self._waiting_bytes = 0
 
     @property
     def is_connected(self) -> bool:
-        """True if an HTTP response carries the stream now."""
+        """True if an HTTP response sends the events now."""
         return self.state is CONNECTED
 
     def put(self, frame: bytes, final: bool = False) -> None:
-        """Send one message. The final one ends the stream."""
+        """Send one message. If it is `final`, end the stream."""
         if final and self._accepts_json and self.state is UNDECIDED:
             self.json_body.set_result(frame)
             return self.end()
@@ -137,14 +135,14 @@ class Stream:
             self.end()
 
     def open(self) -> None:
-        """Choose an event stream for the response, unless the kind of response is chosen already."""
+        """Choose an event stream as the response, unless JSON or an event stream is chosen already."""
         if self.state is UNDECIDED:
             self.state, self._response_begun = OPENING, asyncio.Event()
             self.json_body.set_result(None)
             self.send_first_id()
 
     def send_first_id(self) -> None:
-        """Send an event id before the first message, so that the client can resume even without any message."""
+        """Send an event id before the first message, so that the client can resume before it has a message."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD: an event id and an empty data field
         if self.session.revision.server_can_close_streams:
             self._emit(b"")
@@ -154,7 +152,7 @@ class Stream:
         if self._response is not None:
             return self._response.write(self._encode(event))
         if self.state is DETACHED and self.name != LISTENING:
-            return  # the client knows an event id, and resumes from the store
+            return  # the client has an event id, so it can resume from the store
         self._waiting_events.append(event)
         self._waiting_bytes += len(data)
         limits = self.session.limits
@@ -167,10 +165,10 @@ class Stream:
         return encode_event(event.data, id=event.id or None, retry=retry)
 
     def attach(self, response: StreamingResponse, missed: list[Event] | None = None) -> None:
-        """Send the stream's events on this response from now on, after `missed` (default: the waiting events)."""
+        """Send the `missed` events on this response (default: the waiting events), and then all further events."""
         previous, self._response = self._response, response
         if previous is not None:
-            previous.close()  # a client that reconnects has lost its connection, even if we have not noticed
+            previous.close()  # the client has reconnected, so it no longer reads this response
         for event in self._waiting_events if missed is None else missed:
             response.write(self._encode(event))
         self._waiting_events.clear()
@@ -182,7 +180,7 @@ class Stream:
         self._note_response_begun()
 
     def note_failed_response(self) -> None:
-        """Note that the HTTP response failed to begin."""
+        """Note that the HTTP response could not begin."""
         if self.state in (OPENING, INTERRUPTED):
             self.state = DETACHED
         self._note_response_begun()
@@ -192,13 +190,13 @@ class Stream:
             self._response_begun.set()
 
     def detach(self, response: StreamingResponse) -> None:
-        """Note that this response has ended. The stream goes on."""
+        """Note that this response has ended. The stream continues."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
         if self._response is response:
             self._end_response(DETACHED)
 
     def interrupt(self) -> bool:
-        """End the response, but not the stream: the client reconnects later. Return False if it cannot reconnect."""
+        """End the response, but not the stream. The client reconnects later. Return False if it cannot."""
         if self.state is ENDED or not self.session.revision.server_can_close_streams or not self.accepts_sse:
             return False
         self.open()
@@ -209,7 +207,7 @@ class Stream:
         return True
 
     def end(self) -> None:
-        """End the stream and its response. No message follows."""
+        """End the stream and its response."""
         if not self.json_body.done():
             self.json_body.set_result(None)
         self._end_response(ENDED)
@@ -234,18 +232,18 @@ class Stream:
         if self._response is not None:
             await self._response.drain()
         else:
-            await asyncio.sleep(0)  # without a reader, at least let other tasks run
+            await asyncio.sleep(0)  # no client reads the stream: only let other tasks run
 
 
 class SessionTransport(Transport):
-    """The server's end of a session whose messages arrive one POST at a time."""
+    """The server's transport of a session whose client sends each message by POST."""
 
     def __init__(self, principal: str | None, trace: Trace | None) -> None:
         self.principal = principal
         self._trace = trace
         self._receive: Receive | None = None
         self._end = EndReport()
-        self._readable = asyncio.Event()  # set while the session takes messages, from `start` on
+        self._readable = asyncio.Event()  # set while the session accepts messages
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         self._receive = receive
@@ -253,7 +251,7 @@ class SessionTransport(Transport):
         self._end.deliver_to(on_end)
 
     async def receive(self, message: Incoming, frame: bytes) -> None:
-        """Deliver a message, unless reading is paused: then wait. `frame` is the received message, for the trace."""
+        """Deliver a message. If reading is paused, wait first. `frame` is the message as bytes, for the trace."""
         if self._trace is not None and frame:
             self._trace("<-", frame)
         while not self._readable.is_set():
@@ -268,7 +266,7 @@ class SessionTransport(Transport):
         self._readable.set()
 
     def end(self) -> None:
-        """End the session: the client has left, or is assumed to have left."""
+        """End the session, because the client or the server wants it to end."""
         self._end.send(None)
 
     async def close(self) -> None:
@@ -278,7 +276,7 @@ class SessionTransport(Transport):
 
 
 class HttpSession(SessionTransport):
-    """The server's end of one Streamable HTTP session."""
+    """The server's transport of one Streamable HTTP session."""
 
     def __init__(
         self, id: str, principal: str | None, store: EventStore, limits: EndpointLimits, trace: Trace | None = None
@@ -286,19 +284,19 @@ class HttpSession(SessionTransport):
         super().__init__(principal, trace)
         self.id = id
         self.store: EventStore | None = store
-        """The store of its events, or None once the session has ended. Later events have no id."""
+        """The store of the session's events, or None after the session has ended. Then events have no id."""
         self.limits = limits
         self.revision = LATEST_LEGACY
         self.initialized: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """True if `initialize` succeeded. Pending until its response is sent."""
+        """Pending until the response to `initialize` is sent. Then True if `initialize` succeeded."""
         self.listening = Stream(self, LISTENING)
         self.last_used = asyncio.get_running_loop().time()
-        """Time of the last use, in seconds of the event loop's clock."""
+        """Time of the last use, in seconds (clock of the event loop)."""
         self.streams: dict[str, Stream] = {LISTENING: self.listening}
         """The streams that have not ended, by name."""
         self.streams_by_request: dict[RequestId, Stream] = {}
-        """The streams of the requests in flight, by id."""
-        run = secrets.token_hex(4)  # a name differs from those that an earlier process gave in the same session
+        """The streams of the requests in flight, by request id."""
+        run = secrets.token_hex(4)  # random, so that no stream has the name of a stream of an earlier process
         self._stream_names = (f"{run}-{number}" for number in itertools.count(1))
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
@@ -313,11 +311,11 @@ class HttpSession(SessionTransport):
                 self._note_initialize_outcome(message)
             stream.put(frame, final)
         elif not final:
-            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST NOT send a response on it
+            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] responses MUST NOT be sent on it
             self.listening.put(frame)
 
     def _note_initialize_outcome(self, response: Outgoing) -> None:
-        """Note the outcome of `initialize`: the first response of a session."""
+        """Store the result of `initialize`, which has the first response of the session."""
         if isinstance(response, Response):
             self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
             self.initialized.set_result(True)
@@ -345,7 +343,7 @@ class HttpSession(SessionTransport):
         await super().close()
 
     def open_stream(self, ids: tuple[RequestId, ...], accepts_json: bool, accepts_sse: bool) -> Stream:
-        """Return a new stream for the requests of one POST. None of the ids may be in flight."""
+        """Return a new stream for the requests of one POST, whose ids differ from those of all requests in flight."""
         stream = Stream(self, next(self._stream_names), ids, accepts_json, accepts_sse)
         self.streams[stream.name] = stream
         for id in ids:
@@ -353,29 +351,29 @@ class HttpSession(SessionTransport):
         return stream
 
     def store_event(self, stream: str, data: bytes) -> str:
-        """Put an event into the store. Return its id, or "" if it cannot be replayed."""
+        """Store an event. Return its id, or "" if the event could not be stored."""
         if self.store is None:
             return ""
         try:
             return self.store.append(self.id, stream, data)
         except Exception:
-            log.exception("an event could not be stored; a client that loses its connection now will miss it")
+            log.exception("an event could not be stored; a client that loses its connection now will miss this event")
             return ""
 
     def remove_stream(self, stream: Stream) -> None:
-        """Remove a stream that has ended. Its events stay in the store."""
+        """Remove an ended stream. Its events stay in the store."""
         self.touch()
         self.streams.pop(stream.name, None)
         for id in stream.ids:
             self.streams_by_request.pop(id, None)
 
     def touch(self) -> None:
-        """Note that the session is in use."""
+        """Set the time of the last use to now."""
         self.last_used = asyncio.get_running_loop().time()
 
     @property
     def is_idle(self) -> bool:
-        """True if no request is in flight and no client listens."""
+        """True if no request is in flight and no client reads the listening stream."""
         return not self.streams_by_request and not self.listening.is_connected
 
     def keep_alive(self) -> None:
@@ -385,7 +383,7 @@ class HttpSession(SessionTransport):
 
 
 class Heartbeat:
-    """A task that calls `beat` at regular intervals, for as long as it returns True."""
+    """A task that calls the function `beat` at regular intervals, until `beat` returns False."""
 
     def __init__(self, seconds: float, beat: Callable[[], bool]) -> None:
         self.is_running = False

@@ -1,22 +1,22 @@
-"""The sessions of one Streamable HTTP endpoint: how they begin, how a request finds its session, and how they end.
+"""The table of the sessions of one Streamable HTTP endpoint: it begins, finds and ends sessions.
 
 A server MAY assign a session id: it sends the id in the `Mcp-Session-Id` header of the response to `initialize`. The
-client then repeats it on every request [2025-11-25 basic/transports#session-management].
+client then repeats the id on every request [2025-11-25 basic/transports#session-management].
 
 Reasons:
-- An id is random, 192 bits from the operating system. An attacker who guesses an id could send requests in another
+- An id is random (192 bits from the operating system). An attacker who guesses an id could send requests in another
   client's session, or read its streams (session hijacking).
-- A session belongs to the principal that opened it, so a stolen id is useless to another caller.
-- A request for another principal's session gets 404, like one for an unknown session. Another status would confirm a
-  guessed id. After 404, a client whose session has ended MUST send a new `initialize`.
-- The number of sessions is bounded, and idle sessions end, because a client may leave without DELETE.
+- A session belongs to the principal (the authenticated caller) that opened it. A stolen id is useless to other callers.
+- A request for another principal's session gets 404, like a request for an unknown session. Another status would tell
+  an attacker that a guessed id exists. After 404, a client MUST send a new `initialize`.
+- The number of sessions is limited, and idle sessions end, because a client can disappear without sending DELETE.
 
-Sessions came in 2025-03-26 and went in 2026-07-28 [2026-07-28 changelog#major-changes]: a load balancer had to send
-every request of a session to the same process. A modern request carries its own revision and capabilities
+2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes], because a load balancer had
+to send every request of a session to the same process. A modern request carries its own revision and capabilities
 (stateless.py).
 
 Spec:  basic/transports#session-management (2025-03-26 to 2025-11-25)
-Above: server.py. Below: session.py, event_store.py
+Used by: server.py. Uses: session.py, event_store.py
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from .session import EndpointLimits, HttpSession
 log = logging.getLogger(__name__)
 
 Serve = Callable[[Transport], Coroutine[object, object, None]]
-"""A function that serves one session over a transport, to its end: `Server.serve`."""
+"""A function that serves one session over a transport until the session ends: `Server.serve`."""
 
 
 class SessionTable:
-    """The sessions of one endpoint, by id. Each is served in a task of its own."""
+    """The sessions of one endpoint, by id. Each session is served in a separate task."""
 
     def __init__(self, serve: Serve, store: EventStore, limits: EndpointLimits, trace: Trace | None) -> None:
         self.by_id: dict[str, HttpSession] = {}
@@ -50,7 +50,7 @@ class SessionTable:
 
     def begin(self, principal: str | None) -> HttpSession:
         """Return a new session with a random id. Raises HttpRefusal if the table is full of sessions in use."""
-        # [2025-11-25 basic/transports#session-management] SHOULD be unique and cryptographically secure; visible ASCII
+        # [2025-11-25 basic/transports#session-management] id: SHOULD be unique and secure, MUST be visible ASCII
         return self._begin(secrets.token_urlsafe(24), principal)
 
     def _begin(self, id: str, principal: str | None) -> HttpSession:
@@ -65,23 +65,23 @@ class SessionTable:
         try:
             await self._serve(session)
         except Exception:
-            log.exception("a session failed")
+            log.exception("a session failed and has ended")
         finally:
-            if not self._closing:  # a store that outlives this process keeps its sessions for the next process
+            if not self._closing:  # a store in a file keeps the sessions for the next process
                 self._remove(session)
             await session.close()
 
     async def find(self, id: str, principal: str | None) -> HttpSession:
-        """Return the principal's session with this id. Raises HttpRefusal (404) without one."""
+        """Return the principal's session with this id. Raises HttpRefusal (404) if it does not exist."""
         session = self.by_id.get(id) or await self._restore(id, principal)
         if session is None or not await asyncio.shield(session.initialized) or session.principal != principal:
-            # [2025-11-25 basic/transports#session-management] ended: MUST be 404; a foreign session looks the same
+            # [2025-11-25 basic/transports#session-management] ended: MUST be 404; so is a session of another principal
             raise HttpRefusal(404, "unknown session, or it has ended: begin a new one with an initialize request")
         session.touch()
         return session
 
     async def _restore(self, id: str, principal: str | None) -> HttpSession | None:
-        """Restore a session of an earlier process from the store, by repeating its handshake without its client."""
+        """Restore a session of an earlier process: handle its stored `initialize` message again, without the client."""
         found = self.store.find_session(id)
         message = decode(found[0]) if found is not None and found[1] == principal else None
         if not isinstance(message, Request):
@@ -105,7 +105,7 @@ class SessionTable:
         self.end(min(idle, key=lambda session: session.last_used))
 
     def end(self, session: HttpSession) -> None:
-        """End a session at once, and forget its events."""
+        """End a session now, and delete its events."""
         self._remove(session)
         session.end()
 
@@ -115,7 +115,7 @@ class SessionTable:
             self.store.delete_session(session.id)
 
     def keep_alive(self) -> None:
-        """Send a comment on every stream, and end the sessions that nobody uses."""
+        """Send a comment on every stream, and end the sessions that were idle too long."""
         oldest = asyncio.get_running_loop().time() - self._limits.session_idle
         for session in tuple(self.by_id.values()):
             session.keep_alive()
@@ -123,7 +123,7 @@ class SessionTable:
                 self.end(session)
 
     async def close(self) -> None:
-        """End all sessions. A store that outlives the process keeps them for the next process."""
+        """End all sessions. A store in a file keeps the sessions for the next process."""
         self._closing = True
         for session in tuple(self.by_id.values()):
             session.end()

@@ -1,10 +1,10 @@
 """An event store in an SQLite file: sessions and their streams outlive the process.
 
-A new process that opens the same file continues its sessions, even if the earlier process was killed. When the client
-sends its next request, `SessionTable` handles the stored `initialize` message again, to restore the session.
+A new process that opens the same file can continue the sessions in it, even if the earlier process was killed. When a
+client sends its next request, `SessionTable` handles the stored `initialize` message of the session again.
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
-Below: event_store.py (the protocol, and the store in memory)
+Uses: event_store.py (the interface, and the store in memory)
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import time
 from .event_store import MAX_AGE, Event, EventStore, number_of, stream_of
 
 MAX_SESSION_AGE = 7 * 24 * 3600.0
-"""Time in which a later process can continue a session, in seconds (a week)."""
+"""Time for which a later process can continue a session, in seconds (a week)."""
 MAX_FILED_EVENTS = 10_000
-"""Maximum number of events of one session that the file keeps. The oldest are dropped first."""
+"""Maximum number of events of one session in the file. The oldest are deleted first."""
 
 
 class SqliteEventStore(EventStore):
@@ -25,13 +25,13 @@ class SqliteEventStore(EventStore):
 
     Args:
         path: The SQLite file. It is created if it does not exist.
-        max_age: Time that an event is kept, in seconds. Default: one hour.
-        max_session_age: Time in which a later process can continue a session, in seconds, from the moment when it began
-            or was last continued. Default: a week.
-        max_events: Maximum number of events of one session, enforced at every hundredth event. Default: 10,000.
+        max_age: Time for which an event is stored, in seconds. Default: one hour.
+        max_session_age: Time for which a later process can continue a session, in seconds. Default: a week. Each
+            continuation starts this time again.
+        max_events: Maximum number of events of one session, checked at every hundredth event. Default: 10,000.
 
     Raises:
-        sqlite3.Error: The file cannot be opened or is not an SQLite file.
+        sqlite3.Error: SQLite cannot open the file, or it is not an SQLite file.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class SqliteEventStore(EventStore):
     ) -> None:
         self._database = sqlite3.connect(path, isolation_level=None)
         self._max_age, self._max_session_age, self._max_events = max_age, max_session_age, max_events
-        # With write-ahead logging, the operating system has each event before it is sent. So SIGKILL loses no event.
+        # With write-ahead logging, each event is in a file before the server sends it, so SIGKILL loses no event.
         self._database.executescript(
             """
             PRAGMA journal_mode = WAL;

@@ -1,14 +1,15 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
-Any process behind a load balancer can serve any request, because sessions, GET and resumption are gone. A client that
-closes the connection cancels its request. The connection carries only this request, so the meaning is clear
-[2026-07-28 basic/transports/streamable-http#cancellation].
+Any process behind a load balancer can serve any request, because this revision has no sessions, GET or resumption. A
+client cancels a request by closing its HTTP response. This response belongs to one request only, so the meaning of the
+disconnection is clear [2026-07-28 basic/transports/streamable-http#cancellation].
 
-HTTP headers mirror parts of the body, so that proxies can route and count requests without parsing JSON. The server
-compares them with the body. Otherwise an attacker could show the proxy a harmless tool in the header, and make the
-server call another tool in the body [2026-07-28 basic/transports/streamable-http#server-validation].
+HTTP headers mirror (repeat) parts of the body, so that proxies can route and count requests without parsing JSON. The
+server compares the headers with the body. Otherwise an attacker could show the proxy a harmless tool in the header, and
+make the server call another tool in the body [2026-07-28 basic/transports/streamable-http#server-validation].
 
-    MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
+    Header                                  Part of the body
+    MCP-Protocol-Version: 2026-07-28        params._meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
     Mcp-Name: execute_sql                   params.name, or params.uri of resources/read
     Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
@@ -19,8 +20,7 @@ server call another tool in the body [2026-07-28 basic/transports/streamable-htt
     404      an unknown method (-32601)
 
 Spec:  2026-07-28 basic/transports/streamable-http
-Above: server.py, which tells the eras apart. Below: checks.py, basic/headers.py. Elsewhere: the client
-       (stateless_client.py)
+Used by: server.py. Uses: checks.py, basic/headers.py. The client's side: stateless_client.py
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def status_of(response: Response | ErrorResponse) -> int:
 
 
 def check_request(request: Request, checked: CheckedRequest, headers: Headers, parameters: ParameterHeaders) -> None:
-    """Check a request's `_meta`, and that its headers mirror its body. Raises ProtocolError."""
+    """Check that a request has a valid `_meta`, and that its headers mirror its body. Raises ProtocolError."""
     if request.method == "initialize" and not is_stateless(request.params):
-        return  # a legacy client, which does not know these headers
+        return  # the client is a legacy client, which does not send these headers
     read_required_meta(request.params)  # first: a client without `_meta` speaks another revision
     if request.method == "initialize":
-        return  # the modern era has no such method, so there is nothing to compare
+        return  # a modern revision has no such method, so no headers are compared
     mirrored = mirrored_fields(request)
-    if checked.compared_fields != mirrored:  # else these headers were already compared with the same fields
+    if checked.compared_fields != mirrored:  # else the same headers were compared with the same fields before
         check_headers(headers, mirrored)
         checked.compared_fields = mirrored
     name = request.params.get("name")
@@ -71,7 +71,7 @@ class StatelessExchange:
            v
         the event stream opens --> notifications ... --result--> the last event
 
-    The client may leave in each state. That cancels the request, and nothing more is sent.
+    The client can disconnect in each state. The disconnection cancels the request, and the server sends nothing more.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class StatelessExchange:
         self._exchange, self._request, self._headers, self._trace = exchange, request, headers, trace
         self._accepts_json, self._accepts_sse = accepts_json, accepts_sse
         self._response: StreamingResponse | None = None
-        self._waiting: list[bytes] = []  # events, until the stream is open
+        self._waiting: list[bytes] = []  # the events until the stream is open
         self._opening_task: asyncio.Task[None] | None = None
         self._task: asyncio.Task[object] | None = None  # the task of this exchange, while the request is served
-        self._expected_cancellations = 0  # cancellations of that task that do not mean that the server stops
+        self._expected_cancellations = 0  # number of cancellations of the task that do not come from a server shutdown
         self._client_left = False
 
     async def serve(self, result: Coroutine[object, object, Object]) -> None:
-        """Wait for the result and respond. Cancel the request if the client leaves."""
+        """Wait for the result and respond. Cancel the request if the client disconnects."""
         task = self._task = asyncio.current_task()
         assert task is not None
         self._expected_cancellations = task.cancelling()
@@ -104,7 +104,7 @@ class StatelessExchange:
             response = await respond(self._request, result)
         except asyncio.CancelledError:
             if task.cancelling() > self._expected_cancellations:
-                raise  # the server stops
+                raise  # the server shuts down
         finally:
             self._task = None
             gone.remove_done_callback(self._cancel)
@@ -116,12 +116,12 @@ class StatelessExchange:
             await self._respond(response, status_of(response))
 
     async def refuse(self, error: ProtocolError) -> None:
-        """Respond with an error, without serving the request."""
+        """Respond with an error instead of serving the request."""
         response = ErrorResponse(self._request.id, error.to_error())
         await self._respond(response, 400 if isinstance(error, MalformedRequest) else status_of(response))
 
     def _cancel(self, _: object) -> None:
-        # [2026-07-28 basic/transports/streamable-http#cancellation] MUST be treated as cancellation
+        # [2026-07-28 basic/transports/streamable-http#cancellation] a disconnection MUST cancel the request
         if self._task is not None and not self._client_left:
             self._client_left = True
             self._task.cancel()
@@ -150,7 +150,7 @@ class StatelessExchange:
             self._response.close()
 
     def notify(self, method: str, params: Object) -> None:
-        """Send a notification. It is dropped if the client has left or accepts JSON only."""
+        """Send a notification. Drop it if the client has disconnected or accepts JSON only."""
         if self._client_left or not self._accepts_sse:
             return
         frame = encode(Notification(method, params))

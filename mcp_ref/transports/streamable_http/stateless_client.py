@@ -2,13 +2,13 @@
 
     request -> POST, with headers that mirror the body -> JSON: the response
                                                         | events: notifications, then the response
-    notifications/cancelled -> the HTTP response is closed, and no message is sent
+    notifications/cancelled -> the client closes the HTTP response, and sends no message
 
-A response whose connection breaks is lost. The client may repeat the request with a new id
+If the connection of a response breaks, the response is lost. The client MAY send the request again with a new id
 [2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/transports/streamable-http
-Above: client.py, which knows the legacy era too. Below: basic/headers.py. Elsewhere: the server's side (stateless.py)
+Used by: client.py, which knows the legacy era too. Uses: basic/headers.py. The server's side: stateless.py
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestFailur
 from ...lib.http.client import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive, Trace, finish, no_trace
-from ..trace import AnyHttpClient
+from ..trace import HttpSender
 from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS, media_type, public_url
 
 MAX_RESPONSE: Final = 64 * 1024 * 1024
@@ -33,57 +33,52 @@ MAX_DETAIL: Final = 200
 CLOSE_SECONDS: Final = 5.0
 """Time that cancelled requests have to close their connections, in seconds."""
 _CALLER_ERRORS: Final = frozenset({401, 403, 407, 408, 429})
-"""The HTTP errors that say nothing about the revisions of the server."""
+"""The HTTP errors that depend on the caller. They do not show which revisions the server supports."""
 
 
 class StatelessRequests:
     """The stateless requests in flight. The arguments are those of `StreamableHttpClientTransport`."""
 
     def __init__(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        http: AnyHttpClient,
-        trace: Trace | None,
-        parameters: ParameterHeaders,
+        self, url: str, headers: Mapping[str, str], http: HttpSender, trace: Trace | None, parameters: ParameterHeaders
     ) -> None:
         self._url, self._headers, self._http = url, headers, http
         self._trace, self._parameters = trace or no_trace, parameters
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
 
     def send(self, request: Request, receive: Receive) -> None:
-        """POST a request, and deliver the messages of its response to `receive`. Raises as `encode` does."""
+        """POST a request, and deliver the messages of its response to `receive`. Raises the exceptions of `encode`."""
         frame = encode(request)
         headers = {
             **self._headers,
-            # [2026-07-28 basic/transports/streamable-http#sending-messages] MUST list both
+            # [2026-07-28 basic/transports/streamable-http#sending-messages] Accept MUST list both types
             "Content-Type": JSON_TYPE,
             "Accept": f"{JSON_TYPE}, {SSE_TYPE}",
             **request_headers(request, self._parameters),
         }
         task = asyncio.get_running_loop().create_task(self._post(request, frame, headers, receive))
         self._in_flight[request.id] = task
-        task.add_done_callback(lambda _: remove_finished(self._in_flight, [request.id], task))
+        task.add_done_callback(lambda _: remove(self._in_flight, [request.id], task))
 
     def cancel(self, id: object) -> bool:
-        """Close the response to a request. Return False if no such request is in flight."""
+        """Cancel a request: close its HTTP response. Return False if no such request is in flight."""
         task = self._in_flight.get(id) if isinstance(id, (str, int)) else None
         if task is not None:
-            # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing it is the cancellation
+            # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing it cancels
             task.cancel()
         return task is not None
 
     def cancel_all(self) -> None:
-        """Close all responses."""
+        """Cancel all requests."""
         for task in self._in_flight.values():
             task.cancel()
 
     async def close(self) -> None:
-        """Close all responses, and wait until they are closed."""
+        """Cancel all requests, and wait until their connections are closed."""
         await finish(*self._in_flight.values(), cancel=True, timeout=CLOSE_SECONDS)
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
-        # A stream that stays open gets a separate connection, so that it does not use up those of the pool.
+        # A stream that stays open gets an extra connection. Otherwise such streams would use up the connection pool.
         posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMED_METHODS)
         self._trace("->", frame)
         try:
@@ -95,8 +90,8 @@ class StatelessRequests:
             receive(RequestFailure(request.id, f"{public_url(self._url)}: {error}"))
 
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
-        """Deliver the messages of a response. Return the reason if the JSON-RPC response is not among them."""
-        # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST support both
+        """Deliver the messages of an HTTP response. Return None, or the reason why the JSON-RPC response is missing."""
+        # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST support both types
         kind = media_type(response.headers)
         if kind == SSE_TYPE and response.status < 300:
             found = await self._read_events(request, response, receive)
@@ -132,10 +127,8 @@ class StatelessRequests:
         return False
 
 
-def remove_finished(
-    in_flight: dict[RequestId, asyncio.Task[None]], ids: list[RequestId], task: asyncio.Task[None]
-) -> None:
-    """Remove requests whose task is done, except those whose id another task uses already."""
+def remove(in_flight: dict[RequestId, asyncio.Task[None]], ids: list[RequestId], task: asyncio.Task[None]) -> None:
+    """Remove the requests of a finished task, except requests whose id a newer task uses."""
     for id in ids:
         if in_flight.get(id) is task:
             del in_flight[id]
@@ -146,37 +139,37 @@ def _responds_to(message: object, id: RequestId) -> bool:
 
 
 def suggests_legacy_era(status: int) -> bool:
-    """Return True if a response that is not JSON-RPC, with this status, suggests a server of the legacy era."""
-    # [2026-07-28 basic/versioning#compatibility-matrix] a 4xx without a modern error. But some of them come from
-    # proxies, and a 5xx only means that the server is out of order.
+    """Return True if an HTTP response without JSON-RPC, with this status, suggests a server of the legacy era."""
+    # [2026-07-28 basic/versioning#compatibility-matrix] a 4xx status without a modern error. But `_CALLER_ERRORS`
+    # can come from a proxy, and a 5xx status only means that the server has a fault.
     return status < 300 or (400 <= status < 500 and status not in _CALLER_ERRORS)
 
 
 def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
-    """Return an error with the request's id, or None if it responds to another request.
+    """Return the error with the request's id, or None if the error has the id of another request.
 
-    Return None too for an error to `server/discover` that does not tell the server's revisions.
+    For `server/discover`, return None too if the error does not show which revisions the server supports.
     """
     if error.id is not None and error.id != request.id:
         return None
     refused = status >= 300 and not suggests_legacy_era(status) and error.error.code not in MODERN_ERROR_CODES
     if request.method == "server/discover" and refused:
         return None
-    return ErrorResponse(request.id, error.error)  # also for an error without an id: one POST has one request
+    return ErrorResponse(request.id, error.error)  # an error without an id belongs to the only request of the POST
 
 
 def error_in(body: bytes) -> ErrorResponse | None:
-    """Return the JSON-RPC error in the body of an HTTP error, or None without one."""
+    """Return the JSON-RPC error in the body of an HTTP error, or None if the body is not a JSON-RPC error."""
     message = decode(body) if body else None
     return message if isinstance(message, ErrorResponse) else None
 
 
 def http_error(response: HttpResponse, body: bytes) -> str:
-    """Return a text for an HTTP error, with the server's own message if it sent one."""
+    """Return a description of an HTTP error, with the error message in the body, if the body has one."""
     text, detail = f"the server answered HTTP {response.status}", ""
     if (found := error_in(body)) is not None:
         detail = found.error.message
-    elif media_type(response.headers) in (JSON_TYPE, "text/plain"):  # not a page of HTML
+    elif media_type(response.headers) in (JSON_TYPE, "text/plain"):  # do not quote an HTML page
         detail = body[: 4 * MAX_DETAIL].decode("utf-8", "replace")
     detail = " ".join(detail.split())[:MAX_DETAIL]
     return f"{text}: {detail}" if detail else text

@@ -28,7 +28,7 @@ from tests.raw_http_client import (
 from tests.settings import MODERN
 
 OLD = "2024-11-05"
-NO_SESSION = "unknown session: GET the stream first, and POST to the endpoint that it names"
+NO_SESSION = "unknown session: GET the stream first, then POST to the URL in its endpoint event"
 
 
 @dataclass

@@ -109,8 +109,7 @@ async def test_origin_of_a_foreign_web_page_is_403_on_every_path_and_method(orig
         for method, path in EVERYWHERE:
             reply = await web.ask(method, path, b"", f"Origin: {origin}", f"Accept: {BOTH}")
             assert reply.status == 403, (method, path)
-            shown = f"web pages of {origin!r} may not use this server"
-            assert reply.why == f"{shown}; the setting allowed_origins can allow them"
+            assert reply.why == f"Origin {origin!r} is not allowed; add it to the server's setting allowed_origins"
             assert not [name for name in reply.headers if name.startswith("access-control")]
         assert not web.site._endpoint.sessions
 
@@ -121,14 +120,14 @@ async def test_host_with_a_foreign_name_is_403_on_every_path_and_method(host: st
         for method, path in EVERYWHERE:
             reply = await web.ask(method, path, b"", f"Accept: {BOTH}", host=host)
             assert reply.status == 403, (method, path)
-            assert reply.why == f"Host {host!r} is not allowed here; the setting allowed_hosts can allow it"
+            assert reply.why == f"Host {host!r} is not allowed; add it to the server's setting allowed_hosts"
 
 
 def test_host_missing_is_403() -> None:
     found = refusal(RequestChecks(), host=None)
     assert (found.status, str(found)) == (
         403,
-        "Host (none) is not allowed here; the setting allowed_hosts can allow it",
+        "Host (none) is not allowed; add it to the server's setting allowed_hosts",
     )
 
 

@@ -191,7 +191,7 @@ async def test_request_id_in_flight_is_400_and_does_no_harm(revision: str) -> No
         again = await talk.post(call("add", 1, a=1, b=2))
         assert (again.status, again.why) == (
             400,
-            "a request with id 1 is still in flight; ids are unique in a session",
+            "a request with id 1 is still in flight; use another id",
         )
         assert (await talk.post(call("add", "1", a=1, b=2))).json == answered("3", "1")  # another id
         held.go.set()
@@ -443,7 +443,7 @@ async def test_two_requests_of_a_batch_have_two_ids_that_are_free() -> None:
         await held.has_begun()
         reply = await talk.post([request("ping", id=2), request("ping", id=1)])
         assert reply.status == 400
-        assert reply.why == "a request with id 1 is still in flight; ids are unique in a session"
+        assert reply.why == "a request with id 1 is still in flight; use another id"
         assert (await talk.post([request("ping", id=2)])).json == [{"jsonrpc": "2.0", "id": 2, "result": {}}]
         held.go.set()
         assert (await talk.web.take(first)).json == [answered("x")]
@@ -513,7 +513,7 @@ async def test_a_revision_without_batches_says_so(revision: str) -> None:
             reply = await talk.post(batch)
             assert (reply.status, reply.why) == (
                 400,
-                f"revision {revision} has no batches (only 2025-03-26 has): send each message in a POST of its own",
+                f"revision {revision} has no batches (only 2025-03-26 has): send each message in a separate POST",
             )
         assert held.begun.empty()
 
