@@ -43,7 +43,7 @@ from .base import EndReport, OnEnd, Receive, Trace, Transport
 MAX_LINE = 64 * 1024 * 1024
 """Maximum size of one line, in bytes (64 MiB)."""
 FLUSH_SECONDS = 0.5
-"""Time for which a server that closes waits until the client has read the last messages, in seconds."""
+"""Time for which a closing server waits until the client has read the last messages, in seconds."""
 EXIT_SECONDS = 0.1
 """Time for which a client waits for the last output and the exit code of a server that ends, in seconds."""
 
@@ -61,7 +61,7 @@ class LineReader:
         self.receive = receive
         self._limit, self._trace = limit, trace
         self._buffer = bytearray()
-        self._searched = 0  # index; the bytes of the buffer before it are already searched for a newline
+        self._searched = 0  # the buffer has no newline before this index
         self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
         self._ended: Callable[[], None] | None = None
 
@@ -220,8 +220,8 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
     async def _open_writer(self) -> asyncio.WriteTransport:
         loop, end = asyncio.get_running_loop(), _OutputProtocol(self)
         if stat.S_ISSOCK(os.fstat(self._sink).st_mode):
-            # asyncio takes input on a pipe that we write to as the end of that pipe. On a socket, the client's first
-            # message can be such input.
+            # asyncio closes a write pipe when input arrives on it. On a socket, this input can be the client's first
+            # message.
             connection, _ = await loop.connect_accepted_socket(lambda: end, socket.socket(fileno=os.dup(self._sink)))
             return connection
         pipe, _ = await loop.connect_write_pipe(lambda: end, os.fdopen(self._sink, "wb", 0, closefd=False))
@@ -247,7 +247,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
     def eof_received(self) -> None:
         """End the session, because the client has closed our input. Called by asyncio."""
         self._lines.feed_eof(lambda: self.report_end(None))
-        # The remaining lines are delivered first. Without this limit, a request that gets no slot would block the end.
+        # The remaining lines are delivered first, but a request in them can wait too long for a free slot.
         asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report_end, None)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -311,7 +311,7 @@ class _OutputProtocol(asyncio.BaseProtocol):
 
 
 def _is_pollable(descriptor: int) -> bool:
-    """Return True if the event loop can wait for it. It cannot wait for plain files, /dev/null, or pipes on Windows."""
+    """Return False if the event loop cannot wait for it: plain files, /dev/null, and all descriptors on Windows."""
     mode = os.fstat(descriptor).st_mode
     return os.name != "nt" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor))
 
@@ -324,7 +324,7 @@ INHERITED_VARIABLES = (
 )  # fmt: skip
 """The environment variables that a server inherits. Others can hold secrets, so a caller must pass them explicitly."""
 STDERR_TAIL_BYTES = 8192
-"""Maximum size of the part of the server's standard error that an error quotes, in bytes. It is the last part."""
+"""Size of the last part of the server's standard error, which error messages quote, in bytes."""
 
 
 def server_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

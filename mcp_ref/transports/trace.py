@@ -11,8 +11,7 @@ after the first message.
 To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
 as the `trace` of a `Server` or `Client`.
 
-Used by: the transports, client/connector.py, server/server.py. Of lib/http, it imports only types, so that a stdio
-         server loads no HTTP.
+Of lib/http, this module imports only types, so that a stdio server loads no HTTP.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
                 "credential")  # fmt: skip
 """Words that mark secrets. If the name of a JSON member or header contains one, the trace shows "***" as its value."""
-_HARMLESS_NAMES = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")  # these contain "token"
+_HARMLESS_NAMES = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")  # "token" in them means no secret
 
 MAX_SHOWN = 4000
 """Maximum length of a frame in the trace, in characters. The rest is cut off."""
@@ -117,7 +116,7 @@ def _sounds_secret(name: str) -> bool:
 
 
 def _revision_in(value: JSON) -> str | None:
-    """Return the revision that a message names, or None. Return "-" for `initialize`, which negotiates it."""
+    """Return the revision that a message names, or None. Return "-" for `initialize`, which has none yet."""
     if not isinstance(value, dict):
         return None
     params, result = value.get("params"), value.get("result")
@@ -131,7 +130,7 @@ def _revision_in(value: JSON) -> str | None:
 
 
 def printable(text: str) -> str:
-    """Return the text with escapes for control characters, with which a hostile peer could control the terminal."""
+    """Replace control characters by escapes. Otherwise a hostile peer could control the terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -173,7 +172,7 @@ class TracedHttpClient:
     def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
     ) -> AbstractAsyncContextManager[HttpResponse]:
-        """Make a request. Trace its head now, before the caller traces the message in its body."""
+        """Make a request. Trace the head now, before the caller traces the message in the body."""
         path = "/" + url.partition("://")[2].partition("?")[0].partition("/")[2]  # the query may hold a secret
         self._trace.head("->", f"{method} {path}", _shown_headers((headers or {}).items()))
         return self._request(method, url, headers, body, extra)

@@ -93,11 +93,11 @@ class SseClientTransport(Transport):
     def _check_origin(self, endpoint: str) -> str:
         """Return the endpoint. Raises ConnectionClosed if the endpoint and the stream have different origins."""
         if _origin(endpoint) != _origin(self.url):
-            raise ConnectionClosed(f"the server's endpoint {endpoint[:200]!r} has another origin")
+            raise ConnectionClosed(f"the server's endpoint {endpoint[:200]!r} has another origin than the stream")
         return endpoint
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """POST a message, after the server has accepted the earlier ones."""
+        """POST a message, after the server has accepted the earlier messages."""
         frame = encode(message)
         id = message.id if isinstance(message, Request) else None
         task = asyncio.get_running_loop().create_task(self._post(frame, id, self._last_post))

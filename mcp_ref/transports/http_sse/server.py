@@ -62,7 +62,7 @@ class SseSession(SessionTransport):
 
 
 class SseEndpoint:
-    """Both endpoints of the HTTP+SSE transport. The parameters are those of `StreamableHttpEndpoint`."""
+    """Both URLs of the HTTP+SSE transport. The parameters are those of `StreamableHttpEndpoint`."""
 
     def __init__(
         self,

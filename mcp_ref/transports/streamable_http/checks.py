@@ -13,8 +13,8 @@ without an id. The error's message names the fault and the remedy.
     8  the server supports the revision                      400
 
 Reasons:
-- 1: of two equal headers, a proxy could use the first, and the server the second. An attacker could then show the
-  proxy one session or origin, and the server another one.
+- 1: of two headers with the same name, a proxy could use the first, and the server the second. An attacker could then
+  show the proxy one session or origin, and the server another session or origin.
 - 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
   evil.example. Then the attacker's DNS server changes the address of evil.example to 127.0.0.1. The browser still
   regards requests to evil.example as the page's own, and lets the page read the responses. But each request has the

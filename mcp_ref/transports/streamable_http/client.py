@@ -3,11 +3,11 @@
     send(message) -> POST -> 200 JSON     the body is one message
                              200 events   the last event is the response; a broken stream is resumed
                              202          the server has accepted a notification or a response
-                             404          the server has ended the session; the client repeats the POST in a new one
+                             404          the server has ended the session; the client repeats the POST in a new session
                              400, 404 or 405 to `initialize`: the client tries HTTP+SSE, the older transport
 
-After the handshake, the client sends a GET, and reads messages that belong to no request from the response. Stateless
-requests (from 2026-07-28) need neither a handshake nor the GET.
+After the handshake, the client sends a GET. On its response, the listening stream, the server sends the messages that
+belong to no request. Stateless requests (from 2026-07-28) need neither a handshake nor the GET.
 
 Reasons:
 - The client sends the session id with every request, because a client's requests can come over many connections.
@@ -69,7 +69,7 @@ CLOSE_ACCEPT_SECONDS: Final = 1.0
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
-# The session limits the time of each request. If all connections are in use, a request waits for one. Notifications,
+# The session limits the time of each request. If all connections are in use, a request waits. Notifications,
 # responses and GETs use extra connections (`extra=True`), because a request in flight can depend on them.
 HTTP_LIMITS: Final = ClientLimits(first_byte=None, idle=None)
 
@@ -79,7 +79,7 @@ class ClientState(Enum):
 
     STATELESS = auto()  # before `initialize` is sent: only stateless requests are in flight
     SESSION = auto()  # after `initialize` is sent: messages are POSTs of one session
-    HTTP_SSE = auto()  # the server speaks HTTP+SSE: `SseClientTransport` carries the session
+    HTTP_SSE = auto()  # the server speaks HTTP+SSE: an `SseClientTransport` sends the messages
     CLOSED = auto()  # after `close`: no more messages are sent
 
 
@@ -158,7 +158,7 @@ class StreamableHttpClientTransport(Transport):
             self._after_notification(message, task)
 
     def _is_stateless_cancellation(self, notification: Notification) -> bool:
-        """Cancel the stateless request that a notification names. Return False if it must be sent."""
+        """Cancel the stateless request that a notification names. Return False if the notification must be sent."""
         if notification.method != "notifications/cancelled":
             return False
         # Before the handshake, a request that is not in flight has its response already.
@@ -192,7 +192,7 @@ class StreamableHttpClientTransport(Transport):
         if self._closing is None:
             self.state = ClientState.CLOSED
             self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)  # closing goes on if the caller is cancelled
+        await asyncio.shield(self._closing)  # closing continues if the caller is cancelled
 
     async def _close(self) -> None:
         await finish(self._last_one_way_post, timeout=CLOSE_ACCEPT_SECONDS)
@@ -245,7 +245,7 @@ class StreamableHttpClientTransport(Transport):
                 self._deliver_refusal(response, await response.read(MAX_RESPONSE), ids, deliver)
             else:
                 if is_initialize:
-                    # [2025-11-25 basic/transports#session-management] MUST be on all subsequent requests
+                    # [2025-11-25 basic/transports#session-management] the id MUST be on all subsequent requests
                     self._session = response.headers.get(SESSION_HEADER)
                 await self._read(response, ids, deliver)
         if ended:
@@ -256,7 +256,7 @@ class StreamableHttpClientTransport(Transport):
     async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
         kind = media_type(response.headers)
         unanswered = set(ids)
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST support both
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST support both types
         if kind == SSE_TYPE:
             await read_and_resume(response, unanswered, partial(self._deliver_frame, unanswered, deliver), self._get)
         else:
@@ -284,7 +284,7 @@ class StreamableHttpClientTransport(Transport):
         assert self._initialize is not None
         body = await response.read(MAX_RESPONSE)
         if (found := error_in(body)) is not None and found.error.code in MODERN_ERROR_CODES:
-            # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] but not if the error is modern
+            # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] a modern error: no HTTP+SSE
             return self._deliver(ErrorResponse(self._initialize.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         older = SseClientTransport(self.url, headers=self._own_headers, http=self._http, trace=self._trace)
@@ -309,7 +309,7 @@ class StreamableHttpClientTransport(Transport):
             self._renewal = asyncio.create_task(self._repeat_handshake())
         why = await asyncio.shield(self._renewal)
         if why is not None:
-            raise ConnectionClosed(f"the server has ended the session, and refused a new one: {why}")
+            raise ConnectionClosed(f"the server has ended the session, and no new session could begin: {why}")
 
     async def _repeat_handshake(self) -> str | None:
         """Repeat the handshake. If it fails, restore the old session id and return the reason."""
@@ -347,7 +347,7 @@ class StreamableHttpClientTransport(Transport):
 
     def _post_headers(self, is_initialize: bool = False) -> dict[str, str]:
         headers = self._own_headers if is_initialize else self._headers()
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST list both
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] Accept MUST list both types
         return {**headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
 
     def _get(self, more: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:

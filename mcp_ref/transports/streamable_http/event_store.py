@@ -1,4 +1,4 @@
-"""The event store: it stores the events of a session's streams, for a client that missed some of them.
+"""The event store: it stores the events of a session's streams, for clients that missed some events.
 
 Every event of a stream has an id, which names the stream and the event's number. If the stream's connection breaks, the
 client sends a GET with the id of the last event that it received (`Last-Event-ID`). The server then sends the later
@@ -52,7 +52,7 @@ class EventStore(Protocol):
         """Store an event, and return its id."""
 
     def events_after(self, session: str, event_id: str) -> list[Event] | None:
-        """Return the stream's later events, in order. Return None if the id is unknown or a later event was dropped."""
+        """Return the stream's later events, in order, or None if `event_id` is unknown or a later event was dropped."""
 
     def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
         """Store a new session: its `initialize` message and its principal (the authenticated caller)."""

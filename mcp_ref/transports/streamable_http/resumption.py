@@ -6,7 +6,7 @@ purpose. The client MUST then wait for the stream's `retry` time before it recon
 The listening stream is the response to a GET without `Last-Event-ID`, for messages that belong to no request.
 
     stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID -> 200: the stream continues
-                                                                    400, 404, 405          -> its requests fail
+                                                                    400, 404, 405          -> the requests fail
 
 Spec:  basic/transports#resumability-and-redelivery, #listening-for-messages-from-the-server (2025-03-26 to 2025-11-25)
 Used by: client.py. The server's side: session.py, event_store.py

@@ -11,7 +11,7 @@ session id connects a client's requests. A GET opens the listening stream, for m
 Reasons:
 - A POST without a request gets 202 without a body, because a notification or a response has no JSON-RPC response.
 - A server whose messages all belong to requests is allowed to refuse GET with 405. This server serves GET.
-- In the modern era, a disconnection cancels the request. In the legacy era, it SHOULD NOT, because networks fail. The
+- In the modern era, a disconnection cancels the request. In the legacy era, a disconnection SHOULD NOT cancel it: the
   client resumes, or sends `notifications/cancelled` [2025-11-25 basic/transports#sending-messages-to-the-server].
 
     Revision    Content of a POST                                   Other parts
@@ -82,8 +82,8 @@ class StreamableHttpEndpoint:
         serve: Function that serves one session.
         json_responses: True to respond with JSON only. The messages before a response then go to the listening
             stream; in the modern era, they are dropped.
-        store: The event store, for clients that resume. Default: in memory.
-        authenticate: Function that returns the principal of a request. Default: nobody is authenticated.
+        store: The event store, for clients that resume. Default: a store in memory.
+        authenticate: Function that returns the principal of a request. Default: no authentication.
         stateless: Function that serves one stateless request. Default: the endpoint does not serve the modern era.
         parameters: Function that maps a tool's name to the headers that mirror the tool's arguments.
         session_revisions: The revisions that a session can speak. If empty, the endpoint does not serve the legacy era.
@@ -159,13 +159,13 @@ class StreamableHttpEndpoint:
         errors = _encoded_errors(message, session.revision if session is not None else LATEST_LEGACY)
         if errors is not None:
             if isinstance(message, Malformed) and message.is_response and session is not None:
-                await session.receive(message, frame)  # fails our request, whose response this message is
-            # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST be an HTTP error if not accepted
+                await session.receive(message, frame)  # our request fails, because its response is invalid
+            # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
             return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
         session = session or await self._find_session(checked, principal)
         ids = _request_ids(message, session.revision)
         if not ids:
-            # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request: MUST be 202 with no body
+            # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request: MUST be 202, no body
             await session.receive(message, frame)
             return await exchange.respond(202, checked.cors, b"")
         for id in ids:
@@ -278,7 +278,7 @@ class StreamableHttpEndpoint:
             in_flight.discard(stateless)
 
     async def _send(self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None) -> None:
-        """Send a stream's events until the stream ends or the client disconnects. Begin after event `last`."""
+        """Send a stream's events, after the event `last`, until the stream ends or the client disconnects."""
         session = stream.session
         try:
             response = await exchange.stream(200, [*SSE_HEADERS, *headers])

@@ -1,8 +1,8 @@
 """A Streamable HTTP session on the server: one conversation over many HTTP requests.
 
 The dispatcher uses a session like any other transport. Each POST with requests opens a `Stream`. A GET opens the
-listening stream, for messages that belong to no request. A stream outlives the HTTP response that sends its events. If
-the response breaks off, the client resumes the stream with a GET, and gets the missed events from the event store.
+listening stream, for messages that belong to no request. A stream can outlive the HTTP response that sends its
+events. If the response breaks off, the client resumes the stream with a GET, and gets the events that it missed.
 
     POST with a request  ->  HttpSession.open_stream  ->  Stream, until the response is sent
     HttpSession.send     ->  the stream of the request that caused the message, else the listening stream
@@ -49,9 +49,9 @@ class EndpointLimits:
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. A further one ends the longest idle session, or gets 503 if none is idle."""
+    """Maximum number of sessions. A new session then ends the longest idle session, or is refused with 503."""
     session_idle: float = 1800.0
-    """Time after which a session ends that has no requests in flight and no open listening stream, in seconds."""
+    """Time after which the server ends a session without a request in flight or a listening client, in seconds."""
     streams: int = 512
     """Maximum number of streams of one session. The server refuses a further POST with 429."""
     requests: int = 1000
@@ -94,7 +94,7 @@ class Stream:
         INTERRUPTED ------------------> DETACHED ---------+
                                                   end
 
-    The listening stream begins in DETACHED. Its events wait in memory too, because the first GET has no event id.
+    The listening stream begins in DETACHED. Its events wait in memory too, because the first GET names no event.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Stream:
             self.send_first_id()
 
     def send_first_id(self) -> None:
-        """Send an event id before the first message, so that the client can resume before it has a message."""
+        """Send an event id before the first message, so that the client can resume even without a message."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD: an event id and an empty data field
         if self.session.revision.server_can_close_streams:
             self._emit(b"")
@@ -196,7 +196,7 @@ class Stream:
             self._end_response(DETACHED)
 
     def interrupt(self) -> bool:
-        """End the response, but not the stream. The client reconnects later. Return False if it cannot."""
+        """End the response, but not the stream. The client reconnects later. Return False if it cannot reconnect."""
         if self.state is ENDED or not self.session.revision.server_can_close_streams or not self.accepts_sse:
             return False
         self.open()
@@ -266,7 +266,7 @@ class SessionTransport(Transport):
         self._readable.set()
 
     def end(self) -> None:
-        """End the session, because the client or the server wants it to end."""
+        """Report to the session that it has ended."""
         self._end.send(None)
 
     async def close(self) -> None:
@@ -300,7 +300,7 @@ class HttpSession(SessionTransport):
         self._stream_names = (f"{run}-{number}" for number in itertools.count(1))
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """Put a message on the stream of the request that caused it, or else on the listening stream."""
+        """Put a message on the stream of the request that caused the message, or else on the listening stream."""
         frame = encode(message)
         if self._trace is not None:
             self._trace("->", frame)
@@ -311,11 +311,11 @@ class HttpSession(SessionTransport):
                 self._note_initialize_outcome(message)
             stream.put(frame, final)
         elif not final:
-            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] responses MUST NOT be sent on it
+            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] it MUST NOT have responses
             self.listening.put(frame)
 
     def _note_initialize_outcome(self, response: Outgoing) -> None:
-        """Store the result of `initialize`, which has the first response of the session."""
+        """Store the outcome of `initialize`. Its response is the first response of the session."""
         if isinstance(response, Response):
             self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
             self.initialized.set_result(True)

@@ -12,8 +12,7 @@ Reasons:
 - The number of sessions is limited, and idle sessions end, because a client can disappear without sending DELETE.
 
 2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes], because a load balancer had
-to send every request of a session to the same process. A modern request carries its own revision and capabilities
-(stateless.py).
+to send every request of a session to the same process.
 
 Spec:  basic/transports#session-management (2025-03-26 to 2025-11-25)
 Used by: server.py. Uses: session.py, event_store.py
@@ -72,10 +71,10 @@ class SessionTable:
             await session.close()
 
     async def find(self, id: str, principal: str | None) -> HttpSession:
-        """Return the principal's session with this id. Raises HttpRefusal (404) if it does not exist."""
+        """Return the principal's session with this id. Raises HttpRefusal (404) for every other id."""
         session = self.by_id.get(id) or await self._restore(id, principal)
         if session is None or not await asyncio.shield(session.initialized) or session.principal != principal:
-            # [2025-11-25 basic/transports#session-management] ended: MUST be 404; so is a session of another principal
+            # [2025-11-25 basic/transports#session-management] ended: MUST be 404; another principal's session: 404 too
             raise HttpRefusal(404, "unknown session, or it has ended: begin a new one with an initialize request")
         session.touch()
         return session

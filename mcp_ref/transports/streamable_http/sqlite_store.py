@@ -24,7 +24,7 @@ class SqliteEventStore(EventStore):
     """An event store in a file, for one process at a time.
 
     Args:
-        path: The SQLite file. It is created if it does not exist.
+        path: The SQLite file. The store creates a missing file.
         max_age: Time for which an event is stored, in seconds. Default: one hour.
         max_session_age: Time for which a later process can continue a session, in seconds. Default: a week. Each
             continuation starts this time again.

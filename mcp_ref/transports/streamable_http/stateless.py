@@ -1,8 +1,7 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
-Any process behind a load balancer can serve any request, because this revision has no sessions, GET or resumption. A
-client cancels a request by closing its HTTP response. This response belongs to one request only, so the meaning of the
-disconnection is clear [2026-07-28 basic/transports/streamable-http#cancellation].
+Any process behind a load balancer can serve any request, because the modern era (from 2026-07-28) has no sessions. A
+client cancels a request by closing its HTTP response [2026-07-28 basic/transports/streamable-http#cancellation].
 
 HTTP headers mirror (repeat) parts of the body, so that proxies can route and count requests without parsing JSON. The
 server compares the headers with the body. Otherwise an attacker could show the proxy a harmless tool in the header, and
@@ -51,7 +50,7 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
     """Check that a request has a valid `_meta`, and that its headers mirror its body. Raises ProtocolError."""
     if request.method == "initialize" and not is_stateless(request.params):
         return  # the client is a legacy client, which does not send these headers
-    read_required_meta(request.params)  # first: a client without `_meta` speaks another revision
+    read_required_meta(request.params)  # checked first, because a client without `_meta` speaks another revision
     if request.method == "initialize":
         return  # a modern revision has no such method, so no headers are compared
     mirrored = mirrored_fields(request)

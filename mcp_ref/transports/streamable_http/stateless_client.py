@@ -4,8 +4,8 @@
                                                         | events: notifications, then the response
     notifications/cancelled -> the client closes the HTTP response, and sends no message
 
-If the connection of a response breaks, the response is lost. The client MAY send the request again with a new id
-[2026-07-28 changelog#major-changes].
+If the connection of a response breaks, the response is lost. A client that repeats the request MUST send it as a new
+request with a new id [2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/transports/streamable-http
 Used by: client.py, which knows the legacy era too. Uses: basic/headers.py. The server's side: stateless.py
@@ -64,7 +64,7 @@ class StatelessRequests:
         """Cancel a request: close its HTTP response. Return False if no such request is in flight."""
         task = self._in_flight.get(id) if isinstance(id, (str, int)) else None
         if task is not None:
-            # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing it cancels
+            # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing the response cancels
             task.cancel()
         return task is not None
 

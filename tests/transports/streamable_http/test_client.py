@@ -258,7 +258,7 @@ async def test_messages_before_the_response_are_delivered_and_nothing_is_read_af
         (events(encode_event(result(1)).rstrip(b"\n")), "without the JSON-RPC response"),
         (status(302, b"", ("Location", "/login")), "HTTP 302"),
         (status(401), "HTTP 401"),
-        (status(404, b"gone"), "HTTP 404|refused a new one"),
+        (status(404, b"gone"), "HTTP 404|no new session could begin"),
         (status(500, b"oops"), "HTTP 500"),
         (status(200, b"x" * 11, *JSON_HEADERS, ("Content-Encoding", "br")), "encoded"),
     ],
@@ -567,7 +567,7 @@ async def test_a_new_session_that_speaks_another_revision_fails_the_call() -> No
         other = result("init", protocolVersion="2025-03-26", capabilities={}, serverInfo={"name": "x", "version": "1"})
         site.on("ping", status(404))
         site.on("initialize", status(200, other, *JSON_HEADERS, ("Mcp-Session-Id", "other")))
-        assert "another revision" in await client.fails()
+        assert "the revision has changed" in await client.fails()
 
 
 async def test_a_call_that_is_cancelled_while_its_session_is_renewed_in_vain_leaves_nothing() -> None:
