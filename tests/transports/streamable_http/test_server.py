@@ -438,7 +438,10 @@ async def test_two_requests_of_a_batch_have_two_ids_that_are_free() -> None:
     held = Held()
     async with http_session(held.server, BATCHES) as talk:
         reply = await talk.post([request("ping", id=1), request("ping", id=2), request("ping", id=1)])
-        assert (reply.status, reply.why) == (400, "two requests of the batch have the same id; use a different id for each")
+        assert (reply.status, reply.why) == (
+            400,
+            "two requests of the batch have the same id; use a different id for each",
+        )
         first = await talk.send([call("hold", 1, name="x")])
         await held.has_begun()
         reply = await talk.post([request("ping", id=2), request("ping", id=1)])
