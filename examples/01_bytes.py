@@ -1,16 +1,16 @@
-"""Two processes exchange JSON, one value on each line, over a pipe in each direction. MCP's stdio transport is this.
+"""Two processes exchange JSON, one value on each line, over two pipes. MCP's stdio transport works in this way.
 
-New here: *framing*. A pipe carries bytes without borders, so both sides must agree where a message ends. JSON writes a
-newline inside a string as the two characters \\n. So a real newline can only separate two values.
+New here: *framing*. A pipe transports only a sequence of bytes, so both sides must agree where a message ends. JSON
+writes a newline inside a string as the two characters \\n. So a real newline can only separate two values.
 
     python3 examples/01_bytes.py                    starts a second process, sends three values, ends the process
 
-Watch it fail: standard output belongs to the messages. One `print` for debugging, and the other side reads a line that
-is not JSON. (So a server logs to standard error, which is not part of the protocol.)
+Watch it fail: if the server prints a debug text to standard output, the other side reads a line that is not JSON. So a
+server must log to standard error, which is not part of the protocol.
 
     python3 examples/01_bytes.py --chatty
 
-Next: 02_jsonrpc.py. Here the n-th reply belongs to the n-th value, and a slow reply delays all later ones.
+Next: 02_jsonrpc.py. In this file the n-th reply belongs to the n-th value, so a slow reply delays all later replies.
 """
 
 import json
@@ -25,7 +25,7 @@ def serve(chatty: bool) -> None:
             print("got a message!")
         text = json.loads(line)
         answer = {"text": text.upper(), "characters": len(text)}
-        # Without the flush, the reply would stay in this process's buffer, and both sides would wait without end.
+        # Without the flush, the reply would stay in a buffer of this process, and both sides would wait without end.
         print(json.dumps(answer), flush=True)
 
 
@@ -40,14 +40,14 @@ def ask(server: "subprocess.Popen[bytes]", text: str) -> object:
     try:
         return json.loads(line)
     except ValueError:
-        server.communicate()  # close its input and read the rest, so that it can end
-        raise SystemExit(f"this line is not a message, and the next border is unknown: {line!r}") from None
+        server.communicate()  # close the server's input and read its remaining output, so that the server can end
+        raise SystemExit(f"the server sent a line that is not a message: {line!r}") from None
 
 
 def main() -> None:
     """Start this file a second time as the server, and send it values."""
     command = [sys.executable, __file__, "--serve", *sys.argv[1:]]
-    # Leaving the `with` closes the server's input. The server then knows that no more values come.
+    # The end of the `with` closes the server's input. Then the server knows that no more values come, and ends.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         for text in ("hello", "two\nlines", "naïve — ☕"):
             answer = ask(server, text)

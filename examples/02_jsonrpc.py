@@ -1,16 +1,16 @@
-"""Two peers send each other requests, several at a time, in both directions: JSON-RPC 2.0, still without MCP.
+"""Two peers send requests to each other, several at a time, in both directions: JSON-RPC 2.0, still without MCP.
 
-New here: an *id* on each request. The response carries the same id. So responses can arrive in any order, and both
-directions can share one wire. `mcp_ref.jsonrpc.Dispatcher` keeps the two tables that this needs: our requests that wait
-for a response, and the peer's requests that we serve. It needs a transport below and two functions above.
+New here: an *id* in each request. The response has the same id. So responses can arrive in any order, and both
+directions can share one connection. `mcp_ref.jsonrpc.Dispatcher` stores our requests that wait for a response, and the
+peer's requests that we serve. It sends messages with a transport, and passes received messages to two functions.
 
     python3 examples/02_jsonrpc.py                  shows each frame; both peers live in this one program
 
-Watch it fail: request a method that the other side does not have. A failure is a response too, with a code.
+Watch it fail: request a method that the other side does not have. The response then contains an error with a code.
 
     python3 examples/02_jsonrpc.py shout text=hello
 
-Next: 03_handshake.py. Here neither side knows the other side's name, revision or abilities.
+Next: 03_handshake.py. In this file, a peer does not know the name, the revision or the abilities of the other peer.
 """
 
 import asyncio
@@ -30,24 +30,24 @@ class Wire(Transport):
         self.other_end: Dispatcher | None = None
 
     def send(self, message: Outgoing, related: object = None) -> None:
-        """Deliver the message in the next turn of the event loop, as a real wire would: never during `send`."""
+        """Deliver the message after `send` has returned, as a real connection does."""
         frame = encode(message)
         print(f"  {self.name:6} sends {frame.decode()}")
         assert self.other_end is not None
         asyncio.get_running_loop().call_soon(self.other_end.receive, decode(frame))
 
     async def drain(self, related: object = None) -> None:
-        """Return at once: this wire is never full."""
+        """Return at once, because this transport is never full."""
 
     def pause_reading(self) -> None:
-        """Do nothing: this wire never stops."""
+        """Do nothing, because this transport cannot pause."""
 
     def resume_reading(self) -> None:
-        """Do nothing: this wire never stops."""
+        """Do nothing, because this transport cannot pause."""
 
 
 class Peer:
-    """One side: its handlers, and a dispatcher that sends its requests."""
+    """One of the two sides: its handlers, and the dispatcher that sends its requests."""
 
     def __init__(self, name: str) -> None:
         self.wire = Wire(name)
@@ -55,11 +55,11 @@ class Peer:
         self.told = asyncio.Event()
 
     async def serve(self, request: Request) -> Object:
-        """Serve one request. The return value is the result; a ProtocolError is the error."""
+        """Serve one request. Return the result, or raise a ProtocolError, which becomes the error response."""
         match request.method, request.params:
             case "upper", {"text": str(text)}:
                 return {"text": text.upper()}
-            case "question", _:  # it sends a request of its own before it responds: both directions share one wire
+            case "question", _:  # send a request in the other direction before the response
                 reply = await self.ask("upper", text="the answer")
                 return {"and": reply}
             case method, _:
@@ -82,10 +82,10 @@ async def main(method: str | None = None, **params: str) -> None:
         print(await client.ask(method, **params))
         return
     long, short = await asyncio.gather(client.ask("question"), client.ask("upper", text="hello"))
-    assert long == {"and": {"text": "THE ANSWER"}} and short == {"text": "HELLO"}  # the second response came first
+    assert long == {"and": {"text": "THE ANSWER"}} and short == {"text": "HELLO"}  # the second response arrived first
     client.dispatcher.notify("thanks", {})
     await server.told.wait()
-    print("Each response found its request, in another order.")
+    print("Each response found its request, although the responses came in another order.")
 
 
 if __name__ == "__main__":

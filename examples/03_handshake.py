@@ -1,18 +1,18 @@
 """Two processes agree on a revision and declare their abilities: the beginning of an MCP session, up to 2025-11-25.
 
-New here: the *handshake*. The client's `initialize` offers a revision of the protocol. The server's result names the
-revision of the session: the offered one, or another one that the client can accept or not. Both declare capabilities.
-Then the client sends `notifications/initialized`, and only now other requests are allowed.
+New here: the *handshake*. In `initialize`, the client offers a revision of the protocol. The server's result names the
+revision of the session: the offered revision, or another one, which the client can accept or refuse. Both sides declare
+their capabilities. After that the client sends `notifications/initialized`, and other requests are allowed.
 
     python3 examples/03_handshake.py                starts a server process and connects to it
-    python3 examples/03_handshake.py --trace        the same, with every frame on standard error
+    python3 examples/03_handshake.py --trace        also prints every message on standard error
 
 Watch it fail: send a request without a handshake, or offer a revision that nobody speaks.
 
     python3 examples/03_handshake.py --hasty
     python3 examples/03_handshake.py --offer 1999-12-31
 
-Next: 04_tools.py. This server can do nothing.
+Next: 04_tools.py. The server in this file has no tools.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from mcp_ref.jsonrpc.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Notifica
 from mcp_ref.transports.stdio import StdioClientTransport, StdioServerTransport, claimed_stdio
 
 SPOKEN = ["2025-11-25", "2025-06-18"]
-"""The revisions that both sides of this file speak, latest first."""
+"""The revisions that the client and the server support, latest first."""
 
 
 class Server:
@@ -54,7 +54,7 @@ class Server:
 
 
 async def serve() -> None:
-    """Run the server process: pipes as in 01_bytes.py, a dispatcher as in 02_jsonrpc.py, and `Server` above."""
+    """Run the server process with pipes (as in 01_bytes.py), a dispatcher (as in 02_jsonrpc.py) and a `Server`."""
     server, ended = Server(), asyncio.Event()
     with claimed_stdio() as (source, sink):
         transport = StdioServerTransport(source, sink)

@@ -1,19 +1,19 @@
 """A server with a tool, by hand: the messages `tools/list` and `tools/call`, without `mcp_ref.Server`.
 
 New here: a *feature*. The server declares the capability `tools`. `tools/list` describes each tool, with a JSON Schema
-for the arguments. `tools/call` calls a tool. The server is that of 03_handshake.py and thirty more lines. The client is
-`mcp_ref.Client`, which sees no difference: a program that sends the right messages is an MCP server.
+for the arguments. `tools/call` calls a tool. The server is the server of 03_handshake.py with thirty more lines. The
+client is `mcp_ref.Client`. It accepts this server, because any program that sends the right messages is an MCP server.
 
     python3 examples/04_tools.py                    starts the server, lists its tool, calls it
-    python3 examples/04_tools.py --trace            the same, with every frame on standard error
+    python3 examples/04_tools.py --trace            also prints every message on standard error
 
-Watch it fail, in the two ways that exist. An unknown tool is the caller's mistake: the request fails with an error. A
-call that goes wrong is a result with `isError`: the model reads it and can try again.
+Watch it fail in two ways. If the client calls an unknown tool, the response is an error. If a tool fails, the response
+is a result with `isError`. The model reads this result and can try again.
 
     python3 examples/04_tools.py count_sheep text=baa
     python3 examples/04_tools.py count_words language=en
 
-Next: 05_stateless.py. This server must remember the handshake, so one process serves all requests of a client.
+Next: 05_stateless.py. A server with a handshake stores its facts, so one process must serve all requests of a client.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ def call_tool(params: Object) -> Object:
 
 
 async def answer(request: Request) -> Object:
-    """Serve one request. (This server does not insist on the handshake; 03_handshake.py does.)"""
+    """Serve one request. (Unlike 03_handshake.py, this server also serves requests before the handshake.)"""
     match request.method:
         case "initialize":
             return {

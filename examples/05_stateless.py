@@ -1,17 +1,17 @@
-"""A stateless request by hand: one line to the server, one line back, and no handshake before.
+"""A stateless request by hand: one line to the server and one line back, without a handshake.
 
-New here: *statelessness*, which revision 2026-07-28 brought. A handshake makes the server remember what its client can
-do. So all requests of a client must reach the process that shook hands. A stateless request carries these facts itself,
-in `_meta`. Any process can serve it, and a server that restarts forgets nothing.
+New here: *statelessness* (from revision 2026-07-28 on). After a handshake the server must remember the capabilities of
+its client, so only the process that received the handshake can serve the client's requests. A stateless request has
+these facts in its own `_meta`. So any process can serve the request, and a server can restart between two requests.
 
-    python3 examples/05_stateless.py                the tool of 04_tools.py, called with a single request
+    python3 examples/05_stateless.py                calls the tool of 04_tools.py with a single request
 
 Watch it fail: name a revision that the server does not speak, or leave out the client's capabilities.
 
     python3 examples/05_stateless.py --revision 2025-11-25
     python3 examples/05_stateless.py --no-capabilities
 
-Next: 06_post.py. A pipe joins two processes of one machine. HTTP joins machines.
+Next: 06_post.py. A pipe connects two processes of one machine. HTTP connects different machines.
 """
 
 import argparse
@@ -27,11 +27,11 @@ PREFIX = "io.modelcontextprotocol/"
 
 
 class Refused(Exception):
-    """An error to return, as a JSON-RPC code, a message, and data."""
+    """An error that becomes the response. Its arguments are a JSON-RPC error code, a message, and data."""
 
 
 def check_meta(params: Object) -> None:
-    """Raise Refused unless `_meta` names our revision and the client's capabilities."""
+    """Raise Refused if `_meta` does not contain our revision and the client's capabilities."""
     meta = params.get("_meta", {})
     asked = meta.get(f"{PREFIX}protocolVersion")
     if asked != REVISION:
@@ -47,7 +47,7 @@ def serve_request(request: Object) -> Object:
         if (request["method"], request["params"].get("name")) != ("tools/call", "count_words"):
             raise Refused(-32601, f"Method not found: {request['method']}", None)
         count = str(len(request["params"]["arguments"]["text"].split()))
-        # Every modern result says what kind of result it is: "complete", or "input_required" to ask the user first.
+        # Every result has a type from 2026-07-28 on: "complete", or "input_required" if the client must ask the user.
         result = {"resultType": "complete", "content": [{"type": "text", "text": count}]}
         return {"jsonrpc": "2.0", "id": request["id"], "result": result}
     except Refused as refused:
@@ -57,7 +57,7 @@ def serve_request(request: Object) -> Object:
 
 
 def call(revision: str, capabilities: bool) -> Object:
-    """Return the request that calls the tool."""
+    """Return a request that calls the tool."""
     meta: Object = {f"{PREFIX}protocolVersion": revision}
     if capabilities:
         meta[f"{PREFIX}clientCapabilities"] = {}
@@ -87,7 +87,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--revision", default=REVISION, help="the revision to name in the request")
     parser.add_argument("--no-capabilities", action="store_true", help="leave out the client's capabilities")
-    parser.add_argument("--serve", action="store_true", help="be the server")
+    parser.add_argument("--serve", action="store_true", help="run the server, not the client")
     options = parser.parse_args()
     if options.serve:
         for line in sys.stdin:

@@ -1,16 +1,16 @@
-"""A stateless request over HTTP, by hand: the request is the body of a POST, the response is the body of its response.
+"""A stateless request over HTTP, by hand. A POST transports the request, and the HTTP response transports the response.
 
-New here: *headers that mirror the body*. A proxy between client and server wants to route, count or block requests by
-method and tool, without parsing bodies. So the headers repeat the revision, the method and the tool's name. The server
-must compare both: otherwise an attacker could show the proxy one tool and run another.
+New here: *headers that mirror the body*. A proxy between client and server can route, count or block requests by method
+and tool, without parsing a body. So the headers repeat the revision, the method and the tool's name. The server must
+compare the headers with the body. Otherwise an attacker could show the proxy one tool and call another tool.
 
     python3 examples/06_post.py                     starts a server, sends one POST, prints both messages
 
-Watch it fail: let a header contradict the body.
+Watch it fail: send a header that contradicts the body.
 
     python3 examples/06_post.py --name harmless_tool
 
-Next: 07_stream.py. Here the client waits in silence until the tool is done.
+Next: 07_stream.py. In this file, the client receives nothing until the tool is done.
 """
 
 import argparse
@@ -29,7 +29,7 @@ PREFIX = "io.modelcontextprotocol/"
 
 
 def mismatch(headers: Message, request: Object) -> str | None:
-    """Return the first header that does not mirror the body, or None."""
+    """Return the name of the first header that does not mirror the body, or None."""
     params = request["params"]
     mirrored = {
         "MCP-Protocol-Version": params["_meta"][f"{PREFIX}protocolVersion"],
@@ -63,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *arguments: object) -> None:
-        """Keep the terminal for the messages."""
+        """Log nothing, so that the terminal shows only the messages."""
 
 
 def main(name: str) -> None:
@@ -73,7 +73,7 @@ def main(name: str) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     headers |= {"MCP-Protocol-Version": REVISION, "Mcp-Method": "tools/call", "Mcp-Name": name}
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:  # loopback: nobody outside can connect
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:  # 127.0.0.1: other machines cannot connect
         threading.Thread(target=server.serve_forever, daemon=True).start()
         connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
         connection.request("POST", "/mcp", body, headers)

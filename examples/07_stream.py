@@ -1,16 +1,16 @@
 """A response as a stream of server-sent events, by hand: progress first, the result last.
 
-New here: a *stream*. Instead of one JSON body the server sends `Content-Type: text/event-stream`: events, each with one
-message, separated by empty lines. Notifications that belong to the request come first. The response is the last event.
+New here: a *stream*. Instead of one JSON body the server sends `Content-Type: text/event-stream`: events, separated by
+empty lines, with one message each. Notifications about the request come first, and the response comes last.
 
-    python3 examples/07_stream.py                   calls a slow tool and prints each event as it comes
+    python3 examples/07_stream.py                   calls a slow tool and prints each event when it arrives
 
-Watch it fail: the server breaks the connection after two events. In 2026-07-28 the stream is lost; the client can only
-send the request again, and the server sees the broken connection as a cancellation.
+Watch it fail: the server closes the connection after two events. In 2026-07-28 a client cannot resume a stream. It can
+only send the request again. A server treats a closed connection as a cancellation of the request.
 
     python3 examples/07_stream.py --cut 2
 
-Next: 08_resume.py. A tool that has changed the world should not run twice.
+Next: 08_resume.py. A tool that changes something, such as a payment, should not run twice.
 """
 
 import argparse
@@ -30,7 +30,7 @@ STEPS = 4
 
 
 def messages(request: Object) -> Iterator[Object]:
-    """Yield a progress notification for each step of the work, then the response."""
+    """Yield a progress notification for each step of the work, and then the response."""
     token = request["params"]["_meta"]["progressToken"]
     for step in range(1, STEPS + 1):
         time.sleep(0.05)  # the work
@@ -46,7 +46,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     cut = 0
 
     def do_POST(self) -> None:
-        """Serve one request. (The checks of 06_post.py are left out here.)"""
+        """Serve one request. (A real server also compares the headers with the body, as in 06_post.py.)"""
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -57,18 +57,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return
 
     def log_message(self, *arguments: object) -> None:
-        """Keep the terminal for the messages."""
+        """Log nothing, so that the terminal shows only the messages."""
 
 
 def events(response: http.client.HTTPResponse) -> Iterator[Object]:
-    """Yield the message of each event. (An event can have several data lines; this server sends one.)"""
+    """Yield the message of each event. (An event can have several data lines, but this server sends only one.)"""
     for line in response:
         if line.startswith(b"data: "):
             yield json.loads(line.removeprefix(b"data: "))
 
 
 def main(cut: int) -> None:
-    """Send one POST and read its stream."""
+    """Send one POST and read the stream in the response."""
     Handler.cut = cut
     meta = {f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientCapabilities": {}, "progressToken": "p"}
     params = {"name": "work", "arguments": {}, "_meta": meta}

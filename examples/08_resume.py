@@ -1,16 +1,16 @@
-"""A stream that breaks and is resumed, by hand: no message is lost, and the tool runs once.
+"""A client resumes a broken stream, by hand: no message is lost, and the tool runs only once.
 
-New here: *resumability*, a part of Streamable HTTP from 2025-03-26 to 2025-11-25. The server numbers the events of a
-session and keeps them. A client that lost its connection sends a GET with the last number it has seen, and receives
-the events after it. The session id tells the server which client resumes; it is random, so that nobody can guess it.
+New here: *resumability*, a part of Streamable HTTP from 2025-03-26 to 2025-11-25. The server numbers and stores the
+events of a session. After a lost connection, the client sends a GET with the number of the last event that it has
+received. The server then sends all later events. The session id is random, so that no other client can guess it.
 
     python3 examples/08_resume.py                   breaks the stream after two events and resumes it
 
-Watch it fail: resume with the session id of somebody else.
+Watch it fail: resume the stream with a wrong session id.
 
     python3 examples/08_resume.py --session guessed
 
-Next: weather.py. There, `mcp_ref.Server` does all of this, and a tool is a function.
+Next: weather.py. In that file, `mcp_ref.Server` does all this work, and a tool is a function.
 """
 
 import http.client
@@ -22,7 +22,7 @@ import threading
 from typing import Any
 
 Object = dict[str, Any]
-SESSIONS: dict[str, list[Object]] = {}  # the kept events of each session; a real server bounds them
+SESSIONS: dict[str, list[Object]] = {}  # the events of each session; a real server limits their number
 
 
 def run_tool(request: Object) -> list[Object]:
@@ -33,14 +33,14 @@ def run_tool(request: Object) -> list[Object]:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """The server: a POST begins a stream, a GET resumes it."""
+    """The server: a POST begins a stream, and a GET resumes the stream."""
 
     def do_POST(self) -> None:
         """Serve `initialize` with a new session id, and `tools/call` with a stream that breaks after two events."""
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if request["method"] == "initialize":
             SESSIONS[id := secrets.token_urlsafe(24)] = []
-            return self.send(200, {"Mcp-Session-Id": id}, b"{}")  # the result of 03_handshake.py belongs here
+            return self.send(200, {"Mcp-Session-Id": id}, b"{}")  # a real result is as in 03_handshake.py
         SESSIONS[self.headers["Mcp-Session-Id"]] += run_tool(request)
         return self.send_events(0, 2)
 
@@ -51,7 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.send_events(int(self.headers["Last-Event-ID"]), None)
 
     def send_events(self, first: int, end: int | None) -> None:
-        """Send kept events. The id of an event is its position."""
+        """Send the stored events from position `first` to `end`. The id of an event is its position plus one."""
         kept = enumerate(SESSIONS[self.headers["Mcp-Session-Id"]][first:end], first + 1)
         text = "".join(f"id: {id}\ndata: {json.dumps(message)}\n\n" for id, message in kept)
         self.send(200, {"Content-Type": "text/event-stream"}, text.encode())
@@ -65,7 +65,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *arguments: object) -> None:
-        """Keep the terminal for the messages."""
+        """Log nothing, so that the terminal shows only the messages."""
 
 
 def exchange(port: int, method: str, message: Object | None, **headers: str) -> tuple[http.client.HTTPResponse, str]:
@@ -77,7 +77,7 @@ def exchange(port: int, method: str, message: Object | None, **headers: str) -> 
 
 
 def main(guessed: str | None) -> None:
-    """Begin a session, lose the stream, and resume it."""
+    """Begin a session, lose the connection, and resume the stream."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_port

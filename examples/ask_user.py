@@ -1,15 +1,15 @@
 """A restaurant that asks the user for the number of guests before it books a table.
 
-New here: *elicitation*. A tool asks the user through the client, and continues with the reply. (In 2026-07-28 the tool
-runs again from the start with the reply: so it does nothing before it asks.) The form is a dataclass. The reply is
-checked against the form before the tool sees it. The user can accept, decline, or close the form. Each outcome has its
-own text, so that the model does not ask again.
+New here: *elicitation*. A tool asks the user through the client, and continues with the reply. (In 2026-07-28 the
+function runs again from its first line with the reply. So it changes nothing before it asks.) The form is a dataclass.
+The server checks the reply against the form before the tool receives it. The user can accept, decline, or close the
+form. Each outcome has a different text, which tells the model how to continue.
 
     python3 examples/ask_user.py                        serves over stdio
-    python3 examples/ask_user_client.py --ask           you are the user
-    python3 examples/ask_user_client.py                 a scripted user
+    python3 examples/ask_user_client.py --ask           asks you
+    python3 examples/ask_user_client.py                 replies without a user
 
-Watch it fail: this client cannot ask a user, so the tool asks the model for the missing argument.
+Watch it fail: this client cannot ask a user. So the result tells the model to send the missing argument.
 
     python3 -m mcp_ref call book_table day=2030-01-01 -- python3 examples/ask_user.py
 
@@ -29,7 +29,7 @@ SEATS = 12
 
 @dataclass
 class Wishes:
-    """The form. A field with a default is already filled in. The user reads the comments in `Annotated`."""
+    """The form. The client fills in the defaults. It shows the texts in `Annotated` to the user."""
 
     guests: Annotated[int, "How many people will come", {"minimum": 1, "maximum": SEATS}]
     time: Annotated[Literal["18:00", "19:30", "21:00"], "When"] = "19:30"
@@ -54,7 +54,7 @@ async def book_table(day: date, context: Context, guests: Annotated[int | None, 
             return "The user closed the form without deciding. Nothing was booked; ask what they would like to do."
         wishes = Wishes(**answer.content)  # type: ignore[arg-type]  # checked against the form that Wishes makes
         guests, time = wishes.guests, wishes.time
-    # Another guest may have booked while the user was thinking: look only now.
+    # Count the seats only now, because another guest could have booked while the user filled in the form.
     if booked.get(day, 0) + guests > SEATS:
         raise ToolError(f"On {day}, only {SEATS - booked.get(day, 0)} seats are left.")
     booked[day] = booked.get(day, 0) + guests

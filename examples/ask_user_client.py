@@ -1,12 +1,12 @@
 """A client that shows a server's form to its user, field by field, and returns the reply.
 
-New here: an *elicitation handler*. A client with this handler declares the capability. The handler receives the message
-and the schema. It shows the name of the server, lets the user refuse, and returns `accept`, `decline` or `cancel`.
+New here: an *elicitation handler*. A client with this handler declares the capability `elicitation`. The handler
+receives a message and the schema of a form. It lets the user refuse, and returns `accept`, `decline` or `cancel`.
 
-    python3 examples/ask_user_client.py                 a scripted user, with every kind of reply
-    python3 examples/ask_user_client.py --ask           asks you on the terminal; an empty line takes the value in []
+    python3 examples/ask_user_client.py                 replies without a user, in three ways
+    python3 examples/ask_user_client.py --ask           asks you on the terminal; an empty line means the value in []
 
-Watch it fail: thirteen people. The form allows at most 12; such a reply never leaves the client.
+Watch it fail: a reply with thirteen guests. The form allows at most 12, so the client does not send this reply.
 
     python3 examples/ask_user_client.py --guests 13
 """
@@ -22,7 +22,7 @@ Question = ElicitRequestFormParams | ElicitRequestURLParams
 
 
 async def ask(question: Question) -> ElicitResult:
-    """Ask on the terminal. The schema gives the type of each typed text."""
+    """Ask the user on the terminal. Convert each text to the type that the schema demands."""
     assert isinstance(question, ElicitRequestFormParams)
     print(f"The server asks: {question.message} (n for no)")
     content: dict[str, str | int | float | bool | list[str]] = {}
@@ -35,14 +35,14 @@ async def ask(question: Question) -> ElicitResult:
         typed = await asyncio.to_thread(input, f"  {field.get('description', name)}{choices}{default}: ")
         if typed == "n":
             return ElicitResult("decline")
-        if typed:  # else it is left out, and the client fills in the default
+        if typed:  # leave out an empty field, so that the client fills in the default
             kind = field["type"]
             content[name] = int(typed) if kind == "integer" else typed in ("y", "yes") if kind == "boolean" else typed
     return ElicitResult("accept", content)
 
 
 async def call(answer: ElicitResult) -> str:
-    """Book a table, with a user who always gives this reply."""
+    """Book a table. The user always gives the same reply."""
 
     async def handler(question: Question) -> ElicitResult:
         print(f"  asked: {question.message} answered: {answer.action} {answer.content or ''}")
@@ -55,7 +55,7 @@ async def call(answer: ElicitResult) -> str:
 
 
 async def main() -> None:
-    """Give every kind of reply, or the reply of the command line."""
+    """Give every kind of reply, or the reply from the command line."""
     if "--ask" in sys.argv:
         async with Client(SERVER, elicitation=ask) as client:
             print((await client.call_tool("book_table", {"day": "2030-01-01"}, timeout=600)).text)

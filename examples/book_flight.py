@@ -1,17 +1,17 @@
-"""A travel desk that asks the user twice before it books. Any process can serve each step.
+"""A travel desk that asks the user twice before it books. Each request can go to another process.
 
-New here: *multi round-trip requests* with a sealed state (2026-07-28). A call that must ask ends with a form and a
-`requestState`. The client sends the call again, with the reply and that state. The server keeps nothing in between, so
-a load balancer can send the next round to another process: the state carries the earlier replies. The processes share a
-key that seals the state. Nobody else can write a state, or use it for another call.
+New here: *multi round-trip requests* with a signed state (2026-07-28). If a tool asks the user, the result of the call
+is a form and a `requestState`. The client sends the call again, with the user's reply and the same state. The state
+contains the earlier replies, so the server stores nothing, and another process can serve the next request. All
+processes sign the state with the same key, so that a client cannot change it or use it for another call.
 
     export FLIGHT_KEY=$(python3 -c 'import secrets; print(secrets.token_hex(32))')
-    python3 examples/book_flight.py                     serves over stdio; without a key, it makes one for itself
-    python3 examples/book_flight_client.py              two processes, one key, and rounds that alternate between them
+    python3 examples/book_flight.py                     serves over stdio; without FLIGHT_KEY, it creates a key
+    python3 examples/book_flight_client.py              sends each request to another of two processes with one key
 
-In older revisions the same function waits for the replies.
+In older revisions the function waits for the replies.
 
-Watch it fail: this client has no user.
+Watch it fail: this client cannot ask a user.
 
     python3 -m mcp_ref call book_flight origin=ZRH destination=OSL day=2030-05-01 -- python3 examples/book_flight.py
 """
@@ -29,7 +29,7 @@ server = Server("travel desk", "1.0", state_key=bytes.fromhex(KEY) if KEY else N
 Airport = Annotated[str, "Three letters, such as ZRH", {"pattern": "^[A-Z]{3}$"}]
 DEPARTURES = ("07:15", "12:40", "18:05")
 EUROS = {"economy": 120, "business": 480}
-bookings: dict[str, str] = {}  # by reference; processes that share the work would share a database
+bookings: dict[str, str] = {}  # by reference; several processes would need a database
 
 
 @dataclass
@@ -52,8 +52,8 @@ async def book_flight(origin: Airport, destination: Airport, day: date, context:
     """Book a flight. The user chooses when to leave, and where to sit."""
     if origin == destination:
         raise ToolError("The origin and the destination are the same airport.")
-    # In 2026-07-28 an `await` without a reply ends the call. When the reply comes, the function runs again from its
-    # first line, and earlier replies are returned at once. So: ask first, and book last.
+    # In 2026-07-28, an elicitation ends the function. When the reply comes, the function runs again from its first
+    # line, and `elicit` returns the earlier replies at once. So ask first, and book last.
     answer = await context.elicit(f"{origin} to {destination} on {day}.", Flight, key="flight")
     if answer.action != "accept" or answer.content is None:
         return "No flight was booked: the user does not want to fly."
@@ -62,8 +62,8 @@ async def book_flight(origin: Airport, destination: Airport, day: date, context:
     if answer.action != "accept" or answer.content is None:
         return "No flight was booked: the user does not want a seat."
     seat = Seat(**answer.content)  # type: ignore[arg-type]
-    # A client may send the last round twice, and a seal cannot prevent that. The same replies give the same reference,
-    # so a flight is not booked twice.
+    # A client can send the last request twice, and the signature does not prevent this. The same replies have the same
+    # reference, so the server does not book the flight twice.
     text = f"{origin} {destination} {day} {flight.departure}, {flight.passenger}, {seat.cabin}"
     reference = hashlib.sha256(text.encode()).hexdigest()[:6].upper()
     bookings.setdefault(reference, text)

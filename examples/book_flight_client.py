@@ -1,12 +1,12 @@
-"""A client that books a flight at two processes with one key, by hand: the rounds of the call alternate between them.
+"""A client that books a flight, by hand. It sends its requests alternately to two server processes with the same key.
 
-New here: the work of `client.call_tool`. A result of the type `input_required` has requests for the user. The client
-sends its own request again under another id, with the replies and the unchanged `requestState`. Each POST is stateless,
-and its headers mirror its body. So any process can serve it.
+New here: the work of `client.call_tool`. A result of the type `input_required` contains requests for the user. The
+client sends its own request again under another id, with the replies and the unchanged `requestState`. Each POST is a
+stateless request, so any process can serve it.
 
     python3 examples/book_flight_client.py
 
-Watch it fail: the second process has another key. It refuses a state that it has not sealed.
+Watch it fail: the second process has another key, so it refuses the state from the first process.
 
     python3 examples/book_flight_client.py --other-key
 """
@@ -63,7 +63,7 @@ def post(url: str, id: int, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Send the call until it is complete."""
+    """Send the call again and again until the result is complete."""
     key, other = secrets.token_hex(32), secrets.token_hex(32)
     with ExitStack() as processes:
         urls = [serve(key, processes), serve(other if "--other-key" in sys.argv else key, processes)]

@@ -1,17 +1,16 @@
 """A shop whose baskets have ids: one call creates a basket, and later calls name it.
 
-New here: *explicit handles*. 2026-07-28 has no sessions, so a server cannot attach its memory to a session.
-`create_basket` returns an id that nobody can guess. The model passes the id to the next calls, over any connection and
-to any process that shares the baskets. This works in older revisions too, and it is easier to understand: a call
-depends only on its arguments.
+New here: *explicit handles*. Revision 2026-07-28 has no sessions, so a server cannot store a basket for each session.
+`create_basket` returns an id that other users cannot guess. The model passes the id to the next calls, over any
+connection, and to any process that can read the baskets. Handles work in older revisions too.
 
-A tool that asks the user asks first, and does last what must happen only once: in 2026-07-28 `check_out` ends when it
-asks, and runs again from its first line when the reply comes.
+A tool should first ask the user, and change something only at its end. In 2026-07-28, `check_out` ends when it asks,
+and it runs again from its first line when the reply comes.
 
     python3 examples/checkout.py                        serves over stdio
     python3 examples/checkout_client.py                 fills a basket over one connection, and pays over another
 
-Watch it fail: a basket that does not exist. The model reads what to do instead.
+Watch it fail: a basket that does not exist. The error tells the model how to continue.
 
     python3 -m mcp_ref call add_item basket_id=bsk_x sku=tea -- python3 examples/checkout.py
 """
@@ -23,15 +22,15 @@ from typing import Annotated, Literal
 
 from mcp_ref import Context, Server, ToolError
 
-server = Server("shop", "1.0", instructions="Begin with create_basket; all other tools want the id that it gives.")
+server = Server("shop", "1.0", instructions="Begin with create_basket; all other tools need its basket_id.")
 PRICES = {"tea": 4, "coffee": 7, "cups": 12}  # euros
-LIFETIME, MAX_BASKETS = 3600.0, 1000  # seconds and baskets: abandoned baskets are deleted
+LIFETIME, MAX_BASKETS = 3600.0, 1000  # in seconds; the maximum number of baskets
 Sku = Literal["tea", "coffee", "cups"]
 
 
 @dataclass
 class Basket:
-    """The items of a basket, and the end of its life in seconds of the monotonic clock."""
+    """The items of a basket, and the time when the basket expires, in seconds of the monotonic clock."""
 
     items: dict[str, int] = field(default_factory=dict)
     until: float = 0.0
@@ -41,14 +40,14 @@ class Basket:
         return sum(PRICES[sku] * number for sku, number in self.items.items())
 
 
-baskets: dict[str, Basket] = {}  # oldest first; several processes would share a database
+baskets: dict[str, Basket] = {}  # oldest first; several processes would need a database
 
 
 def find(basket_id: str) -> Basket:
-    """Return a basket. With `authenticate=`, also check here that it belongs to the caller."""
+    """Return a basket. A server with authentication must also check here that the basket belongs to the caller."""
     basket = baskets.get(basket_id)
     if basket is None or basket.until < time.monotonic():
-        raise ToolError("Unknown basket: no such basket exists, or it has expired. Begin a new one with create_basket.")
+        raise ToolError("Unknown basket: no such basket exists, or it has expired. Call create_basket for a new one.")
     basket.until = time.monotonic() + LIFETIME
     return basket
 
@@ -82,13 +81,13 @@ class Payment:
 async def check_out(basket_id: str, context: Context) -> str:
     """Let the user pay for a basket. The basket is deleted after that."""
     total = find(basket_id).total()
-    # The key contains the sum: if the basket has changed, the user is asked again.
+    # The key contains the sum. So if the basket has changed, an earlier reply is not used, and the user is asked again.
     answer = await context.elicit(f"Pay {total} euros?", Payment, key=f"pay {total}")
     if answer.action != "accept" or answer.content is None:
-        return "Not paid; the basket is still there."
+        return "Not paid. The basket still exists."
     if find(basket_id).total() != total:  # before 2026-07-28 the function waits here, and the basket can change
-        raise ToolError("The basket has changed while the user was asked. Check out again.")
-    del baskets[basket_id]  # last: a second call then finds no basket
+        raise ToolError("The basket changed before the user replied. Check out again.")
+    del baskets[basket_id]  # so that a second call cannot pay again
     return f"Paid {total} euros by {answer.content['by']}."
 
 

@@ -1,11 +1,11 @@
 """A client that fills a basket of checkout.py over one connection and pays over another, in both eras.
 
-New here: only the basket's id connects the calls. Each `Client` below opens its own connection, as if the program had
-been restarted in between. In a chat, the model copies the id from one result to the next call.
+New here: the calls share only the basket's id. The program opens a connection to fill the basket, and another to pay.
+In a chat, the model copies the id from a result to the next call.
 
     python3 examples/checkout_client.py
 
-Watch it fail: pay twice. The basket is gone with the first payment.
+Watch it fail: pay twice. The first payment deletes the basket.
 
     python3 examples/checkout_client.py --twice
 """
@@ -19,13 +19,13 @@ from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, Eli
 
 
 async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """Accept everything, and pay by invoice."""
+    """Accept every form, and pay by invoice."""
     print(f"  asked: {question.message}")
     return ElicitResult("accept", {"by": "invoice"})
 
 
 async def shop(url: str, revision: str) -> None:
-    """Order tea and cups."""
+    """Order tea over one connection, and cups over another."""
     async with Client(url, revision=revision) as client:
         made = (await client.call_tool("create_basket")).structured_content
         assert isinstance(made, dict)

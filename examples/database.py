@@ -1,13 +1,13 @@
-"""A database server: a language model can read a real SQLite file, and change nothing.
+"""A database server: a language model can read an SQLite file, but cannot change it.
 
-New here: *the input of a model is not trusted*. The file is opened read-only. An authorizer allows only SELECT: no
-ATTACH, no PRAGMA, no extension. Time, memory, rows and bytes have limits.
+New here: *a server does not trust the input from a model*. The server opens the file read-only. An authorizer function
+allows only SELECT, and refuses ATTACH, PRAGMA and extensions. Time, memory, rows and bytes have limits.
 
-    python3 examples/database.py                        serves a sample; for a file of yours, set DATABASE
+    python3 examples/database.py                        serves a sample, or the file that DATABASE names
     python3 -m mcp_ref call query "sql=SELECT name FROM planets WHERE moons > 20" -- python3 examples/database.py
     python3 -m mcp_ref read db://schema -- python3 examples/database.py
 
-Watch it fail: each statement hits another limit.
+Watch it fail: the server refuses the first statement. The value of the second statement is larger than the limit.
 
     python3 -m mcp_ref call query "sql=DELETE FROM planets" -- python3 examples/database.py
     python3 -m mcp_ref call query "sql=SELECT zeroblob(1000000000)" -- python3 examples/database.py
@@ -24,7 +24,7 @@ from typing import Annotated
 
 from mcp_ref import Server, ToolAnnotations, ToolError
 
-STEPS, ROWS, BYTES = 20_000_000, 200, 100_000  # limits of one query: steps (about a second), rows, bytes
+STEPS, ROWS, BYTES = 20_000_000, 200, 100_000  # limits of one query; the steps take about one second
 
 
 def sample() -> str:
@@ -60,14 +60,14 @@ def connect() -> sqlite3.Connection:
     db = sqlite3.connect(DATABASE.as_uri() + "?mode=ro", uri=True)
     db.text_factory = lambda text: text.decode("utf-8", "replace")  # SQLite does not check that a text is UTF-8
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, BYTES)
-    db.set_progress_handler(lambda: True, STEPS)  # called after so many steps; True ends the query
+    db.set_progress_handler(lambda: True, STEPS)  # SQLite calls this after STEPS steps; True ends the query
     db.executescript("PRAGMA temp_store = MEMORY; PRAGMA hard_heap_limit = 50000000")
     db.set_authorizer(allow)
     return db
 
 
 def to_json(value: str | int | float | bytes | None) -> str | int | float | None:
-    """Return a value as JSON, which has neither bytes nor infinity."""
+    """Return a value as JSON. Bytes and infinity become strings, because JSON has neither."""
     return value.hex() if isinstance(value, bytes) else str(value) if value in (9e999, -9e999) else value
 
 
@@ -82,7 +82,7 @@ def query(sql: Annotated[str, "One SELECT statement, in SQLite's dialect", {"max
                 rows.append([to_json(value) for value in row])
                 size += sum(len(str(value)) for value in rows[-1])
                 if size > BYTES or len(rows) > ROWS:
-                    raise ToolError(f"That is more than {ROWS} rows, or {BYTES} bytes: ask for less, with LIMIT")
+                    raise ToolError(f"The result has more than {ROWS} rows or {BYTES} bytes: use a LIMIT clause")
             return Rows([column[0] for column in cursor.description or ()], rows)
     except (sqlite3.Error, ValueError, MemoryError) as error:
         raise ToolError(f"SQLite says: {str(error) or 'out of memory'}") from None
@@ -90,7 +90,7 @@ def query(sql: Annotated[str, "One SELECT statement, in SQLite's dialect", {"max
 
 @server.resource("db://schema", mime_type="application/sql")
 def schema() -> str:
-    """The statements that made the tables and views."""
+    """The SQL statements that created the tables and views."""
     with closing(connect()) as db:
         return ";\n".join(sql for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"))
 

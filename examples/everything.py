@@ -1,8 +1,8 @@
-"""A server with one of everything: each tool, resource and prompt shows one feature, in two to ten lines.
+"""A server with all features: each tool, resource and prompt shows one feature, in two to ten lines.
 
     python3 -m mcp_ref run examples/everything.py
 
-Names and texts are those that the official conformance suite expects of a server. After them come a few of our own.
+MCP's official conformance suite expects most of these names and texts.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def test_audio_content() -> AudioContent:
 
 @server.tool()
 def test_embedded_resource() -> EmbeddedResource:
-    """Return a resource's contents, embedded."""
+    """Return the contents of a resource as an embedded resource."""
     text = "This is an embedded resource content."
     return EmbeddedResource(TextResourceContents("test://embedded-resource", text, "text/plain"))
 
@@ -74,19 +74,19 @@ def test_multiple_content_types() -> list[TextContent | ImageContent | EmbeddedR
 
 @server.tool()
 def add(a: int, b: int) -> int:
-    """Add two numbers: the annotations make the schemas, and the result comes as text and as structured content."""
+    """Add two numbers. The server makes the schemas from the annotations, and sends the result as text and as data."""
     return a + b
 
 
 @server.tool()
 def echo(message: str) -> TextContent:
-    """Return the message as it came."""
+    """Return the message without a change."""
     return TextContent(message)
 
 
 @server.tool()
 def test_error_handling() -> TextContent:
-    """Fail, and tell the model why; the text of any other exception stays in the server's log."""
+    """Fail with a text for the model. The client never sees the text of another exception than ToolError."""
     raise ToolError("This tool intentionally returns an error for testing")
 
 
@@ -117,7 +117,7 @@ ADDRESS_BOOK_ENTRY = {
 
 @server.tool(input_schema=ADDRESS_BOOK_ENTRY)
 def json_schema_2020_12_tool(**entry: object) -> TextContent:
-    """Take arguments by a schema written by hand, which clients see as it is."""
+    """Accept arguments with a schema that is written by hand."""
     return TextContent(f"JSON Schema 2020-12 tool called with: {json.dumps(entry)}")
 
 
@@ -126,7 +126,7 @@ def json_schema_2020_12_tool(**entry: object) -> TextContent:
 
 @server.tool()
 async def test_tool_with_logging(context: Context) -> TextContent:
-    """Send log messages; the client says which levels it wants."""
+    """Send log messages. The client chooses the minimum level."""
     await context.log("info", "Tool execution started")
     await asyncio.sleep(0.05)
     await context.log("info", "Tool processing data")
@@ -137,7 +137,7 @@ async def test_tool_with_logging(context: Context) -> TextContent:
 
 @server.tool()
 async def test_tool_with_progress(context: Context) -> TextContent:
-    """Report progress, which only a client that gave a progress token receives."""
+    """Report progress. Only a client that sends a progress token receives the notifications."""
     for percent in (0, 50, 100):
         await context.report_progress(percent, 100, f"Completed step {percent} of 100")
         await asyncio.sleep(0.05)
@@ -146,7 +146,7 @@ async def test_tool_with_progress(context: Context) -> TextContent:
 
 @server.tool()
 async def test_reconnection(context: Context) -> TextContent:
-    """Let go of the HTTP connection in mid-work; the client comes back for the answer."""
+    """Close the HTTP connection before the result is ready. The client connects again for the result."""
     closed = context.close_stream()
     await asyncio.sleep(0.1)
     return TextContent("The answer waited for you." if closed else "There was no connection to let go of.")
@@ -154,7 +154,7 @@ async def test_reconnection(context: Context) -> TextContent:
 
 @server.tool()
 async def slow(seconds: float, context: Context) -> TextContent:
-    """Take some time. A cancelled call ends here, with an exception: tidy up, and let it go on."""
+    """Wait. If the client cancels the call, the `await` raises CancelledError, which the tool must raise again."""
     try:
         await context.report_progress(0, seconds)
         await asyncio.sleep(seconds)
@@ -176,13 +176,13 @@ async def test_sampling(prompt: str, context: Context) -> TextContent:
 
 @server.tool()
 async def list_roots(context: Context) -> TextContent:
-    """Ask which directories the user has opened to this server."""
+    """Ask the client for its roots: the directories that this server is allowed to use."""
     return TextContent(json.dumps([root.uri for root in await context.list_roots()]))
 
 
 @server.tool()
 async def test_elicitation(message: str, context: Context) -> TextContent:
-    """Ask the user. The user may also decline, or close the form."""
+    """Ask the user. The user can accept, decline, or close the form."""
     response = {"type": "string", "description": "User's response"}
     form = {"type": "object", "properties": {"response": response}, "required": ["response"]}
     answer = await context.elicit(message, form)
@@ -191,7 +191,7 @@ async def test_elicitation(message: str, context: Context) -> TextContent:
 
 @server.tool()
 async def test_elicitation_sep1034_defaults(context: Context) -> TextContent:
-    """Ask with a form that is filled in already."""
+    """Ask the user with a form in which every field has a default."""
     form = {
         "type": "object",
         "properties": {
@@ -214,7 +214,7 @@ async def test_elicitation_sep1034_defaults(context: Context) -> TextContent:
 
 @server.tool()
 async def test_elicitation_sep1330_enums(context: Context) -> TextContent:
-    """Ask with every kind of choice: one or several, with titles or without."""
+    """Ask the user with every kind of choice: one value or several values, with titles or without titles."""
     options = ["option1", "option2", "option3"]
     values = {"value1": "First", "value2": "Second", "value3": "Third"}
     titled = [{"const": value, "title": f"{nth} Option"} for value, nth in values.items()]
@@ -240,9 +240,9 @@ async def test_elicitation_sep1330_enums(context: Context) -> TextContent:
     return TextContent(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content or {})}")
 
 
-# ----------------------------------------------------------------------------------------- asking, round after round
+# ------------------------------------------------------------------------------------ asking, in several requests
 
-# Written like any other: in 2026-07-28 each question ends the request, and the answer comes with the next one.
+# In 2026-07-28 a request ends when a tool asks. The client sends the request again, with the reply.
 
 
 @dataclass
@@ -254,21 +254,21 @@ class Name:
 
 @dataclass
 class About:
-    """Another."""
+    """Another form with one field."""
 
     context: str
 
 
 @dataclass
 class Confirmation:
-    """A form with one box."""
+    """A form with one checkbox."""
 
     ok: bool
 
 
 @server.tool()
 async def test_input_required_result_elicitation(context: Context) -> TextContent:
-    """Ask for a name."""
+    """Ask the user for a name."""
     answer = await context.elicit("What is your name?", Name, key="user_name")
     return TextContent(f"Hello, {(answer.content or {}).get('name', 'whoever you are')}!")
 
@@ -282,27 +282,27 @@ async def test_input_required_result_sampling(context: Context) -> TextContent:
 
 @server.tool()
 async def test_input_required_result_list_roots(context: Context) -> TextContent:
-    """Ask for the roots."""
+    """Ask the client for its roots."""
     return TextContent(" ".join(root.uri for root in await context.list_roots()))
 
 
 @server.tool()
 async def test_input_required_result_request_state(context: Context) -> TextContent:
-    """Ask for a confirmation. The client carries the sealed state of the earlier rounds."""
+    """Ask the user for a confirmation. The client returns the signed state with the reply."""
     answer = await context.elicit("Please confirm", Confirmation)
     return TextContent(f"state-ok: {answer.action}")
 
 
 @server.tool()
 async def test_input_required_result_tampered_state(context: Context) -> TextContent:
-    """Ask for a confirmation. A manipulated state is refused before this runs."""
+    """Ask the user for a confirmation. The server refuses a changed state before it calls this function."""
     answer = await context.elicit("Please confirm", Confirmation)
     return TextContent(f"confirmed: {answer.action}")
 
 
 @server.tool()
 async def test_input_required_result_multiple_inputs(context: Context) -> TextContent:
-    """Ask three things at once."""
+    """Ask for a name, a model's text and the roots in one result."""
     answers = await context.gather_inputs(
         context.elicit("What is your name?", Name),
         context.sample("Generate a greeting", max_tokens=50),
@@ -313,7 +313,7 @@ async def test_input_required_result_multiple_inputs(context: Context) -> TextCo
 
 @server.tool()
 async def test_input_required_result_multi_round(context: Context) -> TextContent:
-    """Ask one thing after another."""
+    """Ask the user twice, one time after the other."""
     first = await context.elicit("Step 1: What is your name?", Name)
     second = await context.elicit("Step 2: What is your favorite color?", Name)
     return TextContent(f"{first.content} {second.content}")
@@ -321,7 +321,7 @@ async def test_input_required_result_multi_round(context: Context) -> TextConten
 
 @server.tool()
 async def test_input_required_result_capabilities(context: Context) -> TextContent:
-    """Ask only what this client can be asked."""
+    """Ask only for things that this client supports."""
     questions: list[Coroutine[object, object, object]] = []
     if context.client_can("sampling"):
         questions.append(context.sample("Say something", max_tokens=20))
@@ -332,20 +332,20 @@ async def test_input_required_result_capabilities(context: Context) -> TextConte
 
 @server.prompt()
 async def test_input_required_result_prompt(context: Context) -> str:
-    """A prompt that asks for its context."""
+    """A prompt that asks the user for its context."""
     answer = await context.elicit("What context should the prompt use?", About)
     return f"In the context of {answer.content}, go on."
 
 
 @server.tool()
 async def test_missing_capability(context: Context) -> TextContent:
-    """Ask the model, which not every client has."""
+    """Ask the model. A client without a model gets an error."""
     return TextContent(str((await context.sample("Hello", max_tokens=10)).content))
 
 
 @server.tool()
 async def test_streaming_elicitation(context: Context) -> TextContent:
-    """Report progress, then ask."""
+    """Report progress, and then ask the user."""
     await context.report_progress(1, 2)
     answer = await context.elicit("Go on?", Confirmation)
     return TextContent(f"went on: {answer.action}")
@@ -353,19 +353,19 @@ async def test_streaming_elicitation(context: Context) -> TextContent:
 
 @server.tool()
 async def test_logging_tool(context: Context) -> TextContent:
-    """Send a log message, to a client that asks for it."""
+    """Send a log message. Only a client that has requested log messages receives it."""
     await context.log("info", "A message of the logging tool")
     return TextContent("logged")
 
 
 # ---------------------------------------------------------------------------------------------------- tasks
 
-# Written like any other, but for `task=`: the client gets a handle, and the function goes on.
+# With `task=`, the client gets a task id at once, and the function continues in the background.
 
 
 @dataclass
 class Consent:
-    """A form with one box."""
+    """A form with one checkbox."""
 
     confirm: bool
 
@@ -378,7 +378,7 @@ def greet(name: str) -> TextContent:
 
 @server.tool(task="optional")
 async def slow_compute(context: Context, seconds: float = 1, label: str = "work") -> TextContent:
-    """Compute for so many seconds, and say how it is."""
+    """Work for `seconds`, and report the status."""
     await context.set_status(f"{label}: {seconds} seconds to go")
     await asyncio.sleep(seconds)
     return TextContent(f"{label}: done")
@@ -386,20 +386,20 @@ async def slow_compute(context: Context, seconds: float = 1, label: str = "work"
 
 @server.tool(task="required")
 async def failing_job() -> TextContent:
-    """Fail after a while, as a tool does: the task is completed, with an error for the model."""
+    """Fail with a ToolError. The status of the task is `completed`, and its result is an error for the model."""
     await asyncio.sleep(0.5)
     raise ToolError("This job intentionally fails")
 
 
 @server.tool(task="optional")
 async def protocol_error_job() -> TextContent:
-    """Fail as a request does: the task has failed."""
+    """Fail with a ProtocolError. The status of the task is `failed`."""
     raise ProtocolError(-32603, "This job intentionally cannot be served")
 
 
 @server.tool(task="optional")
 async def confirm_delete(filename: str, context: Context) -> TextContent:
-    """Ask before something is done; the task waits for the answer."""
+    """Ask the user before a file is deleted. The task waits for the reply."""
     answer = await context.elicit(f"Delete {filename}?", Consent)
     done = answer.action == "accept" and answer.content == {"confirm": True}
     return TextContent(f"{filename} {'deleted' if done else 'kept'}")
@@ -407,14 +407,14 @@ async def confirm_delete(filename: str, context: Context) -> TextContent:
 
 @server.tool(task="optional")
 async def multi_input(context: Context) -> TextContent:
-    """Ask two things at once, to be answered in any order."""
+    """Ask the user twice at the same time. The replies can come in any order."""
     answers = await context.gather_inputs(context.elicit("Name?", Name), context.elicit("Sure?", Consent))
     return TextContent(f"{len(answers)} answers")
 
 
 @server.tool(task="required", asks_first=True)
 async def test_tool_with_task(context: Context) -> TextContent:
-    """Ask what must be known first, as any request does; then begin the task."""
+    """Ask the user before the task begins."""
     answer = await context.elicit("What is your name?", Name, key="user_name")
     await context.begin_task()
     return TextContent(f"Hello, {(answer.content or {}).get('name')}!")
@@ -452,7 +452,7 @@ BY_REGION = {
 
 @server.tool(input_schema=BY_REGION)
 def query_by_region(region: str, query: str, priority: int = 0) -> TextContent:
-    """Ask one region. Over HTTP, proxies can see which: it stands in the header Mcp-Param-Region."""
+    """Send a query to a region. Over HTTP, proxies can read the region in the header Mcp-Param-Region."""
     return TextContent(f"{query} in {region}, priority {priority}")
 
 
@@ -473,19 +473,19 @@ def static_binary() -> bytes:
 
 @server.resource("test://template/{id}/data", title="Resource Template", mime_type="application/json")
 def template(id: str) -> dict[str, object]:
-    """A resource for every id; a value that is neither text nor bytes becomes JSON."""
+    """A resource for every id. The server sends a result that is neither text nor bytes as JSON."""
     return {"id": id, "templateTest": True, "data": f"Data for ID: {id}"}
 
 
 @server.completion("test://template/{id}/data", "id")
 def complete_id(value: str) -> list[str]:
-    """Suggest ids; a template's variables are completed like a prompt's arguments."""
+    """Suggest ids that begin with the typed value."""
     return [id for id in ("1", "12", "123", "42") if id.startswith(value)]
 
 
 @server.resource("test://watched-resource", title="Watched Resource", mime_type="text/plain")
 def watched_resource() -> str:
-    """A resource to subscribe to."""
+    """A resource for subscribers. The tool `touch_watched` announces a change."""
     return "Watched resource content"
 
 
@@ -513,7 +513,7 @@ def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
 
 @server.completion("test_prompt_with_arguments", "arg1")
 def complete_arg1(value: str) -> list[str]:
-    """Suggest what begins like the value typed so far."""
+    """Suggest cities that begin with the typed value."""
     return [city for city in ("paris", "park", "party", "london") if city.startswith(value)]
 
 

@@ -1,14 +1,14 @@
-"""A file server that reads only inside the client's *roots*: the folders that the user opened to it.
+"""A file server that reads only inside the client's *roots*: the folders that the user has allowed it to read.
 
-New here: *a request of the server*. `roots/list` goes from the server to the client, in the middle of a tool call. The
-user can change the roots at any time, so each call requests them again. A client without roots has opened nothing. The
-server first resolves a path, with every `..` and symbolic link, and then compares it. The tools are plain `def`
-functions, because they wait for a disk. In a plain function, `context.run(...)` replaces `await`.
+New here: *a request from the server*. During a tool call, the server sends `roots/list` to the client. The user can
+change the roots at any time, so the server requests them in each call. If a client has no roots, the server reads no
+file. The server follows every `..` and symbolic link in a path before it compares the path with the roots. The tools
+are plain `def` functions, because they wait for a disk. In a plain function, `context.run(...)` replaces `await`.
 
     python3 examples/files.py                           serves over stdio
-    python3 examples/files_client.py                    opens a folder, and tries to break out of it
+    python3 examples/files_client.py                    allows one folder, and tries to read files outside it
 
-Watch it fail: this client has no roots, so it can read no file.
+Watch it fail: this client has no roots, so the server reads no file.
 
     python3 -m mcp_ref call read_file path=README.md -- python3 examples/files.py
 """
@@ -34,21 +34,21 @@ RelativePath = Annotated[str, "A path inside the roots", {"maxLength": 1000}]
 
 
 def inside(path: str, context: Context) -> Path:
-    """Return the resolved path. Raise the same error for every path outside the roots, existing or not."""
+    """Return the resolved path. The error for a path outside the roots does not reveal if the path exists."""
     for uri in [urlsplit(root.uri) for root in context.run(context.list_roots())]:
         if uri.scheme == "file" and uri.netloc in ("", "localhost"):
             root = Path(url2pathname(uri.path)).resolve()
             try:
-                found = (root / path).resolve()  # an absolute path replaces the root, and is compared like any other
+                found = (root / path).resolve()  # if `path` is absolute, the result is `path`, without the root
                 if found.is_relative_to(root) and found.exists():
                     return found
             except (OSError, RuntimeError, ValueError):
-                continue  # a circle of links, a name that is too long, a NUL
+                continue  # a circle of links, a name that is too long, or a NUL character in the path
     raise ToolError(f"{path!r:.200} is not in any of the roots")
 
 
 def names_below(folder: Path, pattern: str) -> Iterator[str]:
-    """Yield matching paths relative to the folder, as text that JSON can hold. Links are not followed."""
+    """Yield matching paths relative to the folder, as valid Unicode. Symbolic links are not followed."""
     for where, folders, files in os.walk(folder):
         for name in sorted(fnmatch.filter(folders + files, pattern)):
             yield os.fsencode(os.path.relpath(os.path.join(where, name), folder)).decode("utf-8", "replace")
@@ -58,7 +58,7 @@ def names_below(folder: Path, pattern: str) -> Iterator[str]:
 def find_files(
     context: Context, folder: RelativePath = ".", pattern: Annotated[str, "Of the name, such as *.py"] = "*"
 ) -> list[str]:
-    """Name the files and folders below a folder that match a pattern, the first 500 of them."""
+    """List the files and folders below a folder whose names match a pattern. Returns at most 500 paths."""
     return list(islice(names_below(inside(folder, context), pattern), MAX_FOUND))
 
 
@@ -67,7 +67,7 @@ def read_file(path: RelativePath, context: Context) -> str:
     """Read a text file."""
     found = inside(path, context)
     try:
-        # NOFOLLOW: the file may have become a link since the check. NONBLOCK: a named pipe must not block us.
+        # NOFOLLOW refuses a file that has become a link since the check. NONBLOCK does not wait for a named pipe.
         with open(os.open(found, OPEN_FLAGS), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ToolError(f"{path!r:.200} is not a regular file")

@@ -1,11 +1,11 @@
-"""A client that opens one folder to files.py, reads a file in it, and tries a dozen ways out of it.
+"""A client that allows files.py to read one folder, reads a file there, and then tries to read files outside it.
 
-New here: *roots* on the client's side. They are paths. They can change at any time, and the server is notified.
+New here: *roots* in the client. They are paths of folders. `set_roots` changes them and notifies the server.
 
     python3 examples/files_client.py                    uses a temporary folder
     python3 examples/files_client.py README.md          reads a file of the current directory
 
-Watch it fail: a path that leads out of the current directory.
+Watch it fail: a path outside the current directory.
 
     python3 examples/files_client.py ../secret.txt
 """
@@ -30,7 +30,7 @@ async def show(path: str) -> None:
 
 
 async def demonstrate(folder: Path) -> None:
-    """Create a folder with one note, several traps and a secret beside it, and try to read them all."""
+    """Create a folder with a note and links to a secret outside the folder. Then try to read all these files."""
     opened, secret = folder / "opened", folder / "secret.txt"
     opened.mkdir()
     secret.write_text("the secret")
@@ -38,7 +38,7 @@ async def demonstrate(folder: Path) -> None:
     (opened / "link.txt").symlink_to(secret)
     (opened / "up").symlink_to(folder)
     (opened / "circle").symlink_to("circle")
-    (folder / "opened-too").mkdir()  # begins like the root's name, and is another folder
+    (folder / "opened-too").mkdir()  # another folder, whose name begins with the root's name
     (folder / "opened-too" / "note.txt").write_text("the secret")
 
     async with Client(SERVER, roots=[opened]) as client:
@@ -63,9 +63,9 @@ async def demonstrate(folder: Path) -> None:
             result = await client.call_tool("read_file", {"path": path})
             assert result.is_error and "the secret" not in result.text, (path, result)
             print("refused:", result.text)
-        await client.set_roots([])  # the user closes the folder again
+        await client.set_roots([])  # the user no longer allows the folder
         assert (await client.call_tool("read_file", {"path": "note.txt"})).is_error
-        print("Closed again, and not even the note can be read.")
+        print("The client has no roots now, so the server does not read the note either.")
 
 
 if __name__ == "__main__":

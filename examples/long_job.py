@@ -1,16 +1,16 @@
 """A server that counts prime numbers for a long time, reports progress, and stops when its client cancels.
 
-New here: *progress* and *cancellation*. A client that wants progress puts a token into its request. The tool reports in
-any case; without a token nothing is sent. A cancelled call raises an exception at the `await` of the tool: clean up and
-raise it again. A cancelled request gets no response.
+New here: *progress* and *cancellation*. A client that wants progress notifications puts a token into its request. The
+tool always calls `report_progress`, which sends nothing to a client without a token. If the client cancels, the `await`
+in the tool raises CancelledError. The tool must raise this exception again. A cancelled request gets no response.
 
-A thread does the counting, one slice at a time. So the server responds to other requests meanwhile, and the tool can
-stop between two slices. (A thread cannot be cancelled: therefore the slices.)
+A thread counts the primes, in slices of a few milliseconds. So the server can respond to other requests, and the tool
+can stop between two slices. (Python cannot stop a thread in the middle of its work.)
 
     python3 examples/long_job.py                        serves over stdio
-    python3 examples/long_job_client.py                 counts to the end once, and cancels halfway once
+    python3 examples/long_job_client.py                 runs one call to its end, and cancels another halfway
 
-Watch it fail: set a time limit that is too short. The client gives up and cancels the request.
+Watch it fail: the client has a time limit that is too short, so it cancels the request.
 
     python3 -m mcp_ref call count_primes below:=10000000000 --timeout 1 -- python3 examples/long_job.py
 """
@@ -23,7 +23,7 @@ from typing import Annotated
 from mcp_ref import Context, Server, ToolAnnotations
 
 server = Server("long job", "1.0")
-SLICE = 1_000_000  # numbers in one slice: a few milliseconds
+SLICE = 1_000_000  # count of numbers in one slice, which takes a few milliseconds
 
 
 @dataclass
@@ -39,7 +39,7 @@ jobs = Jobs()
 
 
 def small_primes(limit: int) -> list[int]:
-    """Return the primes up to a limit, by the sieve of Eratosthenes."""
+    """Return the primes up to a limit, with the sieve of Eratosthenes."""
     is_prime = bytearray([0, 0]) + bytearray([1]) * (limit - 1)
     for n in range(2, isqrt(limit) + 1):
         if is_prime[n]:
@@ -48,7 +48,7 @@ def small_primes(limit: int) -> list[int]:
 
 
 def primes_between(start: int, end: int, small: list[int]) -> int:
-    """Count the primes from `start` to before `end`. `small` holds the primes up to the square root of `end`."""
+    """Count the primes from `start` to `end` - 1. `small` contains the primes up to the square root of `end`."""
     is_prime = bytearray([1]) * (end - start)
     for p in small:
         first = max(p * p, -(-start // p) * p) - start
@@ -71,14 +71,14 @@ async def count_primes(below: Annotated[int, {"minimum": 3, "maximum": 10**10}],
         return count
     except asyncio.CancelledError:
         jobs.cancelled += 1
-        raise  # always: a tool that swallows it cannot be cancelled
+        raise  # always, because otherwise the tool would continue
     finally:
         jobs.running -= 1
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 async def list_jobs() -> Jobs:
-    """Count the calls so far, by state."""
+    """Return the number of calls in each state."""
     return jobs
 
 

@@ -1,13 +1,13 @@
-"""A client that watches long_job.py work, and cancels it halfway: it only stops waiting.
+"""A client that shows the progress of long_job.py, and cancels a call halfway.
 
-New here: `on_progress`, and the fact that a call is an ordinary `await`. If the wait ends early (a time limit, a
-cancelled task, Ctrl-C), the client cancels the request. With `max_timeout`, each progress notification restarts the
-time limit: a job may take long, but it may not be silent for long.
+New here: `on_progress`, and cancellation of an ordinary `await`. If the `await` ends early (time limit, cancelled task,
+Ctrl-C), the client cancels the request. With `max_timeout`, each progress notification restarts the time limit
+`timeout`, so a call can take up to `max_timeout` seconds while the server reports progress.
 
     python3 examples/long_job_client.py
-    python3 examples/long_job_client.py --trace         the same, with every frame on standard error
+    python3 examples/long_job_client.py --trace         also prints every message on standard error
 
-Watch it fail: a job that takes a minute or more, and a client with a time limit of two seconds.
+Watch it fail: the call takes a minute or more, and the client has a time limit of two seconds.
 
     python3 examples/long_job_client.py --impatient
 """
@@ -22,7 +22,7 @@ SERVER = [sys.executable, str(Path(__file__).with_name("long_job.py"))]
 
 
 def show(progress: float, total: float | None, message: str | None) -> None:
-    """Draw a bar."""
+    """Print a progress bar."""
     done = progress / (total or progress)
     print(f"  [{'#' * int(20 * done):20}] {done:4.0%} {message or ''}")
 
@@ -44,7 +44,7 @@ async def stop_half_way(client: Client) -> None:
 
 
 async def main() -> None:
-    """Let one job finish, cancel another, and let the server count both."""
+    """Let one call finish, cancel another, and check that the server counted both."""
     async with Client(SERVER, trace=tracer() if "--trace" in sys.argv else None) as client:
         if "--impatient" in sys.argv:
             await client.call_tool("count_primes", {"below": 10**10}, on_progress=show, timeout=2)
@@ -54,7 +54,7 @@ async def main() -> None:
         assert result.text == "348513", result
         print(f"There are {result.text} primes below {arguments['below']}. And now halfway:")
         await stop_half_way(client)
-        # Messages arrive in order: the server has already received the cancellation.
+        # Messages arrive in order, so the server has already received the cancellation.
         jobs = (await client.call_tool("list_jobs")).structured_content
         print(f"Stopped. The server says: {jobs}")
         assert jobs == {"running": 0, "finished": 1, "cancelled": 1}, jobs

@@ -1,7 +1,7 @@
-"""Lets the examples run in a clone where nothing is installed: `python3 examples/weather.py`, from any directory.
+"""A helper of the examples: they run in a clone without an installation, such as `python3 examples/weather.py`.
 
-Python looks for `import mcp_ref` beside the program first, and finds this file; it makes room for the package itself,
-which is in the folder above. A program of your own needs no such file: copy the folder `mcp_ref` beside it instead.
+When an example imports `mcp_ref`, Python first looks beside the example and finds this file. This file then imports the
+package from the folder above. Your own program does not need this file if the folder `mcp_ref` is beside the program.
 """
 
 import sys
@@ -9,4 +9,4 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 del sys.modules["mcp_ref"]
-import mcp_ref  # noqa: E402, F401  # the import that brought us here returns what `sys.modules` has in the end
+import mcp_ref  # noqa: E402, F401  # the example's import returns the package that is now in `sys.modules`

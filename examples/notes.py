@@ -1,11 +1,11 @@
-"""Notes as resources: a user picks them, a model writes them, and subscribers learn of changes.
+"""Notes as resources: a user selects them, a model writes them, and subscribers are notified of changes.
 
-New here: *resources*. Each note has a URI. `resources/list` lists the existing notes. A template gives the form of all
-URIs, and its variable can be completed. A client subscribes to one note, or to all: `note://all` covers all URIs below
-it. The notes are files in the folder NOTES, or in a temporary folder. Only the tools announce changes.
+New here: *resources*. Each note has a URI. `resources/list` lists the existing notes. A URI template describes all
+URIs, and clients can complete its variable. A client subscribes to one note, or to all notes with `note://all`. The
+notes are files in the folder NOTES, or in a temporary folder. The server announces only changes by its own tools.
 
     NOTES=~/notes python3 examples/notes.py             serves over stdio
-    python3 examples/notes_client.py                    watches a note change
+    python3 examples/notes_client.py                    changes a note and receives the notification
     python3 -m mcp_ref call write_note name=milk text=buy -- python3 examples/notes.py
 
 Watch it fail: a note that does not exist, and a name that is a path.
@@ -25,7 +25,7 @@ from typing import Annotated
 from mcp_ref import Context, Server, ToolError
 from mcp_ref.features.resources import not_found
 
-server = Server("notes", "1.0", instructions="Notes are the resources note://all/{name}; write_note makes them.")
+server = Server("notes", "1.0", instructions="Notes are the resources note://all/{name}; write_note creates them.")
 
 
 def temporary() -> str:
@@ -55,27 +55,27 @@ def note(name: str, context: Context) -> str:
 
 @server.resource("note://all", title="All notes", mime_type="application/json")
 def index() -> list[str]:
-    """List the names of the notes. Subscribe to this resource to learn of every change."""
+    """List the names of the notes. Subscribers of this resource are notified of every change of a note."""
     return names()
 
 
 @server.completion("note://all/{name}", "name")
 def complete_name(value: str) -> list[str]:
-    """Suggest the notes whose names begin with the value."""
+    """Suggest the names of notes that begin with the typed value."""
     return [name for name in names() if name.startswith(value)]
 
 
 def list_note(name: str) -> None:
-    """Add a note to `resources/list`. The clients are told that the list has changed."""
+    """Add a note to `resources/list`, and notify the clients that the list has changed."""
     server.resources.add(f"note://all/{name}", partial(note, name), name=name, mime_type="text/markdown")
 
 
 @server.tool()
 async def write_note(name: Name, text: Annotated[str, "In Markdown", {"maxLength": 100_000}]) -> str:
-    """Create or replace a note."""  # async def, although nothing waits: so two calls never run at the same time
+    """Create or replace a note."""  # an async function without `await`, so that two calls cannot overlap
     is_new = name not in names()
     (FOLDER / f".{name}.part").write_text(text, "utf-8")
-    (FOLDER / f".{name}.part").replace(FOLDER / f"{name}.md")  # in one step: nobody reads half a note
+    (FOLDER / f".{name}.part").replace(FOLDER / f"{name}.md")  # in one step, so that a reader cannot see half a note
     if is_new:
         list_note(name)
     server.resource_updated(f"note://all/{name}")

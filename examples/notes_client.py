@@ -1,12 +1,12 @@
-"""A client that watches the notes of notes.py while they change, as a host does that keeps a list on the screen.
+"""A client that is notified when the notes of notes.py change, so that a host can show them on the screen.
 
-New here: a *subscription*. It is a context manager, and inside it a loop over changed URIs. An update carries no
-contents: the client reads the resource again. The list of resources has its own notification.
+New here: a *subscription*. `client.subscribe` is a context manager that yields the URIs of changed resources. An update
+does not contain the new text, so the client reads the resource again. The list of resources has its own notification.
 
     python3 examples/notes_client.py
-    python3 examples/notes_client.py --trace            the same, with every frame on standard error
+    python3 examples/notes_client.py --trace            also prints every message on standard error
 
-Watch it fail: a URI that does not exist cannot be watched.
+Watch it fail: a client cannot subscribe to a URI that does not exist.
 
     python3 examples/notes_client.py note://nowhere
 """
@@ -27,7 +27,7 @@ async def read(client: Client, uri: str) -> str:
 
 
 async def main(uri: str, trace: bool) -> None:
-    """Watch a resource; write, change and delete a note."""
+    """Subscribe to a resource. Then create, change and delete a note."""
     list_changed = asyncio.Event()
     client = Client(SERVER, on_resources_changed=list_changed.set, trace=tracer() if trace else None)
     async with asyncio.timeout(20), client, client.subscribe(uri) as updates:

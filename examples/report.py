@@ -1,16 +1,16 @@
 """A server that writes a report in the background, and asks the user for a currency at the end.
 
-New here: a *task*. The client receives a handle at once, does other work, and comes back for the status and the result.
-The function is written as usual, with `task="optional"` beside it: a client that does not know tasks waits for the
-result. An elicitation of the task waits until the client looks at the task.
+New here: a *task*. The client receives a task id at once, does other work, and later requests the status and the
+result. The tool is an ordinary function, registered with `task="optional"`: a client that does not support tasks waits
+for the result. If the task asks the user, the elicitation waits until the client requests the task's status or result.
 
-In 2025-11-25 tasks are an experimental part of the protocol, and the client decides to use one. In 2026-07-28 they are
-an extension, `io.modelcontextprotocol/tasks`. The server decides, for clients that declare the extension.
+In 2025-11-25 tasks are experimental, and the client decides if a call becomes a task. In 2026-07-28 tasks are the
+extension `io.modelcontextprotocol/tasks`, and the server decides, but only for clients that declare the extension.
 
     python3 examples/report.py                  serves over stdio
     python3 examples/report_client.py           begins a report, does other work, and fetches the result
 
-Watch it fail: this client has no user.
+Watch it fail: this client cannot ask a user.
 
     python3 -m mcp_ref call write_report year:=2025 -- python3 examples/report.py
 """
@@ -28,7 +28,7 @@ EUROS_OF = {"euro": 1.0, "dollar": 1.09, "yen": 161.0}
 
 @dataclass
 class Currency:
-    """The form."""
+    """The form that the user fills in."""
 
     currency: Literal["euro", "dollar", "yen"] = "euro"
 

@@ -1,12 +1,12 @@
-"""A client that begins report.py's task, does other work meanwhile, and fetches the result, in both eras.
+"""A client that begins the task of report.py, does other work, and then fetches the result, in both eras.
 
-New here: `client.start_tool`, which does not wait. It returns an object with `status()` and `result()`. While
-`result()` waits, the client's handlers serve the elicitations of the task. `call_tool` does all of this in one call.
+New here: `client.start_tool` does not wait for the result. It returns an object with `status()` and `result()`. While
+`result()` waits, the client's handlers serve the elicitations of the task. `call_tool` does all these steps at once.
 
     python3 examples/report_client.py
-    python3 examples/report_client.py --trace           the same, with every frame on standard error
+    python3 examples/report_client.py --trace           also prints every message on standard error
 
-Watch it fail: a cancelled report has no result.
+Watch it fail: a cancelled task has no result.
 
     python3 examples/report_client.py --cancel
 """
@@ -21,7 +21,7 @@ SERVER = [sys.executable, str(Path(__file__).with_name("report.py"))]
 
 
 async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """Fill in the form of the task."""
+    """Fill in the form of an elicitation."""
     print(f"  asked: {question.message} yen")
     return ElicitResult("accept", {"currency": "yen"})
 
@@ -42,7 +42,7 @@ async def report(revision: str) -> None:
 
 
 async def main() -> None:
-    """Request a report in both eras: tasks are a part of the older revision, and an extension in the newer one."""
+    """Request a report in both eras."""
     for revision in ("2025-11-25", "2026-07-28"):
         await report(revision)
 

@@ -1,14 +1,14 @@
-"""A server that needs a secret of its user, and receives it on its own web page, not through the client.
+"""A server that needs a secret from its user. The user types the secret on a web page of the server, not in the client.
 
 New here: *elicitation by URL* (from 2025-11-25 on). The client shows the URL and asks for consent. `accept` means that
-the user agreed to go there, not that the visit is complete. The typed secret goes from the browser to this process.
-Neither the client nor the model sees it: not in a message, not in a log, not in the URL.
+the user agrees to open the URL. The visit to the page can be unfinished. The browser sends the secret directly to this
+process. The client and the model never see the secret: messages, logs and URLs do not contain it.
 
     python3 examples/sign_in.py                         serves over stdio
-    python3 examples/sign_in_client.py --browser        opens your browser, after asking you
-    python3 examples/sign_in_client.py                  a scripted user
+    python3 examples/sign_in_client.py --browser        asks you, and opens your browser
+    python3 examples/sign_in_client.py                  visits the page without a user
 
-Watch it fail: this client does not support URLs. (And a visitor without the whole URL gets a 404.)
+Watch it fail: this client does not support elicitation by URL.
 
     python3 -m mcp_ref call sign_in -- python3 examples/sign_in.py
 """
@@ -25,12 +25,12 @@ from mcp_ref import Context, Server, ToolError
 server = Server("sign in", "1.0")
 PATIENCE = 300.0  # time for the user to type the key, in seconds
 FORM = "<title>Sign in</title><form method=post><label>API key <input name=key type=password></label><button>Save"
-keys: list[str] = []  # only in memory; a real server would call its service with the key
+keys: list[str] = []  # the typed key; a real server would use it to call a service
 sites: list["Site"] = []  # the page of the current visit
 
 
 class Page(BaseHTTPRequestHandler):
-    """The web page: GET shows the form, POST receives the key. The path is a secret that nobody can guess."""
+    """The web page: GET shows the form, and POST receives the key. Only the user knows the path, which is random."""
 
     timeout = 5.0
 
@@ -47,14 +47,14 @@ class Page(BaseHTTPRequestHandler):
             self.answer("Thank you. You can close this page.")
 
     def is_ours(self) -> bool:
-        """Return True if the path is the secret path. Otherwise send a 404."""
+        """Return True if the request has the secret path. Otherwise send a 404."""
         known = secrets.compare_digest(self.path.encode(), f"/{self.server.name}".encode())  # type: ignore[attr-defined]
         if not known:
             self.send_error(404)
         return known
 
     def answer(self, html: str) -> None:
-        """Send a page that other sites cannot frame, and whose links carry no referrer."""
+        """Send a page that other sites cannot show in a frame. The browser does not send its URL to other sites."""
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
@@ -63,7 +63,7 @@ class Page(BaseHTTPRequestHandler):
         self.wfile.write(html.encode())
 
     def log_message(self, format: str, *values: object) -> None:
-        """Log nothing: the path is a secret."""
+        """Log nothing, because the path is a secret."""
 
 
 class Site(socketserver.TCPServer):
@@ -78,9 +78,9 @@ class Site(socketserver.TCPServer):
 @server.tool()
 def sign_in(context: Context) -> str:
     """Let the user type an API key on a page that only the user sees."""
-    # In 2026-07-28 this function ends here and runs again with the reply: the page must be the same then.
+    # In 2026-07-28 the function ends here and runs again with the reply. Both runs must use the same page.
     sites[:] = sites or [Site()]
-    # A browser that is faster than the client's reply waits in the queue of the socket.
+    # If the browser connects before the client replies, the operating system queues the connection.
     answer = context.run(context.elicit_url("Please sign in with your API key.", sites[0].url, sites[0].name))
     with sites.pop() as site:
         if answer.action != "accept":
@@ -90,7 +90,7 @@ def sign_in(context: Context) -> str:
         while not keys and time.monotonic() < deadline:
             site.handle_request()
     if not keys:
-        raise ToolError("Nobody signed in.")
+        raise ToolError("The user did not sign in in time.")
     context.run(context.elicitation_complete(site.name))
     return f"Signed in. The key's fingerprint is {sha256(keys[0].encode()).hexdigest()[:8]}."
 

@@ -1,12 +1,12 @@
-"""A client that sends its user to a server's web page with care: it shows the whole URL and asks first.
+"""A client that opens a server's web page for its user. It first shows the whole URL and asks the user.
 
-New here: `elicitation_url=True` declares the ability. The handler returns as soon as the user agrees; the tool's result
-says whether the visit succeeded. (In 2025-11-25 a notification also says that the visit is complete.)
+New here: `elicitation_url=True` declares that the client can open a URL. The handler returns as soon as the user
+agrees. The tool's result says if the sign-in succeeded. (In 2025-11-25 the server also sends a notification then.)
 
-    python3 examples/sign_in_client.py                  a scripted user with a browser, and a search for leaks
+    python3 examples/sign_in_client.py                  visits the page, and searches all messages for the key
     python3 examples/sign_in_client.py --browser        asks you, and opens your browser
 
-Watch it fail: a user who declines.
+Watch it fail: the user declines.
 
     python3 examples/sign_in_client.py --decline
 """
@@ -28,7 +28,7 @@ browsing: list[asyncio.Task[str]] = []
 
 
 async def ask(question: Question) -> ElicitResult:
-    """Show the URL, and open it only with the consent of the user."""
+    """Show the URL, and open the page only if the user agrees."""
     assert isinstance(question, ElicitRequestURLParams)
     print(f"{question.message}\n  It wants to open {question.url} (on {urlsplit(question.url).hostname})")
     if "--browser" not in sys.argv:
@@ -43,7 +43,7 @@ async def ask(question: Question) -> ElicitResult:
 
 
 def visit(url: str) -> str:
-    """Act as a person with a browser. First check that a guessed path gets a 404."""
+    """Act as a user with a browser. First check that the response to a wrong path is 404."""
     try:
         with urlopen(f"http://{urlsplit(url).netloc}/guess", timeout=10):
             raise AssertionError("a guessed path was served")

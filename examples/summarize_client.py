@@ -1,14 +1,14 @@
-"""A client that offers a model to summarize.py, and keeps its user in control of each request.
+"""A client that offers a model to summarize.py. Its user can refuse each request.
 
-New here: a *sampling handler*. A client with this handler declares the capability. Replace `first_sentences` by a call
-of your model's API; the rest stays. The user sees the request first and can refuse it. A refusal is an error with its
-own code. (Before 2026-07-28 the server receives the error. Since then the call ends in the client, because the server
-does not wait: its request was a part of a result.)
+New here: a *sampling handler*. A client with this handler declares the capability `sampling`. In your own client,
+replace `first_sentences` by a call of your model's API. The user sees a request before the model does, and can refuse
+it. A refusal is an error with its own code. (Before 2026-07-28, the server receives this error. In 2026-07-28 the
+error ends `call_tool` in the client, because the server does not wait for a reply.)
 
-    python3 examples/summarize_client.py                summarizes a text with a stand-in for a model
+    python3 examples/summarize_client.py                summarizes a text without a real model
     python3 examples/summarize_client.py --ask          asks you before each use of the model
 
-Watch it fail: a user who refuses.
+Watch it fail: the user refuses.
 
     python3 examples/summarize_client.py --deny
 """
@@ -33,7 +33,7 @@ one_at_a_time = asyncio.Lock()
 
 
 def first_sentences(question: str) -> str:
-    """Return the first sentences: a stand-in for a model, so that this program runs anywhere."""
+    """Return the first sentences of a text. This replaces a model, so that the program runs anywhere."""
     rule, _, text = question.removesuffix("\n</text>").partition("\n<text>\n")
     limit = int("".join(filter(str.isdecimal, rule)))
     return " ".join(re.split(r"(?<=\.)\s+", text)[:limit])
@@ -41,12 +41,12 @@ def first_sentences(question: str) -> str:
 
 async def use_model(params: CreateMessageRequestParams) -> CreateMessageResult:
     """Serve one sampling request at a time."""
-    async with one_at_a_time:  # a server may send several requests at once
+    async with one_at_a_time:  # a server can send several requests at the same time
         return await use_model_now(params)
 
 
 async def use_model_now(params: CreateMessageRequestParams) -> CreateMessageResult:
-    """Show the request to the user, and sample if the user agrees."""
+    """Show the request to the user, and use the model if the user agrees."""
     question = "\n".join(block.text for m in params.messages for block in m.blocks if isinstance(block, TextContent))
     print(f"The server asks the model, for at most {params.max_tokens} tokens: {question[:70]!r}…")
     if "--ask" in sys.argv:

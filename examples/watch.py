@@ -1,14 +1,14 @@
-"""A server that watches a folder, and notifies the subscribers of a file when it changes on the disk.
+"""A server that watches a folder. When a file changes on the disk, it notifies the subscribers of the file.
 
-New here: changes that no tool has made. A thread compares the folder with its last state, and calls
-`server.resource_updated(uri)`. This notifies each subscriber of that resource, or of a resource above it, in both eras:
+New here: changes that come from outside the server. A thread compares the folder with its earlier state, and calls
+`server.resource_updated(uri)`. This method notifies the subscribers of the file and of the whole folder, in both eras:
 clients that sent `resources/subscribe`, and in 2026-07-28 clients with an open `subscriptions/listen` request.
 
     FOLDER=. python3 examples/watch.py                  serves over stdio
     python3 examples/watch_client.py                    watches a file in both eras, and changes it
     python3 -m mcp_ref watch folder://all -- env FOLDER=. python3 examples/watch.py        until you press Ctrl-C
 
-Watch it fail: a URI that does not exist cannot be watched.
+Watch it fail: a client cannot subscribe to a URI that does not exist.
 
     python3 -m mcp_ref watch folder://other -- env FOLDER=. python3 examples/watch.py
 """
@@ -22,13 +22,13 @@ from pathlib import Path
 from mcp_ref import Context, Server
 from mcp_ref.features.resources import not_found
 
-server = Server("watch", "1.0", instructions="folder://all lists the files. Watch it to learn of every change.")
+server = Server("watch", "1.0", instructions="folder://all lists the files. Subscribe to it for all changes.")
 FOLDER = Path(os.environ.get("FOLDER", "."))
 SECONDS, MAX_FILES, MAX_BYTES = 0.1, 1000, 200_000
 
 
 def look() -> dict[str, tuple[int, int]]:
-    """Return the files of the folder, each with its modification time and size."""
+    """Return the modification time, in nanoseconds, and the size, in bytes, of each file in the folder, by name."""
     found = {}
     for entry in sorted(os.scandir(FOLDER), key=lambda entry: entry.name)[:MAX_FILES]:
         if entry.is_file(follow_symlinks=False):
@@ -41,7 +41,7 @@ def keep_looking(before: dict[str, tuple[int, int]]) -> None:
     """Announce every file that was added, changed or deleted since the last look."""
     while True:
         time.sleep(SECONDS)
-        with suppress(OSError):  # a file was deleted meanwhile; the next look announces it
+        with suppress(OSError):  # a file was deleted during `look`; the next round announces the deletion
             now = look()
             for name in before.keys() | now.keys():
                 if before.get(name) != now.get(name):
@@ -58,7 +58,7 @@ def folder() -> list[str]:
 @server.resource("folder://all/{name}", title="A file")
 def file(name: str, context: Context) -> bytes:
     """Read a file."""
-    if name not in look():  # only names of the folder pass, never a path
+    if name not in look():  # accept only the name of a file in the folder, never a path
         raise not_found(f"folder://all/{name}", context)
     with open(FOLDER / name, "rb") as source:
         return source.read(MAX_BYTES)

@@ -1,13 +1,13 @@
-"""A client that watches a file of watch.py's folder, in both eras with the same code.
+"""A client that subscribes to a file in the folder of watch.py, with the same code for both eras.
 
-New here: `client.subscribe(uri)` works in all revisions. It is a context manager, and inside it a loop over changed
-URIs. In 2025-11-25 it sends `resources/subscribe`. In 2026-07-28 it keeps a `subscriptions/listen` request open, and
-sends it again after a restart of the server process. Look at both:
+New here: `client.subscribe(uri)` works in all revisions. It is a context manager that yields the URIs of changed
+resources. In 2025-11-25 it sends `resources/subscribe`. In 2026-07-28 it keeps a `subscriptions/listen` request open,
+and sends this request again after a restart of the server process.
 
     python3 examples/watch_client.py
-    python3 examples/watch_client.py --trace            the same, with every frame on standard error
+    python3 examples/watch_client.py --trace            also prints every message on standard error
 
-Watch it fail: a URI that does not exist cannot be watched, in any revision.
+Watch it fail: a client cannot subscribe to a URI that does not exist, in any revision.
 
     python3 examples/watch_client.py folder://other
 """
@@ -35,7 +35,7 @@ async def watch(folder: str, uri: str, revision: str) -> None:
 
 
 async def main(uri: str) -> None:
-    """Watch in both eras."""
+    """Subscribe in both eras."""
     for revision in ("2025-11-25", "2026-07-28"):
         with tempfile.TemporaryDirectory(prefix="mcp_ref-") as folder:
             await watch(folder, uri, revision)

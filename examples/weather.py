@@ -1,16 +1,16 @@
 """A weather server: forecasts and warnings of the US National Weather Service, and sunrise anywhere on Earth.
 
-New here: a *typed function is a tool*. `tools/list` shows its name, docstring and annotations. Arguments are
-checked before it runs. A returned dataclass is sent as text and as data. A plain `def` function may block, for example
-on the network: it runs in a worker thread, and the server stays responsive.
+New here: a *typed function is a tool*. `tools/list` shows its name, its docstring and its parameters. The server checks
+the arguments before the function runs. It sends a returned dataclass as text and as structured data. A plain `def`
+function can wait, for example for the network, because it runs in a thread of its own.
 
-    python3 examples/weather.py                     serves over stdio: the command to give your host
+    python3 examples/weather.py                     serves over stdio (the command for your host)
     python3 -m mcp_ref list -- python3 examples/weather.py
     python3 -m mcp_ref call get_sunrise latitude=51.48 longitude=0 day=2025-06-21 -- python3 examples/weather.py
 
-`get_sunrise` works offline. The other two call https://api.weather.gov, or the address in NWS_API.
+`get_sunrise` works offline. The other two tools call https://api.weather.gov, or the URL in the variable NWS_API.
 
-Watch it fail: an impossible latitude, and a service that cannot be reached. Both are results with `isError`.
+Watch it fail: an impossible latitude, and a service that does not respond. Both results have `isError`.
 
     python3 -m mcp_ref call get_sunrise latitude=95 longitude=0 day=2025-06-21 -- python3 examples/weather.py
     python3 -m mcp_ref call get_alerts state=CA -- env NWS_API=http://127.0.0.1:9 python3 examples/weather.py
@@ -36,7 +36,7 @@ Longitude = Annotated[float, "Degrees, east is positive", {"minimum": -180, "max
 
 @dataclass
 class Period:
-    """Half a day of a forecast; degrees Fahrenheit."""
+    """Half a day of a forecast. The temperature is in degrees Fahrenheit."""
 
     name: str
     temperature: float
@@ -45,7 +45,7 @@ class Period:
 
 @dataclass
 class Sun:
-    """Sunrise and sunset to the minute, None where the sun does neither on that day."""
+    """Sunrise and sunset, to the minute. Both are empty if the sun does not rise or set on that day."""
 
     sunrise: datetime | None
     sunset: datetime | None
@@ -53,9 +53,9 @@ class Sun:
 
 
 def fetch(url: str) -> dict[str, Any]:
-    """Ask the service, and nobody else: its answers name the next address, which might be any."""
+    """Fetch JSON from the weather service. Refuse all other URLs, because a response can contain any URL."""
     if not url.startswith(API + "/"):
-        raise ToolError(f"The weather service sends us elsewhere: {url[:100]}")
+        raise ToolError(f"The weather service named a URL of another server: {url[:100]}")
     headers = {"User-Agent": "mcp_ref example weather server", "Accept": "application/geo+json"}
     try:
         with urlopen(Request(url, headers=headers), timeout=10) as answer:
@@ -86,7 +86,7 @@ def get_sunrise(latitude: Latitude, longitude: Longitude, day: date) -> Sun:
     ecliptic = anomaly + radians(1.9148 * sin(anomaly) + 0.02 * sin(2 * anomaly) + 180 + 102.9372)
     noon = mean_noon + 0.0053 * sin(anomaly) - 0.0069 * sin(2 * ecliptic)
     declination = asin(sin(ecliptic) * sin(radians(23.4397)))
-    height = sin(radians(-0.833)) - sin(radians(latitude)) * sin(declination)  # -0.833: its edge, lifted by the air
+    height = sin(radians(-0.833)) - sin(radians(latitude)) * sin(declination)  # -0.833: radius and refraction
     cosine = height / (cos(radians(latitude)) * cos(declination))
     if abs(cosine) > 1:
         return Sun(None, None, 24.0 if cosine < -1 else 0.0)

@@ -185,7 +185,7 @@ def test_the_table_of_features_is_what_the_data_say() -> None:
 
 @pytest.mark.parametrize("role", ["server", "client"])
 def test_a_stdio_program_works_without_the_parts_that_the_readme_names(role: str, folder: Path) -> None:
-    section = README.split("A server that speaks only stdio can do without ")[1].split(".\n\n")[0]
+    section = README.split("A server that uses only stdio does not need ")[1].split(".\n\n")[0]
     named = set(re.findall(r"`([\w/.]+)`", section.split(". A client")[0]))
     assert {"client/", "lib/http/", "__main__.py"} <= named
     slim = folder / "slim" / "mcp_ref"

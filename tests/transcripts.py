@@ -22,13 +22,14 @@ HEADING = "## One tool call in six revisions\n"
 COMMAND = "python3 -m tests.transcripts"
 
 HANDSHAKE = (
-    "The client of the calculator above adds two numbers over pipes: `->` is the client, `<-` the server. Up to "
-    "2025-11-25, the *legacy era*, a connection begins with a handshake."
+    "Here `client.py` calls `add` over pipes. The client sends the lines with `->`, and the server sends the lines with "
+    "`<-`. Up to revision 2025-11-25, in the *legacy era*, a session begins with a handshake:"
 )
-RESULTS = "In older revisions the messages are the same, except for the dates and the result:"
+RESULTS = "In older revisions, only the dates and the result are different:"
 STATELESS = (
-    "From 2026-07-28 on, the *modern era*, requests are stateless: each names its revision and the capabilities of its "
-    "client. The first request here asks about the server and can be left out."
+    "From 2026-07-28 on, in the *modern era*, requests are stateless: each request names its revision and the "
+    "capabilities of its client. The first request asks for the server's revisions and capabilities. A client can "
+    "leave it out."
 )
 
 
