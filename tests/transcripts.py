@@ -22,8 +22,8 @@ HEADING = "## One tool call in six revisions\n"
 COMMAND = "python3 -m tests.transcripts"
 
 HANDSHAKE = (
-    "Here `client.py` calls `add` over pipes. The client sends the lines with `->`, and the server sends the lines with "
-    "`<-`. Up to revision 2025-11-25, in the *legacy era*, a session begins with a handshake:"
+    "Here `client.py` calls `add` over pipes. The client sends the lines with `->`, and the server sends the lines "
+    "with `<-`. Up to revision 2025-11-25, in the *legacy era*, a session begins with a handshake:"
 )
 RESULTS = "In older revisions, only the dates and the result are different:"
 STATELESS = (

@@ -1,12 +1,12 @@
-"""How fast the HTTP server and client are, beside a bare asyncio.Protocol that parses nothing, in one run.
+"""A benchmark of the HTTP server and client. It compares them with an asyncio.Protocol that parses nothing.
 
     python3 tests/bench/bench_http.py
 
 A 150-byte JSON body is POSTed, a 100-byte one answered, on 16 keep-alive connections. The load comes from a process of
 its own, on a core of its own where there are two: it writes fixed bytes and counts what comes back. Rounds are
-interleaved, so that a noisy machine is noisy for all; printed are medians, by the clock and by the server's processor
-time: where the load is what is slow, only the latter tells. Then: the server-sent events that one stream
-delivers a second, and the memory of an idle stream.
+interleaved, so that other load on the machine affects all rounds. The output has medians, by the clock and by the
+server's processor time, because the client can be slower than the server. Then the benchmark measures the server-sent
+events that one stream delivers in a second, and the memory of an idle stream.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ HEAD = (
 
 
 def load(port: int, pid: int, seconds: float) -> tuple[float, float]:
-    """Requests on 16 connections, each a second: by the clock, and by the server's processor time."""
+    """Measure 16 connections. Return requests per second, by the clock and by the server's processor time."""
     request = HEAD + b"x" * 150
     made = [socket.create_connection(("127.0.0.1", port)) for _ in range(16)]
     polled = select.epoll()
@@ -118,13 +118,13 @@ def load(port: int, pid: int, seconds: float) -> tuple[float, float]:
 
 
 def processor_time(pid: int) -> float:
-    """Seconds that a process has computed, in all."""
+    """Return the processor time of a process, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def events(port: int, seconds: float) -> float:
-    """Events a second on one stream."""
+    """Return the number of events per second on one stream."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
     count, end = 0, time.perf_counter() + seconds
@@ -135,7 +135,7 @@ async def events(port: int, seconds: float) -> float:
 
 
 async def memory(port: int, pid: int, streams: int) -> float:
-    """Bytes of resident memory for each idle stream."""
+    """Return the resident memory of one idle stream, in bytes."""
     before = resident(pid)
     made = []
     for _ in range(streams):
@@ -150,7 +150,7 @@ async def memory(port: int, pid: int, streams: int) -> float:
 
 
 def resident(pid: int) -> int:
-    """Bytes of resident memory of a process."""
+    """Return the resident memory of a process, in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 

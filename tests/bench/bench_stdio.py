@@ -1,4 +1,4 @@
-"""How fast and how large a stdio server is, beside the official SDK and a bare asyncio loop, in one run.
+"""A benchmark of the stdio server. It compares the server with the official SDK and with a bare asyncio loop.
 
     python3 tests/bench/bench_stdio.py --mcp /path/to/venv/with/mcp/bin/python
 
@@ -103,25 +103,25 @@ class Peer:
         self.id = 10
 
     def write(self, message: object) -> None:
-        """One line."""
+        """Write a message as one line."""
         view = memoryview(json.dumps(message).encode() + b"\n")
         while view:
             view = view[self.stdin.write(view) :]
 
     def ask(self, method: str, params: object) -> dict[str, object]:
-        """One request and its answer."""
+        """Send a request and return its response."""
         self.write({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         answer: dict[str, object] = json.loads(self.stdout.readline())
         return answer
 
     def call_line(self, name: str, arguments: object) -> bytes:
-        """A tools/call as bytes, with a fresh id."""
+        """Return a tools/call with a new id, as bytes."""
         self.id += 1
         params = {"name": name, "arguments": arguments, **self.more}
         return json.dumps({"jsonrpc": "2.0", "id": self.id, "method": "tools/call", "params": params}).encode() + b"\n"
 
     def latency(self, calls: int, name: str = "add") -> float:
-        """Median seconds of one call after another."""
+        """Return the median time of one call, in seconds."""
         lines = [self.call_line(name, {"a": 1, "b": n}) for n in range(calls)]
         times = []
         for line in lines:
@@ -133,7 +133,7 @@ class Peer:
         return statistics.median(times)
 
     def throughput(self, calls: int, in_flight: int = 64) -> float:
-        """Calls a second with so many in flight."""
+        """Return the number of calls per second, with at most `in_flight` unfinished calls."""
         lines = [self.call_line("add", {"a": 1, "b": n}) for n in range(calls)]
         window = threading.Semaphore(in_flight)
 
@@ -153,12 +153,12 @@ class Peer:
         return calls / (time.perf_counter() - begun)
 
     def resident(self) -> float:
-        """Resident memory in MiB (Linux)."""
+        """Return the resident memory in MiB (Linux)."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
     def large(self, size: int) -> float:
-        """Seconds for a text of so many bytes, there and back."""
+        """Return the time to send a text of `size` bytes and to receive it again, in seconds."""
         line = self.call_line("echo", {"text": "x" * size})
         feeder = threading.Thread(target=self._write_all, args=(line,))
         begun = time.perf_counter()
@@ -187,7 +187,7 @@ class Peer:
 
 
 def measure(commands: dict[str, list[str]], rounds: int, calls: int, stateless: bool) -> dict[str, dict[str, float]]:
-    """Medians over interleaved rounds, by server and figure."""
+    """Return the medians of interleaved rounds, by server and by figure."""
     samples: dict[str, dict[str, list[float]]] = {name: {} for name in commands}
 
     def note(name: str, figure: str, value: float) -> None:
@@ -207,7 +207,7 @@ def measure(commands: dict[str, list[str]], rounds: int, calls: int, stateless: 
 
 
 def import_cost(rounds: int) -> float:
-    """Milliseconds that `import mcp_ref` and its Server and Client cost over `import asyncio, json`."""
+    """Return the time to import `Server` and `Client`, minus the time of `import asyncio, json`, in milliseconds."""
 
     def once(source: str) -> float:
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How fast and how large a Streamable HTTP server is, beside the official SDK and a bare asyncio loop, in one run.
+"""A benchmark of the Streamable HTTP server. It compares it with the official SDK and with a bare asyncio loop.
 
     python3 tests/bench/bench_streamable_http.py --mcp /path/to/venv/with/mcp/bin/python
 
@@ -129,7 +129,7 @@ FIRST_ID = 1_000_000_000
 
 
 class Peer:
-    """A server process, and what is known of it."""
+    """A server process, its memory and its processor time."""
 
     def __init__(self, python: str, source: str, json_responses: bool, core: int | None) -> None:
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -152,14 +152,14 @@ class Peer:
             self.process.stdout.close()
 
     def rss(self) -> int:
-        """Bytes of resident memory."""
+        """Return the resident memory of the process, in bytes."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
         raise AssertionError
 
     def cpu(self) -> float:
-        """Seconds of processor time that it has taken."""
+        """Return the processor time of the process, in seconds."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -179,7 +179,7 @@ class Session:
         self.ask({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def request(self, message: dict[str, Any]) -> bytes:
-        """A POST, as bytes."""
+        """Return the POST of a message, as bytes."""
         body = json.dumps(message).encode()
         session = f"Mcp-Session-Id: {self.id}\r\nMCP-Protocol-Version: 2025-11-25\r\n" if self.id else ""
         head = (
@@ -190,7 +190,7 @@ class Session:
         return head.encode() + body
 
     def ask(self, message: dict[str, Any]) -> tuple[str, bytes]:
-        """One exchange with a body of known length, or of chunks: head and body."""
+        """Send a message. Return the head and the body of the response."""
         self.socket.sendall(self.request(message))
         data = b""
         while b"\r\n\r\n" not in data:
@@ -207,13 +207,13 @@ class Session:
         return data
 
     def call(self, id: int, tool: str = "add", arguments: object = None) -> bytes:
-        """A tools/call, as bytes."""
+        """Return the POST of a tools/call, as bytes."""
         params = {"name": tool, "arguments": {"a": 1, "b": 2} if arguments is None else arguments}
         return self.request({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
 
 
 class Alone(Session):
-    """One keep-alive connection for requests of the stateless era."""
+    """One keep-alive connection for stateless requests."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -221,7 +221,7 @@ class Alone(Session):
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def request(self, message: dict[str, Any]) -> bytes:
-        """A POST, as bytes."""
+        """Return the POST of a message, as bytes."""
         params = message.get("params", {})
         meta = {**params.get("_meta", {}), **META}
         body = json.dumps({**message, "params": {**params, "_meta": meta}}).encode()
@@ -248,7 +248,7 @@ class Caller:
 
 
 def requests_a_second(peer: Peer, connections: int, seconds: float, kind: type[Session]) -> tuple[float, float, float]:
-    """Requests a second; the 99th percentile of latencies, in seconds; and requests a second of processor time."""
+    """Return requests per second, the 99th percentile of latencies in seconds, and requests per processor second."""
     sessions = [kind(peer) for _ in range(connections)]
     parts = []
     for session in sessions:
@@ -290,7 +290,7 @@ def requests_a_second(peer: Peer, connections: int, seconds: float, kind: type[S
 
 
 def events_a_second(peer: Peer, events: int, kind: type[Session]) -> float:
-    """Progress notifications of one call that arrive a second."""
+    """Return the number of progress notifications of one call that arrive in a second."""
     session = kind(peer)
     params = {"name": "count", "arguments": {"to": events}, "_meta": {"progressToken": "t"}}
     begun = time.perf_counter()
@@ -306,7 +306,7 @@ LISTEN = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
 
 
 def idle_streams(peer: Peer, count: int, kind: type[Session]) -> tuple[float, float | None]:
-    """Bytes of memory that an idle stream takes, with the session that it is in; seconds until a change reaches all."""
+    """Return the memory of an idle stream with its session, in bytes, and the seconds until a change reaches all."""
     teller = kind(peer)
     before = peer.rss()
     streams = []
@@ -324,7 +324,7 @@ def idle_streams(peer: Peer, count: int, kind: type[Session]) -> tuple[float, fl
             pass
         streams.append(session.socket)
     size = (peer.rss() - before) / count
-    time.sleep(0.5)  # what was still on its way
+    time.sleep(0.5)  # wait for messages that have not arrived yet
     poll = select.epoll()
     waiting = {stream.fileno(): stream for stream in streams}
     for stream in streams:
@@ -347,7 +347,7 @@ def idle_streams(peer: Peer, count: int, kind: type[Session]) -> tuple[float, fl
 
 
 def growth(peer: Peer, calls: int, kind: type[Session]) -> tuple[float, float]:
-    """Bytes of memory after 2,000 calls, and how many more after so many again."""
+    """Return the memory after 2,000 calls, and its growth after 2,000 more calls, in bytes."""
     session = kind(peer)
 
     def make(first: int, count: int) -> None:
@@ -384,7 +384,7 @@ def main() -> None:
     def rounds(
         json_responses: bool, measure: Callable[[Peer], tuple[float, ...]], *names: str
     ) -> dict[str, list[float]]:
-        """Each measure's medians, by server."""
+        """Return the medians of each measure, by server."""
         found: dict[str, list[tuple[float, ...]]] = {name: [] for name in names if name in kinds}
         for _ in range(options.rounds):
             for name, results in found.items():

@@ -1,4 +1,4 @@
-"""How long hostile URIs keep a template busy: `python3 -m tests.bench.bench_uritemplate` prints a table.
+"""A benchmark of URI templates with hostile URIs: `python3 -m tests.bench.bench_uritemplate` prints a table.
 
 Each row matches a URI of 10 kB and one of 100 kB, made for the template to try in as many ways as possible. Linear
 means that the second takes ten times as long.
@@ -13,7 +13,7 @@ from tests.lib.test_uritemplate import HOSTILE
 
 
 def milliseconds(template: UriTemplate, uri: str) -> float:
-    """The best of seven."""
+    """Return the shortest time of seven matches, in milliseconds."""
     times = []
     for _ in range(7):
         start = time.perf_counter()

@@ -2,8 +2,8 @@
 
     conformance client --command "python3 -m tests.conformance.client" --scenario tools_call
 
-The server's URL is the last argument, the scenario's name is in MCP_CONFORMANCE_SCENARIO, and what else it wants the
-client to know, as JSON, in MCP_CONFORMANCE_CONTEXT.
+The server's URL is the last argument. The scenario's name is in MCP_CONFORMANCE_SCENARIO, and further data for the
+client are in MCP_CONFORMANCE_CONTEXT, as JSON.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from mcp_ref import (
 
 
 async def connect(client: Client) -> None:
-    """To have connected is all; one request follows, for which the server need not offer anything."""
+    """Send one request that every server supports."""
     await client.ping()
 
 
@@ -34,7 +34,7 @@ async def add_numbers(client: Client) -> None:
 
 
 async def accept_defaults(client: Client) -> None:
-    """Call a tool that asks the user, who accepts the form as it is: see `user`."""
+    """Call a tool that asks the user. `user` accepts the form without a change."""
     result = await client.call_tool("test_client_elicitation_defaults")
     assert not result.is_error, result
 
@@ -59,7 +59,7 @@ async def answer_and_come_back(client: Client) -> None:
 
 
 async def name_in_headers(client: Client) -> None:
-    """List and use one of everything: what is asked, and of what, also stands in headers."""
+    """List and use all tools, resources and prompts. The headers must repeat the method and the name."""
     for tool in await client.list_tools():
         await client.call_tool(tool.name)
     for resource in await client.list_resources():
@@ -109,7 +109,7 @@ async def user(params: ElicitRequestFormParams | ElicitRequestURLParams) -> Elic
 
 
 async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-    """Is declared, and not asked in any scenario."""
+    """Raise an error, because no scenario uses the model that the client declares."""
     raise NotImplementedError
 
 

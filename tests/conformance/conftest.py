@@ -15,7 +15,7 @@ from tests.settings import ROOT
 __all__ = ["peers"]
 
 SECONDS = 120
-"""What a whole run of the suite may take."""
+"""Time limit for a whole run of the suite, in seconds."""
 
 CHECKED = {"SUCCESS", "FAILURE", "WARNING", "SKIPPED"}
 """A check is one of these; INFO is the suite's diary."""
@@ -23,11 +23,11 @@ CHECKED = {"SUCCESS", "FAILURE", "WARNING", "SKIPPED"}
 
 @dataclass
 class Outcome:
-    """What the suite found."""
+    """The results of the suite."""
 
     said: str
     passed: Counter[str] = field(default_factory=Counter)
-    """How many checks each scenario passed."""
+    """Number of passed checks, by scenario."""
     others: list[str] = field(default_factory=list)
     """The checks that were not passed."""
 
@@ -37,7 +37,7 @@ Suite = Callable[..., Outcome]
 
 @pytest.fixture
 def suite(peers: Path, tmp_path: Path) -> Suite:
-    """Runs `conformance ARGUMENTS` and reads the results that it saves. It must find that all is well.
+    """Run `conformance ARGUMENTS` and read the results that it saves. All checks must pass.
 
     unmet: how many checks of which scenarios are not passed; said where it is given, with the reason.
     """

@@ -12,7 +12,7 @@ from tests.conformance.conftest import Suite
 COMMAND = f"{sys.executable} -m tests.conformance.client"
 
 SKIPPED = {"http-standard-headers": 2}
-"""These two are skipped: they look at the headers of a handshake, which a client does not begin with such a server."""
+"""Number of skipped checks, by scenario. They check the headers of a handshake, which the client does not send here."""
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ SKIPPED = {"tasks-status-notifications": 1}
 
 
 def check_alone(suite: Suite, url: str) -> None:
-    """Every check of the stateless era is passed."""
+    """Check that the server passes every check of the modern era."""
     outcome = suite("server", "--url", url, "--requirements", "2026-07-28", unmet=SKIPPED)
     assert len(outcome.passed) == 50
     assert outcome.passed.total() == ALONE, outcome.said
@@ -71,13 +71,13 @@ def test_our_own_http_server_passes_every_check(suite: Suite) -> None:
         assert program.stop(signal.SIGTERM) == b""
 
 
-def test_our_own_http_server_passes_every_check_of_the_stateless_era(suite: Suite) -> None:
+def test_our_own_http_server_passes_every_check_of_the_modern_era(suite: Suite) -> None:
     with serving(EVERYTHING) as program:
         check_alone(suite, program.url)
         assert program.stop(signal.SIGTERM) == b""
 
 
-def test_as_an_asgi_application_of_the_stateless_era_alone_it_passes_every_check(suite: Suite, peers: Path) -> None:
+def test_asgi_application_of_the_modern_era_passes_every_check(suite: Suite, peers: Path) -> None:
     with under_asgi(peers, *UVICORN, "tests.conformance.modern:app") as program:
         check_alone(suite, program.url + "/mcp")
         said = ended(program)

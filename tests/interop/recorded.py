@@ -1,4 +1,4 @@
-"""A server process seen from outside: which processes there were, how they ended, and what they wrote to stderr."""
+"""A record of server processes: their process ids, their exit statuses, and their output on stderr."""
 
 import contextlib
 import os
@@ -16,13 +16,13 @@ PATIENCE = 20.0
 
 
 class Recorded:
-    """Servers started through `command` leave their traces in `folder`, whoever starts them."""
+    """Servers that were started through `command`. They write their record into `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def command(self, server: Sequence[str | Path]) -> list[str]:
-        """The command to give to a client in place of the server's own."""
+        """Return the command that a client starts instead of the server's own command."""
         return ["sh", str(SCRIPT), str(self.folder), *map(str, server)]
 
     @contextlib.contextmanager
@@ -31,7 +31,7 @@ class Recorded:
     ) -> Iterator[re.Match[str]]:
         """Run a server that listens, for as long as the block runs, and then end it with SIGTERM.
 
-        said: a regular expression for what it writes to stderr when it is ready; the match is given to the block.
+        said: a regular expression for the output on stderr when the server is ready. The block receives the match.
         """
         with subprocess.Popen(
             self.command(server),
@@ -61,7 +61,7 @@ class Recorded:
 
     @property
     def statuses(self) -> list[int]:
-        """How the servers ended, in that order; one that the client killed along with its shell has no entry."""
+        """The exit statuses of the servers, in order. A server that was killed with its shell has no entry."""
         return [int(line) for line in self._read("statuses").split()]
 
     @property
@@ -69,7 +69,7 @@ class Recorded:
         return [int(line) for line in self._read("pids").split()]
 
     def alive(self, within: float = 5.0) -> list[int]:
-        """The servers that still run, after they had this many seconds to end."""
+        """Return the servers that still run after this number of seconds."""
         deadline = time.monotonic() + within
         while (running := [pid for pid in self.pids if _runs(pid)]) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -88,4 +88,4 @@ def _runs(pid: int) -> bool:
         return False
     except FileNotFoundError:  # it ended just now; or this system has no /proc, and the signal is all we know
         return not Path("/proc/self/stat").exists()
-    return stat.rpartition(") ")[2][0] != "Z"  # a zombie has ended; whoever inherited it has not looked yet
+    return stat.rpartition(") ")[2][0] != "Z"  # a zombie has ended, but its parent has not waited for it yet

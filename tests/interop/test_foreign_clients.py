@@ -1,7 +1,7 @@
 """Other people's clients drive examples/everything.py, over every transport.
 
-Each client (a script in peers/) runs once for each, tries every feature, and prints what it saw; the tests then look at
-that report, one feature each. What a client cannot do is said where it matters.
+Each client (a script in peers/) runs once for each transport, tries every feature, and prints a report. Each test then
+checks one feature in the reports. A comment names each feature that a client does not support.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ SERVER = [sys.executable, "-m", "mcp_ref", "run", "tests/interop/peers/served.py
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 
-#: name → the program and its arguments, relative to the peers' folder and to SCRIPTS. Those called `auto` ask for the
-#: server's era; for FastMCP that is what it does where nothing is said.
+#: name → the program and its arguments, relative to the peers' folder and to SCRIPTS. Clients with `auto` in their name
+#: ask for the server's era. FastMCP does this by default.
 CLIENTS = {
     "python-sdk-1": ("python-sdk-1/bin/python", "python_sdk_1.py", []),
     "python-sdk-2": ("python-sdk-2/bin/python", "python_sdk_2.py", ["legacy"]),
@@ -50,15 +50,15 @@ MOUNTED = {"asgi": "/apps/everything/mcp", "asgi+sse": "/apps/everything/sse"}
 VISITS = [f"{client} {transport}" for client in CLIENTS for transport in TRANSPORTS]
 VISITS += [f"{client} {transport}" for client in ("python-sdk-2", "typescript-sdk-2") for transport in MOUNTED]
 VISITS += [f"{client} asgi" for client in ("python-sdk-2-auto", "typescript-sdk-2-auto")]
-# In 2026-07-28 there is no way but the answer's own for progress and logs, so that JSON alone has neither.
+# In 2026-07-28 progress and logs need the stream of the response, so that a JSON response has neither.
 VISITS = [visit for visit in VISITS if not visit.endswith("-auto http-json")]
-# In the earlier era, FastMCP leaves all this to the Python SDK below it.
+# In the legacy era, FastMCP leaves all this to the Python SDK below it.
 VISITS = [visit for visit in VISITS if not visit.startswith("fastmcp ") or visit == "fastmcp http"]
 
 
 @dataclass
 class Visit:
-    """What one client saw, and what the server left behind."""
+    """The report of one client, and the record of the server."""
 
     client: str
     transport: str
@@ -67,7 +67,7 @@ class Visit:
 
     @property
     def modern(self) -> bool:
-        """Whether they are to agree on the era without a handshake; HTTP+SSE has none but the other."""
+        """True if client and server use the modern era, which HTTP+SSE does not have."""
         return self.client.endswith("-auto") and not self.transport.endswith("sse")
 
     def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.
 
 @contextlib.contextmanager
 def served(peers: Path, server: Recorded, transport: str, *options: str) -> Iterator[list[str]]:
-    """What a client is given to find the server: the command, or a URL."""
+    """Serve, and yield the client's arguments for the server: its command, or a URL."""
     if transport == "stdio":
         yield server.command([*SERVER, *options])
     elif transport in TRANSPORTS:
@@ -138,7 +138,7 @@ def served(peers: Path, server: Recorded, transport: str, *options: str) -> Iter
 
 
 def text(result: dict[str, Any]) -> str:
-    """The text of a result that has no other content, and is no error."""
+    """Return the text of a result that has no other content and is not an error."""
     assert not result.get("isError", False), result
     [block] = result["content"]
     assert block["type"] == "text"
@@ -493,7 +493,7 @@ def test_nothing_is_left_behind(visit: Visit) -> None:
 @pytest.mark.parametrize(
     ("program", "script"), [("python-sdk-2/bin/python", "eras.py"), ("node_modules/.bin/node", "eras.mjs")]
 )
-def test_a_server_of_the_stateless_era_alone_has_an_error_for_who_shakes_hands(
+def test_modern_only_server_refuses_a_handshake(
     peers: Path, recorded: Recorded, program: str, script: str, transport: str
 ) -> None:
     with served(peers, recorded, transport, "--revision", "2026-07-28") as target:
@@ -539,7 +539,7 @@ def test_a_server_that_stops_ends_what_its_clients_listen_to_in_good_order(
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded, transport: str) -> None:
-    """The official inspector's command line: another host, with its own ideas of when to close."""
+    """Use the command line of the official inspector, a host that closes connections at other times."""
 
     programs = peers / "node_modules/.bin"
 

@@ -76,7 +76,7 @@ class Host:
 
 
 def node_server(peers: Path, name: str, *arguments: str | Path) -> list[str | Path]:
-    """The command that starts one of the official servers for Node.js."""
+    """Return the command that starts one of the official servers for Node.js."""
     script = peers / f"node_modules/@modelcontextprotocol/server-{name}/dist/index.js"
     return [peers / "node_modules/.bin/node", script, *arguments]
 
@@ -104,7 +104,7 @@ def everything(request: pytest.FixtureRequest, peers: Path, recorded: Recorded) 
 
 @pytest.fixture(params=TRANSPORTS)
 def busy_everything(request: pytest.FixtureRequest, peers: Path, recorded: Recorded) -> Iterator[Where]:
-    """The same server, which does not end by itself while one of its tools runs: it has to be told with a signal."""
+    """Start `everything` for a test in which a tool still runs at the end, so that only a signal ends the server."""
     with everything_by(request.param, peers, recorded) as where:
         yield where
     assert len(recorded.pids) == 1
@@ -113,7 +113,7 @@ def busy_everything(request: pytest.FixtureRequest, peers: Path, recorded: Recor
 
 @contextmanager
 def left_clean(recorded: Recorded) -> Iterator[None]:
-    """Afterwards the server that was started has ended, by itself, because its input was closed."""
+    """Check after the block that the server has ended without a signal, because its input was closed."""
     yield
     assert len(recorded.pids) == 1
     assert recorded.alive() == []
@@ -121,7 +121,7 @@ def left_clean(recorded: Recorded) -> Iterator[None]:
 
 
 def held(test: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Runs an async test within a bounded time."""
+    """Run an async test with a time limit."""
     asyncio.run(asyncio.wait_for(test(), HELD))
 
 
@@ -227,7 +227,7 @@ def test_structured_results_are_held_against_the_listed_schema(everything: Where
 
 
 def test_this_server_reports_even_unknown_tools_in_the_result(everything: Where) -> None:
-    """The spec calls for a protocol error; TypeScript SDK 1 puts all that goes wrong into the result."""
+    """Expect a result with `isError` from TypeScript SDK 1, although the specification demands a protocol error."""
 
     async def test() -> None:
         async with Client(everything) as client:
@@ -286,7 +286,7 @@ def test_prompts_are_listed_and_filled_in(everything: Where) -> None:
             ).messages
             assert isinstance(resource.content, EmbeddedResource)
 
-            for name in ("args-prompt", "no-such-prompt"):  # a required argument is missing; there is no such prompt
+            for name in ("args-prompt", "no-such-prompt"):  # without a required argument; an unknown prompt
                 with pytest.raises(RemoteError) as caught:
                     await client.get_prompt(name)
                 assert caught.value.code == -32602
@@ -491,7 +491,7 @@ def test_a_large_message_passes_both_ways(everything: Where) -> None:
 
 
 def test_a_server_behind_a_launcher_ends_with_it(peers: Path, recorded: Recorded) -> None:
-    """As with npx: the process that we start is not the server, but its parent."""
+    """Start a process that is not the server but the parent of the server, as npx is."""
     server = recorded.command(node_server(peers, "everything", "stdio"))
 
     async def test() -> None:
@@ -572,7 +572,7 @@ def test_filesystem_takes_its_folders_from_the_roots(peers: Path, recorded: Reco
         folder.mkdir()
 
     async def allowed(client: Client, folder: Path) -> bool:
-        """This server says nothing when it has taken new roots in: ask until it has."""
+        """Ask until the server uses the new roots, because it sends no message then."""
         for _ in range(500):
             if str(folder) in (await client.call_tool("list_allowed_directories")).text:
                 return True
@@ -649,12 +649,12 @@ def test_time(peers: Path, recorded: Recorded) -> None:
 
 @dataclass
 class Library:
-    """What servers are made with, and what is peculiar to them."""
+    """A library for servers, and the special behaviour of its servers."""
 
     program: str
     transports: list[str]
     bug: str = "a bug of the server"
-    """What a client reads of a tool's exception."""
+    """The text that a client receives for the exception of a tool."""
     unknown_tool_is_an_error: bool = False
     """As the spec has it; others put it into a result."""
     missing: int = -32602
@@ -681,7 +681,7 @@ LIBRARIES = {
 
 @contextmanager
 def small_server(library: str, transport: str, peers: Path, recorded: Recorded) -> Iterator[Where]:
-    """The server that peers/small_server.py, or its TypeScript sibling, makes with a library."""
+    """Start the server that peers/small_server.py or peers/small_server.mjs makes with a library."""
     program = LIBRARIES[library].program
     script = SCRIPTS / ("small_server.mjs" if program.endswith("node") else "small_server.py")
     command: list[str | Path] = [peers / program, script, transport]
@@ -715,7 +715,7 @@ def test_a_small_server_of_each_library(
             assert tools["add"].output_schema is not None
             assert (await client.call_tool("add", {"a": 2, "b": 3})).structured_content == {"result": 5}
 
-            if transport != "stateless" and revision == "2025-11-25":  # else there is no way back for an answer
+            if transport != "stateless" and revision == "2025-11-25":  # otherwise the server cannot receive a reply
                 asked = await client.call_tool("ask", {"question": "Who is there?"})
                 assert asked.text == "accept: name='Ada' age=30"  # the age is the form's default
                 [form] = host.elicitation

@@ -1,9 +1,10 @@
 """Our JSON Schema validator against PyPI `jsonschema`: random schemas and instances, the same from run to run.
 
-Both judge every pair, and any disagreement fails the test. What the two are known to see differently is not generated:
+Both judge every pair, and any disagreement fails the test. These known differences are not generated:
 
 - `pattern`: PyPI `jsonschema` gives it to Python's `re`. Only expressions that mean the same in ECMA-262 are used.
-- `multipleOf` of decimal fractions: it divides floats, so that 0.3 is no multiple of 0.1. Halves and quarters are used.
+- `multipleOf` of decimal fractions: PyPI `jsonschema` divides floats, so that 0.3 differs from every multiple of 0.1.
+  Halves and quarters are used.
 - `uniqueItems` with `true` and 1 nested in arrays, and references that loop: it differs, or never comes back.
 - Draft-07 `items: false` beside `additionalItems`: it ends in a TypeError.
 """
@@ -32,7 +33,7 @@ class Maker:
         self.definitions = "definitions" if draft_07 else "$defs"
 
     def value(self, depth: int = 3) -> JSON:
-        """An instance."""
+        """Return a random instance."""
         kind = self.random.randrange(9 if depth else 5)
         if kind > 6:
             return {name: self.value(depth - 1) for name in self.random.sample(NAMES, self.random.randrange(4))}
@@ -43,7 +44,7 @@ class Maker:
         return self.random.choice(numbers + others)
 
     def document(self) -> JSON:
-        """A whole schema, with definitions that it and they refer to."""
+        """Return a random schema with definitions. The schema and the definitions refer to the definitions."""
         if self.random.random() < 0.02:
             return self.random.random() < 0.5
         schema = self.schema(3)
@@ -56,13 +57,13 @@ class Maker:
         return schema
 
     def schema(self, depth: int) -> JSON:
-        """A subschema."""
+        """Return a random subschema."""
         if depth < 3 and self.random.random() < 0.1:
             return self.random.random() < 0.7
         return self.keywords(depth)
 
     def keywords(self, depth: int) -> Object:
-        """A few keywords. References are only made below the instance, so that none loops."""
+        """Return a schema of a few keywords. References are only in subschemas for parts, so that none loops."""
         makers = {**self.assertions(), **(self.applicators(depth - 1) if depth else {})}
         chosen = self.random.sample(sorted(makers), self.random.randrange(1, 4))
         if depth and not self.draft_07 and self.random.random() < 0.2:
@@ -70,7 +71,7 @@ class Maker:
         return {name: makers[name]() for name in chosen}
 
     def assertions(self) -> dict[str, Callable[[], JSON]]:
-        """Makers of keywords without subschemas."""
+        """Return the functions that make keywords without subschemas, by keyword."""
         pick, size = self.random.choice, self.random.randrange
         names: Callable[[], list[JSON]] = lambda: [*self.random.sample(NAMES, size(1, 3))]  # noqa: E731
         number: Callable[[], JSON] = lambda: pick([-1, 0, 1, 1.5, 2, 2.0, 1000, 10**20])  # noqa: E731
@@ -92,7 +93,7 @@ class Maker:
         return makers
 
     def applicators(self, depth: int) -> dict[str, Callable[[], JSON]]:
-        """Makers of keywords with subschemas."""
+        """Return the functions that make keywords with subschemas, by keyword."""
         one: Callable[[], JSON] = lambda: self.schema(depth)  # noqa: E731
         many: Callable[[], JSON] = lambda: [one() for _ in range(self.random.randrange(1, 3))]  # noqa: E731
         makers: dict[str, Callable[[], JSON]] = {
@@ -115,7 +116,7 @@ class Maker:
         return makers
 
     def part(self, depth: int) -> JSON:
-        """A schema for a part of the instance: here recursion comes to an end."""
+        """Return a schema for a part of the instance. It can be a reference."""
         if self.random.random() < 0.3:
             references = [f"#/{self.definitions}/x", f"#/{self.definitions}/y", "#"] + ["#z"] * (not self.draft_07)
             return {"$ref": self.random.choice(references)}

@@ -41,7 +41,7 @@ def where(request: pytest.FixtureRequest, peers: Path, recorded: Recorded) -> It
 
 
 async def cancelled(recorded: Recorded, times: int) -> None:
-    """So many calls were cut short at the server."""
+    """Wait until the server has seen this number of cancelled calls."""
     async with asyncio.timeout(10):
         while recorded.stderr.count("slow: cancelled") < times:
             await asyncio.sleep(0.02)
@@ -96,7 +96,7 @@ def test_several_rounds_of_questions(where: Where) -> None:
     held(test)
 
 
-def test_what_is_watched_is_told_and_what_is_kept_is_read_again_when_it_changed(where: Where) -> None:
+def test_client_receives_changes_and_reads_a_changed_resource_again(where: Where) -> None:
     async def test() -> None:
         changed = asyncio.Event()
         async with Host().client(where, on_tools_changed=changed.set) as client:

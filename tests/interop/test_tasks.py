@@ -30,7 +30,7 @@ HELD = 60.0
 
 
 def seen_by(peers: Path, recorded: Recorded, which: str) -> dict[str, Any]:
-    """What a client reports of our server's tools, called as tasks."""
+    """Run a client that calls our server's tools as tasks, and return its report."""
     with recorded.listening(SERVER, r"everything: (http://[^/\n]+/mcp)\n") as ready:
         ran = subprocess.run(
             [peers / "node_modules/.bin/node", SCRIPT, which, ready[1]],

@@ -1,6 +1,6 @@
-"""eras.py COMMAND...: what comes of the official Python SDK 2 and the server that COMMAND starts, or that is at a URL,
-for a client that wants 2026-07-28 and does not ask, for one that asks, and for one that shakes hands. Prints the three:
-the revision in which a tool was called, or the error's code.
+"""eras.py COMMAND...: three clients of the official Python SDK 2 call a tool of the server that COMMAND starts, or of
+a URL. The first uses 2026-07-28, the second asks for the server's revisions, and the third begins with a handshake.
+Prints for each client the revision in which a tool was called, or the error's code.
 """
 
 import asyncio

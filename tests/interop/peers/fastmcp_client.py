@@ -1,6 +1,6 @@
 """fastmcp_client.py ERA COMMAND...: the client of FastMCP, on the server that COMMAND starts, or that is at a URL in
-its place: over HTTP+SSE where it ends in /sse, else over Streamable HTTP. ERA is `legacy`, or `auto` for what it does
-where nothing is said: the newest revision that the server speaks. Prints one JSON object: see scenario.py.
+its place: over HTTP+SSE where it ends in /sse, else over Streamable HTTP. ERA is `legacy`, or `auto` for FastMCP's
+default: the newest revision that the server supports. Prints one JSON object: see scenario.py.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""What a Python client tries on the everything server: every feature once, and what it saw as one JSON object.
+"""The scenario of Python clients: `run` uses every feature of the everything server once, and returns a JSON object.
 
-python_sdk_1.py and python_sdk_2.py connect, each with its version of the SDK, and hand their client to `run`; the
-methods have the same names in both versions, and `Dialect` holds what differs. scenario.mjs is the same for
-TypeScript, and scenario.json the data that both share. The judging is done in test_foreign_clients.py.
+python_sdk_1.py and python_sdk_2.py connect, each with its version of the SDK, and pass their client to `run`. The
+methods have the same names in both versions, and `Dialect` has the differences. scenario.mjs is the same scenario in
+TypeScript, and both use the data in scenario.json. test_foreign_clients.py checks the results.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ TIMEOUT = 20.0
 
 @dataclass
 class Dialect:
-    """What differs between the versions of the SDK, and between the eras of the protocol."""
+    """The differences between the versions of the SDK, and between the eras of the protocol."""
 
     uri: Callable[[str], Any]
     page: Callable[[str | None], dict[str, Any]]
@@ -35,7 +35,7 @@ class Dialect:
 
 @dataclass
 class Seen:
-    """What the server sent of its own accord."""
+    """The messages that the server sent without a request."""
 
     logs: list[Any] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
@@ -76,13 +76,13 @@ async def run(client: Any, seen: Seen, dialect: Dialect) -> dict[str, Any]:
 
 
 async def read(client: Any, dialect: Dialect, name: str) -> int:
-    """How often a resource was read, as it says itself; what the client has kept of it says what it said before."""
+    """Return the number of reads of a resource, from its own text. A cached text has the number of an earlier read."""
     result = await attempt(client.read_resource(dialect.uri(f"test://counted/{name}")))
     return int(result["contents"][0]["text"])
 
 
 async def later(client: Any, dialect: Dialect, first: int) -> int:
-    """The same, once it may not be kept any more."""
+    """Return the number of reads after the client's cache has expired."""
     deadline = asyncio.get_running_loop().time() + 5
     while (count := await read(client, dialect, "passing")) == first and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(0.02)
@@ -123,7 +123,7 @@ async def updates(client: Any, seen: Seen, dialect: Dialect) -> dict[str, Any]:
 
 
 async def cancellation(client: Any, dialect: Dialect) -> dict[str, Any]:
-    """Cancels a call that has visibly begun; then other calls must still work."""
+    """Cancel a call that has begun. Then check that other calls still work."""
     began = asyncio.Event()
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -136,7 +136,7 @@ async def cancellation(client: Any, dialect: Dialect) -> dict[str, Any]:
     return {"cancelled": call.cancelled(), "next call": await attempt(client.call_tool("slow", {"seconds": 0.1}))}
 
 
-# What a test client answers. ------------------------------------------------------------------------------------------
+# The replies of a test client. ----------------------------------------------------------------------------------------
 
 
 def sampled(params: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def elicited(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def filled_in(schema: dict[str, Any]) -> Any:
-    """A value for a form's field: its default, or its first choice, or some text."""
+    """Return a value for a form's field: its default, or its first choice, or some text."""
     if "default" in schema:
         return schema["default"]
     if schema["type"] == "boolean":
@@ -167,12 +167,12 @@ def filled_in(schema: dict[str, Any]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A pydantic model as the JSON it was on the wire."""
+    """Return a pydantic model as the JSON that was sent."""
     return value.model_dump(mode="json", by_alias=True, exclude_none=True) if hasattr(value, "model_dump") else value
 
 
 async def attempt(call: Awaitable[Any]) -> Any:
-    """The result as JSON, or the JSON-RPC error that came in its place."""
+    """Return the result as JSON, or the JSON-RPC error."""
     try:
         return plain(await asyncio.wait_for(call, TIMEOUT))
     except Exception as error:  # both versions of the SDK have a class for it, and it has `error`
@@ -194,13 +194,13 @@ async def every_page(list_page: Callable[..., Awaitable[Any]], items: str, diale
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Notifications are handled in tasks of their own: wait for one that must come. The report shows if it did not."""
+    """Wait at most five seconds for a condition, because the SDK handles notifications in separate tasks."""
     deadline = asyncio.get_running_loop().time() + 5
     while not condition() and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(0.01)
 
 
 async def barrier(client: Any) -> None:
-    """Two answered calls: what the server sent before them has been received, and handled."""
+    """Call a tool twice, so that the client has handled all messages that the server sent before."""
     for _ in range(2):
         await client.call_tool("echo", {"message": "barrier"})

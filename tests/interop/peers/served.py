@@ -1,4 +1,4 @@
-"""examples/everything.py, and two resources that say how often they were read: what a client keeps, it reads once."""
+"""examples/everything.py with two more resources, whose text is the number of reads. Clients can cache one of them."""
 
 from itertools import count
 

@@ -1,7 +1,7 @@
-"""small_server.py stdio|streamable-http|sse|stateless: a small server for our client, made with what is installed.
+"""small_server.py stdio|streamable-http|sse|stateless: a small server for our client, made with the installed library.
 
-That is FastMCP, or the server of the official Python SDK, 2.x or 1.x, which are used alike. It stands for all the
-servers that people write with it. Over HTTP it takes any free port, and uvicorn says which.
+The library is FastMCP, or the official Python SDK, 2.x or 1.x. The server is an example of the servers that people
+write with this library. Over HTTP the server uses any free port, which uvicorn prints.
 `stateless` is Streamable HTTP without sessions.
 """
 

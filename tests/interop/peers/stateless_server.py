@@ -1,6 +1,6 @@
 """stateless_server.py stdio|streamable-http: a server of 2026-07-28 for our client, made with the Python SDK 2.
 
-It has one of everything that a request which stands alone may meet; stateless_server.mjs is the same.
+It has every feature that a stateless request can use. stateless_server.mjs is the same server in TypeScript.
 """
 
 import itertools
@@ -96,7 +96,7 @@ async def touch(context: Context) -> str:
 
 @server.resource("test://counted")
 def counted() -> str:
-    """How often this was read."""
+    """The number of reads of this resource."""
     return str(next(reads))
 
 
