@@ -1,8 +1,8 @@
 """Caching: a server says how long a client may reuse a result, and for which users.
 
-Six methods have cacheable results: `server/discover`, the four lists, and `resources/read`. Each such result has two
-hints. `ttlMs` is the time for which the result is fresh, in milliseconds; 0 means that the result is stale at once.
-A change notification makes a cached result stale before that time. `cacheScope` names the users who may get the result:
+Six methods have cacheable results: `server/discover`, the four list methods, and `resources/read`. Each of these
+results has two hints. `ttlMs` is the time in milliseconds for which the result is fresh. A change notification makes a
+cached result stale before that time is over. `cacheScope` names the users who can get the cached result:
 
     public    all users [2026-07-28 server/utilities/caching#cache-scope-field]
     private   users with the same authorization context, such as the same access token
@@ -10,9 +10,9 @@ A change notification makes a cached result stale before that time. `cacheScope`
 A cache that several users share can bypass access control. If a server marks one user's result as public, or a cache
 ignores "private", another user of the same gateway can read that result. So a cache MUST NOT share private results
 across authorization contexts. The cache in this module makes the credential a part of its key. A server MUST NOT rely
-on `cacheScope` alone: the server checks each access [2026-07-28 server/utilities/caching#security-considerations].
+on `cacheScope` alone, and MUST control each access [2026-07-28 server/utilities/caching#security-considerations].
 
-The hints came with 2026-07-28 (SEP-2549). Results of earlier revisions are not cached.
+2026-07-28 added the hints (SEP-2549). Results of earlier revisions are not cached.
 
 Spec:  2026-07-28 server/utilities/caching; schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,
@@ -38,7 +38,7 @@ CacheScope: TypeAlias = Literal["public", "private"]
 DISCOVER_AND_LISTS: Final = (
     "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
 )  # fmt: skip
-"""The methods whose hints the author of a server chooses for the whole server. `resources/read` has its own hints."""
+"""The methods whose hints the author passes to `Server`. `resources/read` has separate hints for each resource."""
 
 CACHEABLE: Final = (*DISCOVER_AND_LISTS, "resources/read")
 """The methods with cacheable results. [2026-07-28 server/utilities/caching#cacheable-results]"""
@@ -68,8 +68,6 @@ class CacheableResult:
 
 
 class CacheHints(NamedTuple):
-    """The two hints of one result. `ttl_ms` is in milliseconds."""
-
     ttl_ms: int
     scope: CacheScope
 
@@ -111,7 +109,7 @@ def hints_by_method(
 
 
 def read_hints(result: Object) -> CacheHints:
-    """Return the hints of a result. A missing or invalid hint becomes 0 or "private"."""
+    """Return the hints of a result. If a hint is missing or invalid, `ttl_ms` is 0, or the scope is "private"."""
     ttl, scope = result.get("ttlMs"), result.get("cacheScope")
     if type(ttl) is float and ttl.is_integer():
         ttl = int(ttl)  # JSON does not distinguish 1.0 from 1
@@ -120,8 +118,6 @@ def read_hints(result: Object) -> CacheHints:
 
 
 class _Key(NamedTuple):
-    """The key of a cached result: the server, the request, and the credential."""
-
     server: Hashable
     method: str
     params: str
@@ -130,7 +126,7 @@ class _Key(NamedTuple):
 
 class _CachedResult(NamedTuple):
     result: bytes  # as JSON text: if callers shared one dict, each could change the results of the others
-    uri: JSON  # the URI that `resources/read` was sent with; None for other methods
+    uri: JSON  # the URI in the params of `resources/read`; None for other methods
     received: float  # time of the response in seconds, by the cache's clock
     ttl_ms: int
 
@@ -234,5 +230,4 @@ def _size(key: _Key, kept: _CachedResult) -> int:
 
 
 def _is_same_or_nested(updated: str, read: JSON) -> bool:
-    """Return True if the URIs are equal, or one is a path below the other."""
     return isinstance(read, str) and (includes_uri(updated, read) or includes_uri(read, updated))

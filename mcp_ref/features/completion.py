@@ -1,18 +1,18 @@
 """Completion: while a user types an argument, the server suggests values, and the client shows them like an editor.
 
 The client sends the text so far. The server returns at most 100 values, the best first. The server can complete the
-arguments of a prompt (`ref/prompt`) and the variables of a resource template (`ref/resource`). It cannot complete the
-arguments of a tool.
+arguments of a prompt (`ref/prompt`) and the variables of a resource template (`ref/resource`). The server cannot
+complete the arguments of a tool.
 
 Suggestions MUST NOT disclose sensitive data [2025-11-25 server/utilities/completion#security]. Otherwise an attacker
 could request completions for one letter after the other, and so read a secret list of users, files or customers. So a
 completer (the function that returns suggestions) must suggest only values that the user is allowed to see. Servers
 SHOULD limit the rate of requests. Clients SHOULD debounce: send a request only after a pause in the typing.
 
-    2024-10-07  `completion/complete`. No capability announces it, so a client has to try the method.
+    2024-10-07  Adds `completion/complete`. No capability announces the method, so a client has to try the method.
     2025-03-26  Servers MUST declare the capability `completions`. A server without completion SHOULD return -32601. An
                 unknown prompt or a missing argument SHOULD be -32602.
-    2025-06-18  `context.arguments`: the arguments that the user has already filled in. Suggestions can depend on them.
+    2025-06-18  Adds `context.arguments`: the arguments that the user has already filled in.
     2026-07-28  The `uri` of `ref/resource` is documented as a URI or a URI template. The JSON did not change.
 
 Spec:  server/utilities/completion (2024-11-05 to 2026-07-28); schema: CompleteRequest, CompleteResult

@@ -4,10 +4,10 @@
 [2026-07-28 server/discover]. A client can also start with any other request, because each request names its revision.
 If the server does not support that revision, the error -32022 lists the supported revisions.
 
-A client calls the method for two reasons [2026-07-28 server/discover#when-to-call]. It can show the server's
-capabilities to the user after one request. And a client of both eras can recognize a legacy server on stdio, where
-responses have no HTTP status: the client SHOULD send `server/discover` first. After an error or a timeout, the client
-sends `initialize`, the handshake of the legacy era.
+A client calls the method for two reasons [2026-07-28 server/discover#when-to-call]. First, the client can show the
+server's capabilities to the user. Second, a client of both eras can recognize a legacy server on stdio, where responses
+have no HTTP status. The client SHOULD send `server/discover` first. After an error or a timeout, the client sends
+`initialize`, the handshake of the legacy era.
 
     Fact            InitializeResult (until 2025-11-25)     DiscoverResult (since 2026-07-28)
     revisions       `protocolVersion`: the negotiated one   `supportedVersions`: all supported revisions

@@ -24,13 +24,13 @@ a malicious client could use the data or the login. A form SHOULD NOT contain cl
 server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
 
     2025-06-18  Form mode only. Servers MUST NOT request sensitive data. Clients SHOULD show the server's name, let the
-                user review the values, and offer decline and cancel. `enumNames` for choices. Only booleans can have
-                a default.
-    2025-11-25  URL mode. It has `elicitationId`, `notifications/elicitation/complete`, and the error -32042 ("the user
-                must visit a URL first"). The three rules for clients became MUST. A client declares its modes; `{}`
-                means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse it with -32602.
-                Choices with `oneOf` and `const`, multiple choices, defaults for all types (SEP-1330, SEP-1034). The
-                server MUST bind its state to the user, not to a session id alone.
+                user review the values, and let the user decline and cancel. `enumNames` contains the names of choices.
+                Only booleans can have a default.
+    2025-11-25  Adds URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 ("the
+                user must visit a URL first"). The rules for clients of 2025-06-18 become MUST. A client declares its
+                modes; `{}` means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse this with
+                -32602. Adds choices with `oneOf` and `const`, multiple choices, and defaults for all types (SEP-1330,
+                SEP-1034). The server MUST bind its state to the user, not to a session id alone.
     2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The client then retries its
                 request, and the new result shows the outcome. So `elicitationId`, the notification and -32042 were
                 removed. The server stores its own identifier in `requestState`. A client that cannot get the
@@ -92,7 +92,7 @@ class ElicitRequestURLParams:
 
 @dataclass
 class ElicitRequestParams:
-    """The params of `elicitation/create`. In JSON the field `request` does not exist: its fields are the params."""
+    """The params of `elicitation/create`. In JSON, the params are the fields of `request`."""
 
     request: ElicitRequestFormParams | ElicitRequestURLParams
 
@@ -215,7 +215,7 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
 
 
 def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
-    """Return the URL elicitations in an error -32042, by id. Return {} for another error.
+    """Return the URL elicitations in an error -32042, by elicitation id. Return {} for another error.
 
     A client of 2025-11-25 waits until the elicitations are complete. A server of 2026-07-28 converts them to input
     requests.

@@ -10,12 +10,11 @@ when the list changes between two pages. A client that forges a cursor can only 
 server could send pages without end to fill the client's memory, so `all_pages` limits the pages and items.
 
     2024-10-07  No pages: one result contains the whole list.
-    2024-11-05  `cursor` and `nextCursor` on tools/list, prompts/list, resources/list and resources/templates/list. A
+    2024-11-05  Adds `cursor` and `nextCursor` to tools/list, prompts/list, resources/list, resources/templates/list. A
                 page without `nextCursor` is the last page. Clients MUST NOT use a cursor in another session.
-    2025-11-25  `tasks/list` has pages too.
-    2026-07-28  An empty string is a valid cursor. Clients MUST NOT take it for the end of the list: only a missing
-                `nextCursor` ends the list. All pages have the same `cacheScope`. `tasks/list` and the rule about
-                sessions were removed.
+    2025-11-25  Adds `tasks/list`, which has pages too.
+    2026-07-28  An empty string is a valid cursor, which clients MUST NOT treat as the end of the list. All pages have
+                the same `cacheScope`. Removes `tasks/list` and the rule about sessions.
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": "YWZ0ZXI6Mw=="}}

@@ -10,8 +10,7 @@ the conversation. So an attacker's argument can inject instructions, or name a r
 
     2024-11-05  Messages have text, images and embedded resources. The list has pages.
     2025-03-26  Messages have audio.
-    2025-06-18  Messages have resource links (the text of the specification names them only since 2026-07-28). Prompts
-                have `title` and `_meta`.
+    2025-06-18  Messages have resource links (until 2026-07-28 only in the schema). Prompts have `title` and `_meta`.
     2025-11-25  Prompts have `icons`.
     2026-07-28  The list has `ttlMs` and `cacheScope`. `prompts/get` can return `input_required`. The list MUST NOT
                 depend on the connection, but MAY depend on the authorization. The server sends list_changed only on
@@ -150,7 +149,6 @@ class Prompts:
         self._registry.remove(name)
 
     def has(self, name: str) -> bool:
-        """Return True if a prompt has this name."""
         return self._registry.get(name) is not None
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListPromptsResult:

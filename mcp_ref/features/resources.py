@@ -13,15 +13,15 @@ the path segment "..". The author's function must check symbolic links. A server
 that the client can fetch from the web without the server [2025-11-25 server/resources#https%3A%2F%2F].
 
     2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
-    2024-11-05  Templates, pages, `annotations` (audience, priority) and `size`. An unknown resource SHOULD be -32002.
-    2025-06-18  `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
-    2025-11-25  `icons`.
+    2024-11-05  Adds templates, pages, `annotations` (audience, priority), `size`. An unknown resource SHOULD be -32002.
+    2025-06-18  Adds `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
+    2025-11-25  Adds `icons`.
     2026-07-28  An unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164). Clients SHOULD
-                still accept -32002. For an unknown resource, servers MUST NOT return empty `contents`: these mean an
-                empty resource. `subscriptions/listen` with `resourceSubscriptions` replaces `resources/subscribe` and
-                `resources/unsubscribe`; servers still declare the capability `resources.subscribe`. `ttlMs` and
-                `cacheScope` on lists and reads. `resources/read` can return `input_required`. Paths MUST be sanitized.
-                A list MUST NOT depend on the connection, but MAY depend on the authorization.
+                still accept -32002. Servers MUST NOT return empty `contents` for an unknown resource, because empty
+                `contents` mean an empty resource. `subscriptions/listen` with `resourceSubscriptions` replaces
+                `resources/subscribe` and `resources/unsubscribe`; servers still declare the capability
+                `resources.subscribe`. Adds `ttlMs` and `cacheScope`. `resources/read` can return `input_required`. A
+                list MUST NOT depend on the connection, but MAY depend on the authorization.
 
 Spec:  server/resources (2024-11-05 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "resources/templates/list"}

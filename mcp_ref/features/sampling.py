@@ -19,14 +19,14 @@ first revision on or after 2027-07-28 can remove sampling. Use a model provider'
 [2026-07-28 changelog#deprecated].
 
     2024-10-07  Messages have text and images. `stopReason` is one of three values.
-    2024-11-05  `modelPreferences`. `stopReason` is optional, and can be any string. If the user refuses the request,
-                the client returns the error -1.
+    2024-11-05  Adds `modelPreferences`. `stopReason` is optional, and can be any string. If the user refuses the
+                request, the client returns the error -1.
     2025-03-26  Messages have audio.
-    2025-11-25  `tools`, `toolChoice`, stop reason "toolUse". `content` can be a list. The default of `includeContext`
-                is "none". Its values "thisServer" and "allServers" are soft-deprecated, because their meaning was
-                unclear. Servers SHOULD NOT use them if the client did not declare the capability `sampling.context`.
+    2025-11-25  Adds `tools`, `toolChoice` and the stop reason "toolUse". `content` can be a list. The default of
+                `includeContext` is "none". Its values "thisServer" and "allServers" are soft-deprecated, because their
+                meaning was unclear. Servers SHOULD NOT use these values without the capability `sampling.context`.
     2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. If the user refuses, the
-                client does not retry its own request; the error -1 was removed. Clients MUST respect `maxTokens`.
+                client does not retry its own request. Removes the error -1. Clients MUST respect `maxTokens`.
                 Clients MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`.
                 "thisServer" and "allServers" are Deprecated. Servers SHOULD NOT store messages between requests.
 

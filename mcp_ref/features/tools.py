@@ -9,28 +9,29 @@ returns the JSON-RPC error -32602. Clients MAY show this error to the model, but
 that *fails* returns a result with `isError`. Clients SHOULD show this result to the model, so that the model can try
 again. Since 2025-11-25, servers return such a result for invalid arguments too (SEP-1303).
 
-Trust. Clients MUST consider the annotations of an untrusted server as untrusted [2025-03-26 server/tools#tool].
-Otherwise a malicious server could mark a destructive tool as read-only, so that the client does not ask the user before
-a call. Clients SHOULD show the arguments to the user before the call, because an injected text can make the model send
-private data. Clients SHOULD validate results before the model reads the results. Servers MUST validate arguments,
+Trust. Clients MUST NOT trust the annotations of an untrusted server [2025-03-26 server/tools#tool]. Otherwise a
+malicious server could mark a destructive tool as read-only, and the client would not ask the user before a call.
+Clients SHOULD show the arguments to the user before the call, because injected text can make the model send private
+data. Clients SHOULD validate results before the model reads the results. Servers MUST validate arguments,
 control access, limit the rate of calls and sanitize results [2025-11-25 server/tools#security-considerations].
 Structured content MUST match the output schema, so that programs can use it without checks. Servers SHOULD also send
 structured content as text, for clients of revisions before 2025-06-18. A parameter that `x-mcp-header` copies to an
 HTTP header SHOULD NOT be secret, because proxies can read headers [2026-07-28 server/tools#x-mcp-header].
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
-    2024-11-05  `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send list_changed.
-                Until 2025-06-18, the error for invalid arguments is unclear; this package returns -32602.
-    2025-03-26  `annotations`; audio blocks.
-    2025-06-18  `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
-    2025-11-25  `icons`, `execution.taskSupport`. The characters and the length of tool names are limited (SHOULD).
+    2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send
+                list_changed. Until 2025-06-18 the specification lists invalid arguments under both kinds of error; this
+                package returns -32602.
+    2025-03-26  Adds `annotations` and audio blocks.
+    2025-06-18  Adds `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
+    2025-11-25  Adds `icons` and `execution.taskSupport`. Limits the characters and the length of tool names (SHOULD).
                 Invalid arguments are `isError` results. A schema without `$schema` is JSON Schema 2020-12.
     2026-07-28  `outputSchema` can be any schema, and `structuredContent` any JSON (SEP-2106). `inputSchema` still must
-                have "type": "object". `x-mcp-header`. The list has `ttlMs` and `cacheScope`. The list SHOULD have a
-                stable order, so that caches stay valid. The list MUST NOT depend on the connection, but MAY depend on
-                the authorization. The server sends list_changed only on `subscriptions/listen`. `input_required`
-                results replace requests to the client. `execution` was removed, because tasks became an extension.
-                Without sessions, a tool with state returns an identifier; the next call has it as an argument.
+                have "type": "object". Adds `x-mcp-header`, `ttlMs` and `cacheScope`. The list SHOULD have a stable
+                order, so that caches stay valid. The list MUST NOT depend on the connection, but MAY depend on the
+                authorization. The server sends list_changed only on `subscriptions/listen`. `input_required` results
+                replace requests to the client. Removes `execution`, because tasks became an extension. Removes
+                sessions, so a tool with state returns an identifier, which the next call has as an argument.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}

@@ -6,9 +6,9 @@ receiver (usually the server) stores the handler's result. The requestor polls t
     tools/call -> `Tasks.start` -> `LiveTask` runs the handler; `CreateTaskResult` is returned at once
     tasks/get, tasks/result, ... -> `Tasks` -> the store of tasks; the `LiveTask` if the handler runs in this process
 
-An attacker who knows a task's id could read its result. So nobody can guess the ids, and only the owner of a task can
-read it [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because a requestor
-might never ask for the result [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
+An attacker who knows the id of a task could read the result. So ids are long random strings, and only the owner of a
+task can read it [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because the
+requestor might never fetch the result [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
 
 The handler of a task can send requests to the requestor. In 2025-11-25 they are ordinary JSON-RPC requests, on the
 response stream of a `tasks/result` request. Since 2026-07-28 they are `inputRequests` in the result of `tasks/get`, and
@@ -131,7 +131,7 @@ class Tasks:
         """Store a new task. Raise ProtocolError if the store is full."""
         assert task.ttl is not None
         self.store.put(task, live.owner, live.expires_at)
-        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log. A whole id in the log could be abused
+        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log. The whole id must stay secret
         log.debug("task %.6s... of %s has begun", task.task_id, live.owner or "no owner")
         self.live[task.task_id] = live
         timer = live.loop.call_later(task.ttl / 1000, self._expire, task.task_id)

@@ -35,13 +35,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MIN_POLL_SECONDS = 0.02
-"""Minimum time between two `tasks/get` requests, in seconds, if the receiver suggests a shorter time."""
+"""Minimum time between two `tasks/get` requests, in seconds. It is used if the receiver suggests a shorter time."""
 
 MAX_POLL_SECONDS = 60.0
 """Maximum time between two `tasks/get` requests, in seconds."""
 
 MAX_RESULT_SECONDS = 7 * 24 * 3600.0
-"""Maximum of the default time to wait for the result of a task, in seconds (a week)."""
+"""Maximum default time limit of `RunningTask.result`, in seconds (a week)."""
 
 MAX_INPUT_REQUESTS = 1000
 """Maximum number of input requests of one task."""
@@ -127,10 +127,8 @@ class RunningTask(Generic[T]):
         if self._result is None:
             task = self.task
             assert task is not None
-            kept = (
-                MAX_RESULT_SECONDS if task.ttl is None else min(task.ttl / 1000 + MAX_POLL_SECONDS, MAX_RESULT_SECONDS)
-            )
-            seconds = kept if timeout is None else timeout
+            lifetime = MAX_RESULT_SECONDS if task.ttl is None else task.ttl / 1000 + MAX_POLL_SECONDS
+            seconds = min(lifetime, MAX_RESULT_SECONDS) if timeout is None else timeout
             try:
                 async with asyncio.timeout(seconds):
                     follow = self._core_result if self._revision.tasks_are_core else self._extension_result
@@ -152,12 +150,11 @@ class RunningTask(Generic[T]):
             task = await self.status() or task
         if task.status == "cancelled":
             raise _cancelled(task)
+        params = TaskRequestParams(task.task_id)
         while True:
             try:
                 # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD send tasks/result if input is required
-                return await self._send_request(
-                    "tasks/result", TaskRequestParams(task.task_id), self._result_type, None
-                )
+                return await self._send_request("tasks/result", params, self._result_type, None)
             except RequestTimeout:
                 await self.status()  # raises RequestTimeout if the receiver does not respond
 
@@ -192,9 +189,7 @@ class RunningTask(Generic[T]):
 
     async def _respond(self, id: str, key: str, request: InputRequest) -> None:
         if self._handle_input is None:
-            raise InvalidMessage(
-                f"task {self.id} sent the request {request.method[:80]}, but this side has no handler for it"
-            )
+            raise InvalidMessage(f"no handler for the request {request.method[:80]}, which task {self.id} sent")
         params = UpdateTaskRequestParams(id, {key: await self._handle_input(request)})
         await self._send_request("tasks/update", params, EmptyResult, None)
 
