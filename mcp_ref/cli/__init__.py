@@ -17,10 +17,7 @@ class UsageError(Exception):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message about an unknown name: `; did you mean 'list'?` if a known name is similar.
-
-    Otherwise return the list of all known names if there are at most 12, else an empty string.
-    """
+    """Return the end of an error message: similar names, else all known names if there are at most 12, else ""."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=3)
     if near:

@@ -1,7 +1,6 @@
 """The commands that connect to a server and print its results: `list`, `call`, `read`, `watch`, `prompt`, `complete`.
 
-This module does not check names and arguments, because the server checks them. If the server refuses a name, the error
-message of this module suggests similar names.
+The server checks names and arguments. If the server refuses a name, these commands suggest similar names.
 """
 
 from __future__ import annotations
@@ -183,8 +182,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.tool)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
-    # The server can ask the user for input during the call.
-    default_timeout = USER_TIMEOUT if elicitation_handler() is not None else DEFAULT_TIMEOUT
+    default_timeout = USER_TIMEOUT if elicitation_handler() is not None else DEFAULT_TIMEOUT  # time for elicitations
     try:
         result = await client.call_tool(
             options.tool,

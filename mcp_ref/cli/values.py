@@ -1,8 +1,7 @@
 """The parser for arguments on the command line: `NAME=VALUE` and `NAME:=JSON`.
 
-The tool's input schema gives the type of `VALUE`. It is a string if the schema allows only a string, else JSON:
-`count=3` gives 3 for an integer, and "3" for a string. A `VALUE` that is not JSON is sent as a string, because the
-server has the best error message for a wrong type.
+The tool's input schema gives the type of `VALUE`: `count=3` means 3 for an integer, and "3" for a string. A value that
+is not JSON is sent as a string, because the server has the best error message for a wrong type.
 """
 
 from __future__ import annotations
@@ -57,9 +56,7 @@ def read_value(text: str, wanted: set[str] | None) -> JSON:
         value: JSON = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return (
-        text if wanted is not None and "string" in wanted and json_type_of(value) not in wanted - {"string"} else value
-    )
+    return text if wanted is not None and "string" in wanted and json_type(value) not in wanted - {"string"} else value
 
 
 def json_types(schema: JSON) -> set[str] | None:
@@ -71,7 +68,7 @@ def json_types(schema: JSON) -> set[str] | None:
         types = {named} if isinstance(named, str) else {str(name) for name in named}
         return types | {"integer"} if "number" in types else types
     if "const" in schema or isinstance(choices, list):
-        return {json_type_of(choice) for choice in (choices if isinstance(choices, list) else [schema["const"]])}
+        return {json_type(choice) for choice in (choices if isinstance(choices, list) else [schema["const"]])}
     for word in ("anyOf", "oneOf"):
         members = schema.get(word)
         if isinstance(members, list):
@@ -80,7 +77,7 @@ def json_types(schema: JSON) -> set[str] | None:
     return None
 
 
-def json_type_of(value: JSON) -> str:
+def json_type(value: JSON) -> str:
     """Return the JSON type of a value. A whole number such as 3.0 is an integer."""
     if isinstance(value, float) and value.is_integer():
         return "integer"

@@ -112,9 +112,7 @@ class HttpConnections(Connections):
         if sse:
             url = url.replace("/mcp", "/sse")
             screen.say("Revision 2025-03-26 introduced Streamable HTTP. HTTP+SSE is the older transport.")
-            screen.say(
-                "The server refuses the client's first POST, so the client opens a stream for the server's messages."
-            )
+            screen.say("The server refuses the client's first POST. Then the client opens a stream for responses.")
         async with Client(url, trace=screen, **client) as connected:
             yield connected
 

@@ -49,9 +49,7 @@ async def session(screen: Screen, connections: Connections) -> None:
     logged: list[LoggingMessageNotificationParams] = []
     completed: list[str] = []
     screen.chapter("Capabilities and settings of a session", "basic/lifecycle#capability-negotiation")
-    screen.say(
-        "This client has a model, a user and directories. It declares these capabilities once, in the handshake."
-    )
+    screen.say("This client has a model, a user and directories. The handshake declares these capabilities.")
     async with connections.connect(
         screen, revision=LEGACY[-1], **ALL_FEATURES, on_log=logged.append, on_elicitation_complete=completed.append
     ) as client:
@@ -132,8 +130,6 @@ async def difference(screen: Screen, client: Client) -> None:
             types = [block.type for block in (await client.call_tool("gallery")).content]
             screen.claim(f"the blocks are {', '.join(types)}", types == ["text", "image", "text", "text"])
         case _:
-            screen.say(
-                "Before the first release the result of a tool is `toolResult`, and a list is never split into pages."
-            )
+            screen.say("Before the first release the result of a tool is `toolResult`, and there is no pagination.")
             result = await client.call_tool("add", {"a": 1, "b": 2})
             screen.claim("the caller gets text, as in every revision", result.text == "3")

@@ -1,7 +1,6 @@
 """The output of the demo: chapters, explanations, checked claims, and each message with its sender and its meaning.
 
-This module teaches nothing about MCP. It prints colors only on a terminal, and only without the environment variable
-NO_COLOR (https://no-color.org).
+This module teaches nothing about MCP. It prints colors only on a terminal, and not if NO_COLOR is set (no-color.org).
 """
 
 from __future__ import annotations

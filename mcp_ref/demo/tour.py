@@ -65,10 +65,8 @@ async def discovery(screen: Screen, connections: Connections) -> None:
     """Show `server/discover`, and a stateless request."""
     screen.chapter("Discovery", "server/discover, basic/versioning")
     screen.say("The client asks for the server's name, revisions and capabilities.")
-    screen.say(
-        "`_meta` has the revision and the client's capabilities in a request, and the server's name in a result."
-    )
-    screen.say("The demo prints {...} for a repeated `_meta`.")
+    screen.say("`_meta` of a request has the revision and the client's capabilities.")
+    screen.say("`_meta` of a result has the server's name. The demo prints {...} for a repeated `_meta`.")
     async with connections.connect(screen) as client:
         claim_server_info(screen, client, REVISIONS[-1])
 
@@ -226,9 +224,7 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.claim("the user agreed to visit the page", result.text == "connected")
 
     screen.chapter("Roots", "client/roots")
-    screen.say(
-        "The server asks for the directories in which it may work. The directories can change between two calls."
-    )
+    screen.say("The server asks in which directories it may work. The directories can change between two calls.")
     result = await client.call_tool("where")
     screen.claim("there is one directory", result.structured_content == [PROJECT])
     await client.set_roots([PROJECT, NOTES])

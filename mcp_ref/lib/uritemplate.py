@@ -6,18 +6,17 @@
     template.match("repo://ada/engine/src/main.c")
     # {"owner": "ada", "name": "engine", "path": ["src", "main.c"]}
 
-An expression is a part of a template in braces, such as `{owner}` or `{/path*}`. It can begin with an operator (one of
-`+ # . / ; ? &`). Expansion supports the whole RFC (section 3). The RFC does not define matching (section 1.4). So these
-rules are our own, for a server that gets URIs from clients:
+An expression is a part of a template in braces. An operator (one of `+ # . / ; ? &`) can precede its variables. A
+variable with `*` is called exploded: it has several values. Expansion supports the whole RFC (section 3). The RFC does
+not define matching (section 1.4). So this module has its own rules, for a server that gets URIs from clients:
 
-- A value ends **where the literal text after its variable first occurs**. Before a literal at the end of the template,
-  the value ends where the URI ends with this literal. Of two adjacent variables, the first gets as much text as
-  possible, so a variable with `*` must come last. Matching never backtracks: its time is linear in the length of the
-  URI, so a hostile URI cannot keep the server busy.
+- A value ends **where the text after its variable first occurs**. If the template ends with this text, the value ends
+  where the URI ends with this text. If two variables are adjacent, the first one gets as much text as possible, so an
+  exploded variable must come last. Matching never backtracks, so its time is linear in the length of the URI.
 - **A value stays in its path segment.** A value of `{x}`, `{.x}`, `{/x}` or `{;x}` with a slash or backslash, plain or
-  encoded, does not match. Only `{+x}`, `{#x}` and the query variables `{?x}` and `{&x}` can contain a slash. A value
-  never contains the segment "..", with which a client could leave the directory that a server publishes.
-- The URI can lack an expression with one of the operators `. / ; ? & #`. Query parameters can have any order.
+  encoded, does not match. Values of `{+x}`, `{#x}`, `{?x}` and `{&x}` can contain a slash. No value has the segment
+  "..", because a client could use it to leave the directory that a server publishes.
+- Expressions with one of the operators `. / ; ? & #` are optional in the URI. Query parameters can have any order.
 - The result contains only the variables that the URI contains, and no empty `{x}`.
 
 Spec:  RFC 6570 (URI templates), RFC 3986 (URIs)
@@ -84,8 +83,7 @@ class Expression(NamedTuple):
     variables: tuple[Variable, ...]
 
 
-# RFC 6570, section 2.1: the characters of literal text. "%" must begin an encoded character. The RFC's grammar forbids
-# the apostrophe, but the RFC's examples contain it.
+# RFC 6570, section 2.1: the characters of literal text. The apostrophe is not in the grammar, but in the examples.
 _LITERAL_TEXT: Final = re.compile(r"""(?:[^\x00-\x20\x7f-\x9f"%<>\\^`{|}]|%[0-9A-Fa-f]{2})+""")
 # Section 2.2: the operators. The RFC reserves "=,!@|" for extensions, so these are errors.
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")

@@ -1,8 +1,7 @@
 """An adapter that runs a handler of message.py under an ASGI server such as uvicorn, or in Starlette or FastAPI.
 
-ASGI is an interface between Python web servers and applications. An application is a coroutine function. The server
-calls it with a dictionary that describes the request (the scope), a function that receives the body, and a function
-that sends the response. As in server.py, the handler gets the whole body, whose size is limited.
+An ASGI server calls the application, a coroutine function, with three arguments: a dictionary (the scope)
+that describes the request, and two functions that receive the body and send the response.
 
     app = application(handler)        # start the server with `uvicorn module:app`
 

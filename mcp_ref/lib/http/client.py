@@ -4,14 +4,13 @@
         async with http.request("POST", "https://example.com/mcp", {"Accept": "application/json"}, b"{}") as response:
             print(response.status, await response.read(limit=1_000_000))
 
-    async for piece in response: ...        # instead of `read`: the pieces of a body of any length, as they arrive
+    async for piece in response: ...        # instead of `read`: get the pieces of a body of any length as they arrive
 
-The client reuses a connection after it has read the response to its end. It sends requests through the proxy that the
-environment variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name (also in lower case). It follows redirects only within
-an origin: a scheme, host and port (origin.py).
+The client reuses a connection after the response was read to its end. It uses the proxy that the environment variables
+HTTPS_PROXY, HTTP_PROXY and NO_PROXY name (also in lower case), and follows redirects within an origin (origin.py).
 
 A server can be hostile. So a response must match the grammar exactly (framing.py), and its size and time have limits
-(`ClientLimits`). The client does not support compression, because a small body could expand and fill the memory.
+(`ClientLimits`). The client does not support compression, because a small compressed body could fill the memory.
 
 Spec:  RFC 9110, sections 9.2.2 (idempotent methods) and 9.3.6 (CONNECT); RFC 9112
 """
@@ -28,16 +27,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import SplitResult
 
-from .framing import (
-    CHUNKED,
-    TOKEN,
-    BadMessage,
-    ChunkedBodyDecoder,
-    body_length,
-    encode_head,
-    is_persistent,
-    parse_response_head,
-)
+from .framing import CHUNKED, TOKEN, BadMessage, ChunkDecoder, body_length, encode_head, keeps_open, parse_response_head
 from .message import Headers, bracket_ipv6
 from .origin import Origin, find_proxy, parse_url, proxy_credentials, redirect_target
 
@@ -58,7 +48,7 @@ class HttpTimeout(HttpError):
 
 
 class StaleConnection(HttpError):
-    """A connection ended before the first byte of the response. Servers close connections that are unused for long."""
+    """A connection ended before the first byte of the response, for example because it was unused for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +84,13 @@ class _Connection:
         return not (self.reader.at_eof() or self.reader._buffer or self.writer.is_closing())  # type: ignore[attr-defined]
 
     def has_more_to_send(self) -> bool:
-        """Return True if a part of the request is still unsent."""
         return self.writer.transport.get_write_buffer_size() > 0
 
     async def send_request(self, request: bytes) -> tuple[int, str, Headers]:
         """Send a request. Return status, version and headers of the final response."""
         try:
             async with asyncio.timeout(self._limits.first_byte):
-                # Do not wait until the request is sent: the server can refuse the request before it has read all of it.
+                # Do not wait until the request is sent: the server can respond before it has read the whole request.
                 self.writer.write(request)
                 head = await self.read_head()
                 while 100 <= head[0] < 200 and head[0] != 101:
@@ -163,11 +152,11 @@ class HttpResponse:
         # [RFC 9112 6.3, rule 1] these responses have no body, even if they have a Content-Length
         length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
         self.is_complete = length == 0
-        self.keep_alive = is_persistent(self.headers, version) and length is not None
+        self.keep_alive = keeps_open(self.headers, version) and length is not None
         self._length = length  # None: the body ends with the connection
         self._left = _READ_SIZE if length is None or length == CHUNKED else length
         self._buffer = bytearray()  # the received bytes of a chunked body that are not decoded yet
-        self._chunk_decoder = ChunkedBodyDecoder(self._buffer)
+        self._chunk_decoder = ChunkDecoder(self._buffer)
 
     async def read(self, limit: int) -> bytes:
         """Return the whole body.

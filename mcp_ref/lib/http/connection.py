@@ -1,8 +1,7 @@
 """The server's side of one TCP connection. It reads requests, runs the handler, and sends the responses.
 
 The server reads one whole request, runs the handler, and then reads the next request. So responses have the order of
-their requests, and no handler waits for a slow upload. A client can send further requests before it gets the response
-to the first (pipelining). They wait in a buffer of limited size.
+their requests, and no handler waits for a slow upload. Requests that arrive too early wait in a buffer of limited size.
 
 An attacker can hold many connections open by sending one byte now and then, or by never reading. So requests have time
 limits that further bytes do not extend (`Phase`), and the unread responses have a maximum size (`HttpLimits`).
@@ -38,8 +37,7 @@ _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 class Phase(Enum):
     """The phase of a connection. A request that arrives in one piece skips HEAD and BODY.
 
-    IDLE -> HEAD -> BODY -> RESPONSE -> IDLE -> ...     one request after the other
-    any of these phases -> CLOSING -> CLOSED
+    IDLE -> HEAD -> BODY -> RESPONSE -> IDLE -> ...     any of these -> CLOSING -> CLOSED
 
     Phase      The server waits for           Time limit                     After the time limit, the server
     IDLE       the first byte of a request    idle_time (first: head_time)   closes the connection.
@@ -401,6 +399,5 @@ class HttpStreamingResponse:
             self.mark_ended()
 
     def mark_ended(self) -> None:
-        """Complete the future `ended`."""
         if not self.ended.done():
             self.ended.set_result(None)

@@ -1,13 +1,13 @@
-"""The HTTP/1.1 code that client and server share. It finds out where the head and the body of a message end.
+"""The HTTP/1.1 code that client and server share: header lines, the length of a body, and chunks.
 
     POST /mcp HTTP/1.1            \\
     Host: localhost                > the head: lines that end in CRLF, then an empty line
     Content-Length: 2             /
 
-    {}                              the body: Content-Length has its size, or it is a list of chunks with their sizes
+    {}                              the body: Content-Length has its size, or each chunk of the body has a size
 
 A proxy and the server behind it must agree where a request ends. Otherwise an attacker can hide a second request in
-the body of the first request. The proxy does not check the hidden request, and its response can reach another user
+the body of the first request. The proxy does not check the hidden request, and another user can get the response to it
 (request smuggling, RFC 9112 section 11.2). So this module refuses every message that two programs could read
 differently, even if the RFC allows a guess:
 
@@ -20,8 +20,7 @@ differently, even if the RFC allows a guess:
     a space before the colon                          Some programs ignore the header `Content-Length :`.
     a chunk size with a sign, prefix or space         Only some programs accept such a number.
 
-`encode_head` refuses a header with a line break, because the text after the line break would become another header or
-the body (response splitting, section 11.1).
+`encode_head` refuses a line break in a header, which would start another header or the body (response splitting, 11.1).
 
 Spec:  RFC 9112, sections 2.2 (parsing), 5 (fields), 6 (body length), 7 (transfer codings), 9.3 (persistence)
 """
@@ -95,7 +94,7 @@ def parse_response_head(head: bytes, max_headers: int) -> tuple[int, str, Header
     return int(found[2]), f"HTTP/1.{found[1].decode()}", Headers((name, value.strip(" \t")) for name, value in pairs)
 
 
-def is_persistent(headers: Headers, version: str) -> bool:
+def keeps_open(headers: Headers, version: str) -> bool:
     """Return True if the sender of a message keeps the connection open. HTTP/1.0 keep-alive is not supported."""
     options = ",".join(headers.get_all("connection")).lower().split(",")
     return version >= "HTTP/1.1" and "close" not in [option.strip() for option in options]
@@ -122,12 +121,11 @@ def body_length(headers: Headers) -> int | None:
     return int(lengths[0])
 
 
-class ChunkedBodyDecoder:
+class ChunkDecoder:
     """A decoder for a chunked body that arrives in pieces. `decode` can be called again after more bytes arrived."""
 
     def __init__(self, buffer: bytearray) -> None:
         self.done = False
-        """True if the body is complete."""
         self._buffer = buffer
         self._overhead = 0  # bytes of extensions and trailers so far
         self._pieces = self._decode()

@@ -126,8 +126,8 @@ class Exchange(Protocol):
     """One request and its response. A handler calls `respond` or `stream` once. A second call raises RuntimeError.
 
     The server itself writes Content-Length, Transfer-Encoding, Connection and Date. A handler that passes one of these
-    headers, or a header with a line break, gets a ValueError. After the client has disconnected, a response is dropped
-    without an error, and a handler does not need to send one.
+    headers, or a header with a line break, gets a ValueError. If the client disconnects, the handler continues. Its
+    response is then dropped without an error, and is optional.
     """
 
     request: HttpRequest
@@ -143,8 +143,7 @@ class Exchange(Protocol):
 
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
-"""A coroutine function that responds to one exchange. Each call runs in its own task, also after a disconnect.
-The server logs an exception of the handler, and sends status 500."""
+"""A coroutine function that responds to one exchange, in its own task. If it raises, the client gets status 500."""
 
 
 def bracket_ipv6(host: str) -> str:

@@ -1,8 +1,7 @@
 """The server's parser, which turns the bytes of one connection into requests. It uses no socket.
 
-The head of a request is its request line and its headers. This module first checks every line of a head strictly
-(framing.py describes the attacks). Then the standard library's `http.server` parses the head. `http.server` alone would
-be too lenient: for example, it accepts LF as the end of a line.
+First this module checks every line of a request's head strictly (framing.py describes the attacks). Then the standard
+library's `http.server` parses the head. `http.server` alone would accept LF as a line end.
 
 An HTTP/1.1 request must have exactly one Host header. If the request target is a URL, the URL must have the same host.
 Otherwise a proxy could choose a website by the one host name, and the handler by the other host name.
@@ -19,7 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Final
 from urllib.parse import urlsplit
 
-from .framing import CHUNKED, TOKEN, BadMessage, ChunkedBodyDecoder, body_length, check_header_lines, is_persistent
+from .framing import CHUNKED, TOKEN, BadMessage, ChunkDecoder, body_length, check_header_lines, keeps_open
 from .message import Headers, HttpLimits
 
 MAX_CACHED_REQUEST_HEADS: Final = 8
@@ -59,7 +58,7 @@ class RequestParser:
         self.cached_heads: dict[bytes, RequestHead] = {}
         self._limits = limits
         self._searched_bytes = 0  # bytes at the start of the buffer without the end of a head
-        self._chunk_decoder: ChunkedBodyDecoder | None = None
+        self._chunk_decoder: ChunkDecoder | None = None
         self._body = bytearray()  # the decoded part of a chunked body
 
     def next_request(self) -> tuple[RequestHead, bytes] | None:
@@ -107,7 +106,7 @@ class RequestParser:
         return body
 
     def _take_chunks(self) -> bytes | None:
-        self._chunk_decoder = self._chunk_decoder or ChunkedBodyDecoder(self.buffer)
+        self._chunk_decoder = self._chunk_decoder or ChunkDecoder(self.buffer)
         self._body += self._chunk_decoder.decode()
         self._check_body_size(len(self._body))
         if not self._chunk_decoder.done:
@@ -145,7 +144,7 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
         raise BadMessage(400, "HTTP/1.0 has no Transfer-Encoding: send Content-Length instead")
     path, query = _split_target(parsed.command, found[2].decode("ascii"), hosts)
     expects_continue = version >= "HTTP/1.1" and (headers.get("expect") or "").lower() == "100-continue"
-    keep_alive = is_persistent(headers, version)
+    keep_alive = keeps_open(headers, version)
     return RequestHead(parsed.command, path, query, headers, version < "HTTP/1.1", length, keep_alive, expects_continue)
 
 
