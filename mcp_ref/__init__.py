@@ -103,6 +103,7 @@ READING_ORDER = (
     "lib/http/__init__.py", "lib/http/message.py", "lib/http/sse.py", "lib/http/framing.py", "lib/http/parser.py",
     "lib/http/connection.py", "lib/http/server.py", "lib/http/asgi.py", "lib/http/origin.py",
     "lib/http/client.py",
+    "lib/jose/__init__.py", "lib/jose/rsa.py", "lib/jose/curves.py", "lib/jose/ed25519.py",
     "basic/authorization/__init__.py", "basic/authorization/errors.py", "basic/authorization/challenges.py",
     "basic/authorization/addresses.py", "basic/authorization/metadata.py",
     "basic/authorization/authorization_code.py",

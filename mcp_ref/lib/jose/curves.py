@@ -1,0 +1,185 @@
+"""ECDSA on the curves P-256 (ES256) and P-384 (ES384): verification, and for P-256 also signing.
+
+A curve is the set of points (x, y) with y² = x³ - 3x + b, modulo a prime. Points can be added. A private key is a
+number. Its public key is that multiple of the *base point*. The functions keep a point as (x/z², y/z³), because that
+saves a division in every addition (Jacobian coordinates). z = 0 is the neutral point.
+
+A verification reads only public data, so its timing reveals no secret. Signing is different: a few known bits of the
+nonces of many signatures give away the private key, and Python's integers do not take constant time. So `sign` takes
+the same steps for every nonce, on coordinates that a random factor blinds. A small risk remains. For a key that lives
+long, sign with the `cryptography` package, a key management service or the `openssl` command instead.
+
+Spec:  FIPS 186-5 6.4; SEC 1 4.1; RFC 7518 3.4; RFC 6979 3.2, 3.6
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+MAX_CACHED_KEYS: Final = 128
+"""Maximum number of public keys whose multiples are kept. A key takes about 10 kilobytes."""
+
+Point = tuple[int, ...]
+"""The coordinates of a point, in the form of its group."""
+Add = Callable[[Point, Point], Point]
+"""The addition of a group. It adds all points: equal, opposite and neutral ones too."""
+
+
+@lru_cache(MAX_CACHED_KEYS)
+def multiples(add: Add, point: Point, width: int, parts: int, bits: int = 64) -> list[list[Point]]:
+    """Return a table for each part of a scalar, of some bits: the odd multiples below 2**width of the part's point."""
+    tables: list[list[Point]] = []
+    for _ in range(parts):
+        for _ in range(bits if tables else 0):
+            point = add(point, point)
+        table, twice = [point], add(point, point)
+        while len(table) < 1 << (width - 1):
+            table.append(add(table[-1], twice))
+        tables.append(table)
+    return tables
+
+
+def sum_of_products(add: Add, total: Point, *terms: tuple[int, list[list[Point]]]) -> Point:
+    """Return the sum of scalars times points, from the neutral `total` on. All share 64 doublings (Straus' method)."""
+    additions: list[list[Point]] = [[] for _ in range(64)]
+    for scalar, tables in terms:
+        for shift, table in enumerate(tables):
+            part, position, width = scalar >> 64 * shift & (1 << 64) - 1, 0, len(table).bit_length()
+            while part:  # cut the part into odd digits, with zeros between
+                zeros = (part & -part).bit_length() - 1
+                additions[position + zeros].append(table[(part >> zeros & (1 << width) - 1) >> 1])
+                part >>= zeros + width
+                position += zeros + width
+    for points in reversed(additions):
+        total = add(total, total)
+        for point in points:
+            total = add(total, point)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A NIST curve over a prime field, of cofactor 1. JWA uses the curve with the SHA-2 of the same length in bits."""
+
+    bits: int
+    prime: int
+    order: int
+    b: int
+    x: int
+    y: int
+
+    def contains(self, x: int, y: int) -> bool:
+        """Return True for the coordinates of a point. The neutral point has none."""
+        return max(x, y) < self.prime and (y * y - x * x * x + 3 * x - self.b) % self.prime == 0
+
+    def add(self, a: Point, b: Point) -> Point:
+        """Return the sum of two points."""
+        if a is b:
+            return self.double(a)
+        p, (x1, y1, z1), (x2, y2, z2) = self.prime, a, b
+        if not z1 or not z2:
+            return a if z1 else b
+        zz1, zz2 = z1 * z1 % p, z2 * z2 % p
+        u1, s1 = x1 * zz2 % p, y1 * z2 * zz2 % p
+        run, rise = (x2 * zz1 - u1) % p, (y2 * z1 * zz1 - s1) % p
+        if not run:
+            return (1, 1, 0) if rise else self.double(a)
+        square = run * run % p
+        cube, v = run * square % p, u1 * square % p
+        x3 = (rise * rise - cube - 2 * v) % p
+        return x3, (rise * (v - x3) - s1 * cube) % p, z1 * z2 * run % p
+
+    def double(self, a: Point) -> Point:
+        """Return twice a point."""
+        p, (x, y, z) = self.prime, a
+        zz, yy = z * z % p, y * y % p
+        xyy, slope = x * yy % p, 3 * (x - zz) * (x + zz) % p
+        x3 = (slope * slope - 8 * xyy) % p
+        return x3, (slope * (4 * xyy - x3) - 8 * yy * yy) % p, 2 * y * z % p
+
+    def affine(self, a: Point) -> tuple[int, int]:
+        """Return x and y of a point that is not neutral."""
+        inverse = pow(a[2], -1, self.prime)
+        return a[0] * inverse**2 % self.prime, a[1] * inverse**3 % self.prime
+
+
+P256: Final = Curve(
+    256,
+    prime=2**256 - 2**224 + 2**192 + 2**96 - 1,
+    order=0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551,
+    b=0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B,
+    x=0x6B17D1F2E12C4247F8BCE6E563A440F277037D812DEB33A0F4A13945D898C296,
+    y=0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5,
+)
+P384: Final = Curve(
+    384,
+    prime=2**384 - 2**128 - 2**96 + 2**32 - 1,
+    order=0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFC7634D81F4372DDF581A0DB248B0A77AECEC196ACCC52973,
+    b=0xB3312FA7E23EE7E4988E056BE3F82D19181D9C6EFE8141120314088F5013875AC656398D8A2ED19D2A85C8EDD3EC2AEF,
+    x=0xAA87CA22BE8B05378EB1C71EF320AD746E1D3B628BA79B9859F741E082542A385502F25DBF55296C3A545E3872760AB7,
+    y=0x3617DE4A96262C6F5D9E98BF9292DC29F8F41DBD289A147CE9DA3113B5F0B8C00A60B1CE1D7E819D7A431D7C90EA0E5F,
+)
+
+
+def verify(curve: Curve, key: tuple[int, int], message: bytes, signature: bytes) -> bool:
+    """Return True if a signature is valid. It is r and s, each as long as a coordinate. The DER form is refused."""
+    n, size = curve.order, curve.bits // 8
+    r, s = int.from_bytes(signature[:size]), int.from_bytes(signature[size:])
+    if len(signature) != 2 * size or not (0 < r < n and 0 < s < n):
+        return False
+    hashed, inverse = int.from_bytes(hashlib.new(f"sha{curve.bits}", message).digest()), pow(s, -1, n)
+    base = multiples(curve.add, (curve.x, curve.y, 1), 6, curve.bits // 64)
+    own = multiples(curve.add, (*key, 1), 4, curve.bits // 64)
+    point = sum_of_products(curve.add, (1, 1, 0), (hashed * inverse % n, base), (r * inverse % n, own))
+    return point[2] != 0 and curve.affine(point)[0] % n == r
+
+
+def public_key(secret: int) -> tuple[int, int]:
+    """Return the public key of a private key on P-256, by the same 64 additions for every private key."""
+    scalar = secret + P256.order
+    scalar += P256.order * (1 - scalar % 2)  # an odd number with the same product: all its digits can be odd
+    digits, tables = [], multiples(P256.add, (P256.x, P256.y, 1), width=4, parts=65, bits=4)
+    for _ in range(64):
+        digits.append(scalar % 32 - 16)  # -15, -13, ... 15
+        scalar = (scalar - digits[-1]) >> 4
+    p, blind, (x, y, z) = P256.prime, secrets.randbelow(P256.prime - 1) + 1, tables[64][scalar >> 1]
+    total: Point = (x * blind**2 % p, y * blind**3 % p, z * blind % p)
+    for digit, table in zip(digits, tables, strict=False):
+        x, y, z = table[abs(digit) >> 1]
+        total = P256.add(total, (x, (y, p - y)[digit < 0], z))
+    return P256.affine(total)
+
+
+def sign(secret: int, message: bytes, extra: bytes | None = None) -> bytes:
+    """Return the ES256 signature of a message, 64 bytes. Random bytes enter the nonce, or in tests `extra`."""
+    n, hashed = P256.order, hashlib.sha256(message).digest()
+    nonce = _nonce(secret, hashed, secrets.token_bytes(32) if extra is None else extra)
+    r = public_key(nonce)[0] % n
+    blind = secrets.randbelow(n - 1) + 1  # hides the nonce and the private key from the division
+    s = pow(nonce * blind, -1, n) * (int.from_bytes(hashed) * blind + secret * blind % n * r) % n
+    return r.to_bytes(32) + s.to_bytes(32)
+
+
+def _nonce(secret: int, hashed: bytes, extra: bytes) -> int:
+    """Return the nonce for one signature (RFC 6979 3.2). A nonce that repeats gives away the private key.
+
+    The nonce depends on the key and the message, so a weak random generator cannot repeat it. The extra bytes (3.6)
+    make each signature differ, against attackers who measure or disturb many signatures of one message.
+    """
+    seed = secret.to_bytes(32) + (int.from_bytes(hashed) % P256.order).to_bytes(32) + extra
+    key, value = bytes(32), b"\x01" * 32
+    for end in (b"\x00" + seed, b"\x01" + seed):
+        key = hmac.digest(key, value + end, "sha256")
+        value = hmac.digest(key, value, "sha256")
+    while True:
+        value = hmac.digest(key, value, "sha256")
+        if 0 < int.from_bytes(value) < P256.order:
+            return int.from_bytes(value)
+        key = hmac.digest(key, value + b"\x00", "sha256")
+        value = hmac.digest(key, value, "sha256")

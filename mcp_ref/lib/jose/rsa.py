@@ -1,0 +1,52 @@
+"""RSA signatures, verification only: RSASSA-PKCS1-v1_5 (RS256, RS384, RS512) and RSASSA-PSS (PS256, PS384, PS512).
+
+A signature, raised to the public exponent, gives a *block* as long as the modulus. The block holds the digest of the
+message, in padding. A verifier that searches the block for the digest can be deceived: Bleichenbacher forged signatures
+in 2006 by hiding garbage behind the digest. So nothing is searched here. In PKCS#1 v1.5 a message has exactly one
+correct block, which is built and compared. In PSS every byte is checked, and the salt is as long as the digest. A
+verification reads only public data, so its timing reveals no secret.
+
+Spec:  RFC 8017 8.1.2, 8.2.2, 9.1.2, 9.2; RFC 7518 3.3, 3.5
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+_DIGEST_INFO: Final = {
+    "sha256": bytes.fromhex("3031300d060960864801650304020105000420"),
+    "sha384": bytes.fromhex("3041300d060960864801650304020205000430"),
+    "sha512": bytes.fromhex("3051300d060960864801650304020305000440"),
+}
+"""The DER before a digest in a PKCS#1 v1.5 block. It names the hash (RFC 8017 9.2, note 1)."""
+
+
+def verify_pkcs1(hash_name: str, key: tuple[int, int], message: bytes, signature: bytes) -> bool:
+    """Return True if a PKCS#1 v1.5 signature is valid. The key is the modulus and the exponent."""
+    hashed = _DIGEST_INFO[hash_name] + hashlib.new(hash_name, message).digest()
+    padding = b"\xff" * (len(signature) - len(hashed) - 3)
+    return _block(key, signature) == b"\x00\x01" + padding + b"\x00" + hashed
+
+
+def verify_pss(hash_name: str, key: tuple[int, int], message: bytes, signature: bytes) -> bool:
+    """Return True if a PSS signature is valid. The key is the modulus and the exponent."""
+    block = _block(key, signature)
+    used_bits = key[0].bit_length() - 1  # the block leaves the highest bit of the modulus unused
+    size, length = hashlib.new(hash_name).digest_size, (used_bits + 7) // 8
+    if block is None or any(block[:-length]) or block[-1] != 0xBC:
+        return False
+    masked, digest = int.from_bytes(block[-length : -size - 1]), block[-size - 1 : -1]
+    masks = (hashlib.new(hash_name, digest + i.to_bytes(4)).digest() for i in range(-(-length // size)))
+    mask = int.from_bytes(b"".join(masks)[: length - size - 1])  # MGF1, RFC 8017 B.2.1
+    bits = used_bits - 8 * (size + 1)
+    padding, salt = divmod((masked ^ mask) & (1 << bits) - 1, 1 << 8 * size)
+    hashed = bytes(8) + hashlib.new(hash_name, message).digest() + salt.to_bytes(size)
+    return masked >> bits == 0 and padding == 1 and hashlib.new(hash_name, hashed).digest() == digest
+
+
+def _block(key: tuple[int, int], signature: bytes) -> bytes | None:
+    """Return the block of a signature. None if it is not a number below the modulus, of the same length (5.2.2)."""
+    modulus, exponent = key
+    size, number = (modulus.bit_length() + 7) // 8, int.from_bytes(signature)
+    return pow(number, exponent, modulus).to_bytes(size) if len(signature) == size and number < modulus else None

@@ -1,0 +1,175 @@
+"""Tests of lib/jose/curves.py: the vectors of RFC 6979, Wycheproof's vectors, the group laws, and signing."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import Counter
+
+import pytest
+
+from mcp_ref.lib.jose import curves
+from mcp_ref.lib.jose.curves import MAX_CACHED_KEYS, P256, P384, Curve, Point, multiples, public_key, sign, verify
+from tests.lib.jose.wycheproof import needs_vectors, vectors
+
+SECRET = 0xC9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721
+"""The private key of RFC 6979 A.2.5."""
+KEY = (
+    0x60FED4BA255A9D31C961EB74C6356D68C049B8923B61FA6CE669622E60F29FB6,
+    0x7903FE1008B8BC99A41AE9E95628BC64F2F1B20C2D7E9F5177A3C294D4462299,
+)
+both_curves = pytest.mark.parametrize("curve", [P256, P384], ids=["P-256", "P-384"])
+
+
+@needs_vectors
+@pytest.mark.parametrize(
+    ("name", "curve", "expected"),
+    [("ecdsa_secp256r1_sha256_p1363", P256, (173, 89)), ("ecdsa_secp384r1_sha384_p1363", P384, (193, 87))],
+)
+def test_verify_agrees_with_wycheproof(name: str, curve: Curve, expected: tuple[int, int]) -> None:
+    verdicts: Counter[bool] = Counter()
+    for group, test in vectors(name):
+        octets = bytes.fromhex(group["publicKey"]["uncompressed"])[1:]
+        key = int.from_bytes(octets[: curve.bits // 8]), int.from_bytes(octets[curve.bits // 8 :])
+        assert curve.contains(*key)
+        is_valid = verify(curve, key, bytes.fromhex(test["msg"]), bytes.fromhex(test["sig"]))
+        verdicts[is_valid] += 1
+        assert is_valid == (test["result"] == "valid"), test
+    assert (verdicts[True], verdicts[False]) == expected
+
+
+@both_curves
+def test_base_point_has_the_order_of_the_curve(curve: Curve) -> None:
+    base: Point = (curve.x, curve.y, 1)
+    assert curve.contains(curve.x, curve.y)
+    assert not curve.contains(curve.x, curve.y + 1)
+    assert not curve.contains(curve.x + curve.prime, curve.y)
+    tables = multiples(curve.add, base, 3, curve.bits // 64)
+    assert curves.sum_of_products(curve.add, (1, 1, 0), (curve.order, tables))[2] == 0
+    almost = curves.sum_of_products(curve.add, (1, 1, 0), (curve.order - 1, tables))
+    assert curve.affine(almost) == (curve.x, curve.prime - curve.y)
+
+
+@both_curves
+def test_add_equal_opposite_and_neutral_points(curve: Curve) -> None:
+    """Add the points at which the usual formula fails: forged signatures lead to them."""
+    base: Point = (curve.x, curve.y, 1)
+    same: Point = (curve.x * 4 % curve.prime, curve.y * 8 % curve.prime, 2)  # equal, in other coordinates
+    opposite: Point = (curve.x, curve.prime - curve.y, 1)
+    assert curve.affine(curve.add(base, same)) == curve.affine(curve.double(base))
+    assert curve.add(base, opposite)[2] == 0
+    assert curve.double((1, 1, 0))[2] == 0
+    assert curve.add((1, 1, 0), base) == curve.add(base, (1, 1, 0)) == base
+    assert curve.contains(*curve.affine(curve.add(base, curve.double(base))))
+
+
+@both_curves
+def test_sum_of_products_agrees_with_repeated_addition(curve: Curve) -> None:
+    base: Point = (curve.x, curve.y, 1)
+    tables = multiples(curve.add, base, 4, curve.bits // 64)
+    total = base
+    for scalar in range(2, 100):
+        total = curve.add(total, base)
+        product = curves.sum_of_products(curve.add, (1, 1, 0), (scalar, tables))
+        halves = curves.sum_of_products(curve.add, (1, 1, 0), (scalar // 2, tables), (scalar - scalar // 2, tables))
+        assert curve.affine(total) == curve.affine(product) == curve.affine(halves)
+
+
+def test_public_key_is_that_of_the_rfc() -> None:
+    assert public_key(SECRET) == KEY
+
+
+@pytest.mark.parametrize("secret", [1, 2, 3, 15, 16, 17, 2**64, 2**255, P256.order - 2, P256.order - 1])
+def test_public_key_of_extreme_secrets(secret: int) -> None:
+    tables = multiples(P256.add, (P256.x, P256.y, 1), 3, 4)
+    product = curves.sum_of_products(P256.add, (1, 1, 0), (secret, tables))
+    assert public_key(secret) == P256.affine(product)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            b"sample",
+            "efd48b2aacb6a8fd1140dd9cd45e81d69d2c877b56aaf991c34d0ea84eaf3716"
+            "f7cb1c942d657c41d436c7a1b6e29f65f3e900dbb9aff4064dc4ab2f843acda8",
+        ),
+        (
+            b"test",
+            "f1abb023518351cd71d881567b1ea663ed3efcf6c5132b354f28d3b0b7d38367"
+            "019f4113742a2b14bd25926b49c649155f267e60d3814b4c0cc84250e46f0083",
+        ),
+    ],
+)
+def test_sign_without_extra_bytes_gives_the_signatures_of_the_rfc(message: bytes, expected: str) -> None:
+    assert sign(SECRET, message, b"").hex() == expected
+    assert verify(P256, KEY, message, bytes.fromhex(expected))
+
+
+def test_sign_gives_a_new_valid_signature_each_time() -> None:
+    signatures = {sign(SECRET, b"m") for _ in range(20)}
+    assert len({signature[:32] for signature in signatures}) == 20
+    assert all(verify(P256, KEY, b"m", signature) for signature in signatures)
+
+
+def test_sign_stays_safe_when_the_random_generator_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expect another nonce for another message, because the nonce depends on the message (RFC 6979)."""
+    monkeypatch.setattr(secrets, "token_bytes", bytes)
+    assert sign(SECRET, b"one")[:32] != sign(SECRET, b"two")[:32]
+
+
+def test_sign_random_keys_and_messages() -> None:
+    for _ in range(100):
+        secret, message = secrets.randbelow(P256.order - 1) + 1, secrets.token_bytes(40)
+        key, signature = public_key(secret), sign(secret, message)
+        assert P256.contains(*key)
+        assert verify(P256, key, message, signature)
+        assert not verify(P256, key, message + b"\x00", signature)
+
+
+def test_sign_takes_the_same_steps_for_every_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the additions: a number that depends on the secret would show in the time."""
+    steps = [0]
+    add = Curve.add
+
+    def counted(curve: Curve, a: Point, b: Point) -> Point:
+        steps[-1] += 1
+        return add(curve, a, b)
+
+    monkeypatch.setattr(Curve, "add", counted)
+    public_key(1)  # fills the table of this `add`
+    steps.clear()
+    for secret in (1, 2, 2**128, P256.order - 1, SECRET):
+        steps.append(0)
+        public_key(secret)
+    assert set(steps) == {64}
+
+
+def test_verify_refuses_every_changed_bit_and_byte() -> None:
+    signature = sign(SECRET, b"m")
+    for bit in range(512):
+        changed = (int.from_bytes(signature) ^ 1 << bit).to_bytes(64)
+        assert not verify(P256, KEY, b"m", changed)
+
+
+@both_curves
+def test_verify_refuses_numbers_out_of_range_and_other_lengths(curve: Curve) -> None:
+    key, size = (curve.x, curve.y), curve.bits // 8
+    for r in (0, 1, curve.order - 1, curve.order, curve.order + 1, (1 << curve.bits) - 1):
+        for s in (0, 1, curve.order - 1, curve.order, (1 << curve.bits) - 1):
+            assert not verify(curve, key, b"m", r.to_bytes(size) + s.to_bytes(size))
+    for length in (0, 1, size, 2 * size - 1, 2 * size + 1, 10_000):
+        assert not verify(curve, key, b"m", b"\x01" * length)
+
+
+def test_verify_a_point_without_an_x() -> None:
+    """Choose r = -hash and the base point as key: then the sum is the neutral point, which has no x."""
+    hashed = int.from_bytes(hashlib.sha256(b"m").digest()) % P256.order
+    r = P256.order - hashed
+    assert not verify(P256, (P256.x, P256.y), b"m", r.to_bytes(32) + (1).to_bytes(32))
+
+
+def test_multiples_of_many_keys_are_not_kept_without_end() -> None:
+    for secret in range(1, MAX_CACHED_KEYS + 20):
+        verify(P256, public_key(secret), b"m", b"\x01" * 64)
+    assert multiples.cache_info().currsize <= MAX_CACHED_KEYS
