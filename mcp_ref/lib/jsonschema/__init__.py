@@ -112,7 +112,7 @@ def compile_schema(
         schema: An object or a boolean, as `json.loads` returns it. The member `$schema` names the dialect: 2020-12 (the
             default), draft-07, or a metaschema in `documents`.
         documents: The schemas that a reference can name, by URI. The validator loads no other schema. Default: none.
-        assert_formats: True if a value that violates `format` is invalid. False (the default): `format` is ignored.
+        assert_formats: True if a value that violates `format` is invalid. Default: False, so `format` is ignored.
         limits: Limits of the schema and of each validation. Default: `ValidationLimits()`.
 
     Raises:

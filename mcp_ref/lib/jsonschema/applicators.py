@@ -37,7 +37,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
 
 
 def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
-    """Return the vocabulary row of `allOf` (Core 10.2.1.1) or `anyOf` (10.2.1.2). `deciding` ends the check early."""
+    """Return the row of `allOf` (Core 10.2.1.1) or `anyOf` (10.2.1.2). The result `deciding` ends the check."""
 
     def build(reader: SchemaReader) -> Keyword:
         schemas = reader.apply_in_place(reader.subschemas(name))
@@ -106,14 +106,14 @@ def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Bud
 
 
 def not_(reader: SchemaReader) -> Keyword:
-    """Build `not` (Core 10.2.1.4). It has no `applied`, because a valid instance violates the subschema."""
+    """Build `not` (Core 10.2.1.4). The keyword has no `applied`: a valid instance violates the subschema."""
     [schema] = reader.apply_in_place([reader.subschema("not")])
     text = f"expected no match of {quoted(reader.schema['not'])}"
     return Keyword("not", lambda instance, budget: not schema.check(instance, budget), text)
 
 
 def if_then_else(reader: SchemaReader) -> Keyword | None:
-    """Build `if`, `then` and `else` (Core 10.2.2.1 to 10.2.2.3). Without `if`, `then` and `else` are ignored."""
+    """Build `if`, `then` and `else` (Core 10.2.2.1 to 10.2.2.3). A schema without `if` ignores `then` and `else`."""
     names = [name for name in ("if", "then", "else") if name in reader]
     schemas = dict(zip(names, reader.apply_in_place([reader.subschema(name) for name in names]), strict=True))
     if "if" not in schemas:
@@ -139,7 +139,7 @@ def if_then_else(reader: SchemaReader) -> Keyword | None:
 
 
 def dependent_schemas(keyword: str) -> VocabularyRow:
-    """Return the vocabulary row of `dependentSchemas` (Core 10.2.2.4) or `dependencies` (Draft-07 6.5.7)."""
+    """Return the row of `dependentSchemas` (Core 10.2.2.4), or of the schemas in `dependencies` (Draft-07 6.5.7)."""
 
     def build(reader: SchemaReader) -> Keyword:
         given = reader.mapping(keyword).items()
@@ -163,7 +163,7 @@ def dependent_schemas(keyword: str) -> VocabularyRow:
 
 
 def items(reader: SchemaReader) -> Keyword:
-    """Build `prefixItems` (a schema for each first item) and `items` (for the rest) (Core 10.3.1.1, 10.3.1.2)."""
+    """Build `prefixItems`, a schema for each of the first items, and `items` for the rest (Core 10.3.1.1, 10.3.1.2)."""
     first = reader.subschemas("prefixItems") if "prefixItems" in reader else []
     return _items(first, reader.subschema("items") if "items" in reader else None)
 

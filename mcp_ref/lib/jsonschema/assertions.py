@@ -159,7 +159,7 @@ def required(reader: SchemaReader) -> Keyword:
 
 
 def dependent_names(keyword: str) -> VocabularyRow:
-    """Return the vocabulary row of `dependentRequired` (Validation 6.5.4) or `dependencies` (Draft-07 6.5.7)."""
+    """Return the row of `dependentRequired` (Validation 6.5.4), or of the arrays in `dependencies` (Draft-07 6.5.7)."""
 
     def build(reader: SchemaReader) -> Keyword:
         given = reader.mapping(keyword).items()
@@ -190,7 +190,7 @@ def format_(reader: SchemaReader) -> Keyword | None:
     is_valid = FORMATS.get(name)
     if is_valid is None or not reader.asserts_formats:
         return None
-    cost = 100 if name == "regex" else 1  # "regex" parses the string in Python, which is slow
+    cost = 100 if name == "regex" else 1  # the check of the format "regex" is slow
 
     def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, str):

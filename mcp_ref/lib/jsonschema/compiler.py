@@ -155,7 +155,7 @@ class Compiler:
         scoped.compiled.set_keywords(scoped.keywords)
 
     def _refuse_loops(self) -> None:
-        """Raise SchemaError if a schema applies itself to the same instance, which would not end (Core 9.4.1)."""
+        """Raise SchemaError if a schema applies itself to the same instance, which would never end (Core 9.4.1)."""
         finished: set[CompiledSchema] = set()
         for scoped in self._schemas.values():
             path: dict[CompiledSchema, Iterator[CompiledSchema]] = {scoped.compiled: iter(scoped.compiled.in_place)}

@@ -30,7 +30,7 @@ _NAMES_OF_CATEGORIES = """
     Line_Separator=Zl Paragraph_Separator=Zp Other=C Control=Cc Format=Cf Surrogate=Cs Private_Use=Co Unassigned=Cn
 """
 _CATEGORIES = dict(pair.split("=") for pair in _NAMES_OF_CATEGORIES.split())
-"""Unicode's general categories, long name to short name. `\\p{…}` supports only these, and `Any` and `ASCII`."""
+"""Unicode's general categories, long name to short name. `\\p{…}` supports only these categories, `Any` and `ASCII`."""
 
 
 class Parser:

@@ -30,7 +30,7 @@ class PatternError(ValueError):
 
 
 class CharacterSet:
-    """A node that matches one character: of these ranges and categories or, if `negated` is True, any other.
+    """A node that matches one character of its ranges and categories. If `negated` is True, it matches all others.
 
     A category is a pair: True if it is negated (`\\P{Lu}`), and its names in Unicode (`Lu`).
     """
@@ -135,7 +135,7 @@ class Repeat:
             times = min(times, length + 1)
         if ways <= 1:
             return max(times - self.least, 0) + 1, times * steps + 1
-        # Each repetition multiplies the ways. More than 2**40 ways count as infinite, because all take too long.
+        # Each repetition multiplies the ways. More than 2**40 ways would take too long, so the cost is infinite.
         if self.most is None or self.most > 40 or ways > 2**40 or ways**self.most > 2**40:
             return inf, inf
         ways_of = [ways**times for times in range(self.most + 1)]
@@ -260,7 +260,7 @@ class Automaton:
         reachable = self._reachable(states, char, budget)
         following = None
         if 0 not in reachable:
-            members = {self._start_state}  # a match may also begin after this character
+            members = {self._start_state}  # a match can also begin after this character
             for state in reachable:
                 condition = self.conditions[state]
                 if isinstance(condition, CharacterSet) and condition.has(char):
@@ -289,7 +289,7 @@ class Automaton:
 
 
 def invert(ranges: Ranges) -> Ranges:
-    """Return the ranges of all other code points."""
+    """Return the ranges of all code points that are not in these ranges."""
     found, next_low = [], 0
     for low, high in sorted(ranges):
         if low > next_low:

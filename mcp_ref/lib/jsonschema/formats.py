@@ -103,7 +103,7 @@ _EMAIL_ATOM = r"[^@\x00-\x20\"(),:;<>\[\\\].\x7f]+"
 
 
 def is_idn_email(text: str) -> bool:
-    """Return True for an email address that may contain any Unicode characters (RFC 6531)."""
+    """Return True for an email address, which can contain all Unicode characters (RFC 6531)."""
     local, at, domain = text.rpartition("@")
     if not at or len(local.encode(errors="replace")) > 64:
         return False
@@ -133,7 +133,7 @@ def is_iri_reference(text: str) -> bool:
 
 
 def _is_authority(text: str) -> bool:
-    """Return True for userinfo, host and port (RFC 3986 3.2). Only an IP address literal may have brackets."""
+    """Return True for userinfo, host and port (RFC 3986 3.2). Only an IP address literal can have brackets."""
     user, _, host = text.rpartition("@")
     found = re.fullmatch(r"(?:\[([^\[\]]*)\]|[^:\[\]]*)(?::[0-9]*)?", host)
     if found is None or re.search(r"[@\[\]]", user):

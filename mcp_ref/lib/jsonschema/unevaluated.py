@@ -1,4 +1,4 @@
-"""The keywords for the properties and items that no other keyword has evaluated.
+"""`unevaluatedProperties` and `unevaluatedItems`: the keywords for the properties and items that are left over.
 
 `unevaluatedProperties` applies to the properties of an instance to which no other keyword of the schema, and no keyword
 of an in-place subschema, has applied a subschema. `unevaluatedItems` does the same for items. Core 11 finds these parts

@@ -48,7 +48,7 @@ class AnnotationScope:
     names: dict[str, object] = field(default_factory=dict)
     """Local variables that an annotation in quotes can name."""
     enclosing: tuple[object, ...] = ()
-    """The types that contain the part. They show if a type contains itself, because its schema would be infinite."""
+    """The types that contain the part. A type that contains itself is refused, because its schema would be infinite."""
 
     def part(self, step: str) -> AnnotationScope:
         return replace(self, path=self.path + step)

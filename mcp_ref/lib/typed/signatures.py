@@ -87,7 +87,7 @@ def signature_of(
             gets no `output_schema`. None (the default): no function gets one.
 
     Raises:
-        UnsupportedType: An annotation has no JSON Schema, a parameter is positional-only, or two are contexts.
+        UnsupportedType: An annotation has no JSON Schema, a parameter has no name, or two parameters are contexts.
     """
     plain, name, doc = _plain_function(function)
     scope = AnnotationScope(f"{name}()", _closure_names(plain))
