@@ -59,7 +59,7 @@ class Transport(requester.Transport, Protocol):
     """The authenticated caller, or None if the transport authenticates no callers. The principal never changes."""
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Open the transport, and call `receive` with each message from now on. Raises ConnectionClosed if it fails."""
+        """Open the transport. From now on, pass each message to `receive`. Raises ConnectionClosed on failure."""
 
     def close_stream(self, related: RequestId) -> bool:
         """Close the connection on which the peer waits for the response to its request `related`.
@@ -82,7 +82,7 @@ class EndReport:
         self._on_end: OnEnd | None = None
 
     def deliver_to(self, on_end: OnEnd) -> None:
-        """Deliver the report to `on_end`. If the transport has ended already, deliver it now."""
+        """Deliver the report to `on_end`. If the transport has ended already, deliver the report now."""
         if self.is_sent:
             on_end(self._error)
         else:

@@ -1,7 +1,7 @@
 """The transport between a client and a server in one program.
 
-Tests use this transport, and so do clients that run a server inside their own process. It encodes every message to
-bytes and decodes it again, so that a message which JSON cannot hold fails here too.
+Tests use this transport, and so do clients that run a server inside their own process. The transport encodes every
+message to bytes and decodes the bytes again, so that a message which JSON cannot hold fails here too.
 
 Spec:  basic/transports#custom-transports (all revisions)
 """

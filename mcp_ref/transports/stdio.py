@@ -311,7 +311,7 @@ class _OutputProtocol(asyncio.BaseProtocol):
 
 
 def _is_pollable(descriptor: int) -> bool:
-    """Return False if the event loop cannot wait for it: plain files, /dev/null, and all descriptors on Windows."""
+    """Return True if asyncio can wait for the descriptor (not for plain files, /dev/null, or on Windows)."""
     mode = os.fstat(descriptor).st_mode
     return os.name != "nt" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor))
 

@@ -311,11 +311,11 @@ class HttpSession(SessionTransport):
                 self._note_initialize_outcome(message)
             stream.put(frame, final)
         elif not final:
-            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] it MUST NOT have responses
+            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST NOT send responses here
             self.listening.put(frame)
 
     def _note_initialize_outcome(self, response: Outgoing) -> None:
-        """Store the outcome of `initialize`. Its response is the first response of the session."""
+        """Store the outcome of `initialize`, given the first response of the session."""
         if isinstance(response, Response):
             self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
             self.initialized.set_result(True)

@@ -1,7 +1,7 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
 Any process behind a load balancer can serve any request, because the modern era (from 2026-07-28) has no sessions. A
-client cancels a request by closing its HTTP response [2026-07-28 basic/transports/streamable-http#cancellation].
+client cancels a request by closing the HTTP response [2026-07-28 basic/transports/streamable-http#cancellation].
 
 HTTP headers mirror (repeat) parts of the body, so that proxies can route and count requests without parsing JSON. The
 server compares the headers with the body. Otherwise an attacker could show the proxy a harmless tool in the header, and
