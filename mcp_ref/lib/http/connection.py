@@ -151,7 +151,7 @@ class HttpConnection(asyncio.Protocol):
         self._exchange = HttpExchange(request, self, head)
         self._phase, self._deadline = RESPONSE, math.inf
         # Each handler gets a copy of the context, so that its context variables do not leak into the next request.
-        # Do not use the loop's task factory: an eager task would run each request inside the call of the previous one.
+        # Do not use the loop's task factory: an eager task would run inside the previous handler's task.
         context = self._connections.context.copy()
         self._task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=context)
 
@@ -219,7 +219,7 @@ class HttpConnection(asyncio.Protocol):
             await exchange.respond(500, _PLAIN_TEXT, b"the server did not send a response\n")
 
     def _next_request(self) -> None:
-        self._task = None  # the task would keep the handler's context variables in memory
+        self._task = None  # otherwise the task keeps the handler's context variables in memory
         if self._phase is not RESPONSE or self._transport.is_closing():
             return
         if not self.keep_alive:
@@ -241,7 +241,7 @@ class HttpConnection(asyncio.Protocol):
         return head
 
     def write(self, data: bytes) -> None:
-        """Send bytes, even if the client has left much unread."""
+        """Send bytes, even if the client has not read many earlier bytes."""
         if not self._transport.is_closing():
             self._written += len(data)
             self._transport.write(data)

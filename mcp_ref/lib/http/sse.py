@@ -5,8 +5,8 @@
                                     <- an empty line ends the event
     : a comment, which shows that the stream is alive
 
-An event is a list of lines `field: value`. An event with several `data` lines has a text of several lines. The encoder
-refuses an id with a line break, because the text after it would become another field. The parser limits each event.
+An event is a list of lines `field: value`. Several `data` lines make a text of several lines. The encoder refuses an id
+with a line break, because the text after it would become another field. The parser limits the size of an event.
 
 Spec:  HTML standard, 9.2.5 "Parsing an event stream" and 9.2.6 "Interpreting an event stream"
 """
@@ -43,7 +43,7 @@ class EventParser:
 
     def __init__(self, max_event: int = MAX_EVENT_BYTES) -> None:
         self.last_event_id = ""
-        """The last id in the stream, also from an event without data. The header Last-Event-ID sends it to resume."""
+        """The last id in the stream, even of an event without data. Clients send this id as Last-Event-ID to resume."""
         self.retry: int | None = None
         """Milliseconds to wait before reconnecting, or None if the stream had no field `retry`."""
         self._max_event = max_event
@@ -54,7 +54,7 @@ class EventParser:
         self._size, self._event, self._id = 0, "", ""  # of the incomplete event; _size is in bytes
 
     def resumed(self) -> EventParser:
-        """Return a parser for the same stream on a new connection, with its last id, without its incomplete event."""
+        """Return a parser for the same stream on a new connection, with the last id but no incomplete event."""
         new = EventParser(self._max_event)
         new.last_event_id, new._id, new.retry = self.last_event_id, self.last_event_id, self.retry
         return new
