@@ -19,7 +19,7 @@ from .limits import ValidationLimits
 from .model import CompiledSchema, SchemaReader
 from .patterns import Pattern
 from .resources import SchemaResource, SchemaResources, decode_percent, escape_step
-from .values import JSON
+from .values import JSON, Object
 
 Scope = tuple[tuple[str, SchemaResource], ...]
 """Names of dynamic anchors, each with the first resource in the dynamic scope that defines the anchor."""
@@ -31,13 +31,7 @@ class ScopedSchema(SchemaReader):
     __slots__ = ("compiler", "depth", "is_built", "resource", "scope")
 
     def __init__(
-        self,
-        compiler: Compiler,
-        schema: dict[str, JSON],
-        resource: SchemaResource,
-        scope: Scope,
-        location: str,
-        depth: int,
+        self, compiler: Compiler, schema: Object, resource: SchemaResource, scope: Scope, location: str, depth: int
     ) -> None:
         asserts_formats = compiler.assert_formats or resource.dialect.asserts_formats
         super().__init__(schema, location, resource.dialect.builders, asserts_formats)

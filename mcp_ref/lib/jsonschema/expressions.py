@@ -30,10 +30,9 @@ class PatternError(ValueError):
 
 
 class CharacterSet:
-    """A node that matches one character of its ranges and categories. If `negated` is True, it matches all others.
+    """A node that matches one character of its ranges and categories. If `negated` is True, it matches all others."""
 
-    A category is a pair: True if it is negated (`\\P{Lu}`), and its names in Unicode (`Lu`).
-    """
+    # A category is a pair: True if it is negated (`\P{Lu}`), and its names in Unicode (`Lu`).
 
     def __init__(self, ranges: Ranges, categories: list[tuple[bool, tuple[str, ...]]], negated: bool = False) -> None:
         self.ranges, self.categories, self.negated = ranges, categories, negated

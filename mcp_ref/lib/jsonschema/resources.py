@@ -26,6 +26,7 @@ from .values import JSON
 
 _URI_2020_12 = "https://json-schema.org/draft/2020-12/"
 _URI_DRAFT_07 = "http://json-schema.org/draft-07/schema"
+_URIS_DRAFT_07 = [_URI_DRAFT_07, _URI_DRAFT_07.replace("http:", "https:")]
 
 # Keywords of both dialects whose value is a subschema, an array of subschemas, or an object with subschemas as members.
 # The scan ignores all other keywords, because their values are data.
@@ -60,9 +61,7 @@ class Dialect:
 
 _DIALECTS = {
     _URI_2020_12 + "schema": Dialect(_ROWS_2020_12),
-    **dict.fromkeys(
-        [_URI_DRAFT_07, _URI_DRAFT_07.replace("http:", "https:")], Dialect(_ROWS_DRAFT_07, is_draft_07=True)
-    ),
+    **dict.fromkeys(_URIS_DRAFT_07, Dialect(_ROWS_DRAFT_07, is_draft_07=True)),
 }
 
 
@@ -203,9 +202,8 @@ class SchemaResources:
             elif is_required:  # Core 8.1.2: refuse a schema that requires an unknown vocabulary
                 raise SchemaError(f"$schema {quoted(uri)} requires the unknown vocabulary {quoted(vocabulary)}")
         rows = {row for name in ["core", *names] for row in _VOCABULARIES[name]}
-        dialect = Dialect(
-            tuple(row for row in _ROWS_2020_12 if row in rows), asserts_formats="format-assertion" in names
-        )
+        ordered = tuple(row for row in _ROWS_2020_12 if row in rows)
+        dialect = Dialect(ordered, asserts_formats="format-assertion" in names)
         return self._dialects.setdefault(uri, dialect)
 
 

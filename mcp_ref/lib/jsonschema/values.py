@@ -11,6 +11,7 @@ from collections.abc import Callable
 from .limits import Budget
 
 JSON = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
+Object = dict[str, JSON]
 Step = str | int
 """A property name or an array index."""
 Path = tuple[Step, ...]

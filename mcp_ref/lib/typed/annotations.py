@@ -160,13 +160,9 @@ def _read_float(value: float) -> float:
 
 
 # `int` has a reader because 1.0 is an integer in JSON Schema, and some clients send 1.0 for 1.
-_SIMPLE_TYPES: dict[Any, tuple[str | None, Reader | None]] = {
-    object: (None, None),
-    Any: (None, None),
-    str: ("string", None),
-}
+_SIMPLE_TYPES: dict[Any, tuple[str | None, Reader | None]] = {object: (None, None), Any: (None, None)}
 _SIMPLE_TYPES |= {None: ("null", None), types.NoneType: ("null", None), bool: ("boolean", None)}
-_SIMPLE_TYPES |= {int: ("integer", int), float: ("number", _read_float)}
+_SIMPLE_TYPES |= {str: ("string", None), int: ("integer", int), float: ("number", _read_float)}
 _JSON_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", types.NoneType: "null"}
 _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on

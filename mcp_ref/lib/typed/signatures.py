@@ -123,11 +123,9 @@ def signature_of(
         and not _contains_type(result, schemaless_types)
     ):
         output = conversion_of(result, AnnotationScope(f"{name}() result", scope.names)).schema
-    schema, is_async, reserved_names = _input_schema(parameters, rest), _is_async(function), fixed.union(contexts)
+    schema, is_async, reserved = _input_schema(parameters, rest), _is_async(function), fixed.union(contexts)
     context, read_extra = contexts[0] if contexts else None, rest.read if rest else None
-    return Signature(
-        name, description, parameters, schema, output, context, is_async, reserved_names, readers, read_extra
-    )
+    return Signature(name, description, parameters, schema, output, context, is_async, reserved, readers, read_extra)
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:
