@@ -1,24 +1,24 @@
-"""mcp_ref: the Model Context Protocol (MCP), client and server, in every revision, with the standard library alone.
+"""mcp_ref: the Model Context Protocol (MCP), client and server, in all six revisions.
 
     from mcp_ref import Client, Server
 
 jsonrpc/      JSON-RPC 2.0: messages, requests and responses
-revisions.py  the six revisions as data; codec.py: dataclasses to JSON and back, for one revision
+revisions.py  the six revisions as data; codec.py converts dataclasses to JSON and back, for one revision
 basic/        the specification's "Base Protocol"
 features/     the specification's "Server Features" and "Client Features"
-transports/   pipes, HTTP and memory
+transports/   ways to exchange messages: pipes, HTTP, and memory (client and server in one program)
 session.py    one conversation between a client and a server
-extensions/   tasks
+extensions/   tasks: requests whose results the requestor collects later
 client/       `Client` and its parts
 server/       `Server` and its parts
-lib/          other people's standards: HTTP, JSON Schema, URI templates, typed functions
-cli/, demo/   the command line (`__main__.py`) and the demo; version.py: the changes of each version
+lib/          code without MCP: HTTP, JSON Schema, URI templates, JSON Schemas of Python functions
+cli/, demo/   the commands of `__main__.py`; version.py lists the changes of each version
 
-`READING_ORDER` lists the modules from front to back. A module imports only modules before it. `OPTIONAL_READING` names
-the parts that a first reader can skip. Before all of it, watch the protocol at work: `python3 -m mcp_ref demo`.
+`READING_ORDER` lists the modules from first to last. A module imports only modules before it. `OPTIONAL_READING` lists
+the modules that a first reader can skip. Before you read, run the demo: `python3 -m mcp_ref demo`.
 
-A name is imported when it is first used. So `import mcp_ref` is cheap, and a server that has only tools never loads the
-page about prompts. All imports inside the package are relative: it works under any name, and from a zip file.
+A public name is imported when a program first uses it. So `import mcp_ref` is fast, and a server that has only tools
+never loads `features/prompts.py`. All imports inside the package are relative, so you can rename the package.
 """
 
 # SPDX-License-Identifier: MIT
@@ -28,7 +28,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
+if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .basic.content import Annotations as Annotations
     from .basic.content import AudioContent as AudioContent
     from .basic.content import BlobResourceContents as BlobResourceContents
@@ -135,7 +135,7 @@ READING_ORDER = (
     "cli/revisions.py", "cli/toc.py", "cli/limits.py",
     "__main__.py",
 )  # fmt: skip
-"""The modules from front to back, as paths inside the package."""
+"""The modules in the order in which to read them, as paths inside the package."""
 
 OPTIONAL_READING = (
     "lib/", "extensions/", "basic/authorization/",
@@ -147,8 +147,8 @@ OPTIONAL_READING = (
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip.
 
-They are other standards, authorization, tasks, applications, the features and the transport that are deprecated, and
-details: caching, resumption of broken streams, tracing, the transport in memory, the client without asyncio, signals.
+They contain other standards, authorization, tasks, the command line, the demo, deprecated features, the deprecated
+transport HTTP+SSE, caching, resumption of streams, tracing, the transport in memory, `SyncClient`, and Unix signals.
 """
 
 _NAMES_BY_MODULE = {
@@ -182,7 +182,7 @@ _NAMES_BY_MODULE = {
     "features.completion": "Completion PromptReference ResourceTemplateReference",
     "version": "__version__",
 }
-"""The public names, by the module that defines them. A test compares them with the imports above."""
+"""Module -> the public names that it defines. A test compares the names with the imports above."""
 
 _MODULE_BY_NAME = {name: page for page, names in _NAMES_BY_MODULE.items() for name in names.split()}
 

@@ -1,8 +1,8 @@
 """The command line: `python3 -m mcp_ref COMMAND`.
 
-The commands watch the demo, serve a file, send requests to any server, and compare the revisions. This module reads the
-options; the modules of `cli/` and `demo/` do the work. With `--json` a command prints one JSON value to standard output
-and nothing else.
+The commands show the demo, serve a Python file, send requests to any server, and compare the revisions. This module
+parses the command line. The modules in `cli/` and `demo/` run the commands. With the option `--json`, a command prints
+one JSON value to standard output, and nothing else.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from types import ModuleType
 from .cli import UsageError, did_you_mean
 from .version import __version__
 
-OK, REFUSED, USAGE, NO_CONNECTION, INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_OK, EXIT_USAGE, EXIT_INTERRUPTED = 0, 2, 130
 
 PROGRAM = f"python3 -m {__package__}"
 
 EPILOG = f"""\
-SERVER is the command that starts the server, or its URL. It follows two dashes:
+SERVER is the command that starts the server, or the URL of the server. Write SERVER after two dashes:
 
   {PROGRAM} list -- python3 server.py
   {PROGRAM} call add a=1 b=2 -- npx -y some-server --its-option
   {PROGRAM} list -- http://127.0.0.1:8000/mcp
 
-Write an argument as NAME=VALUE. The value is a string if the tool's input schema says so, and JSON otherwise.
-NAME:=JSON is always JSON.
+Write an argument as NAME=VALUE. VALUE is a string if the tool's input schema requires a string; otherwise it is JSON.
+In NAME:=JSON, the value is always JSON.
 
-exit codes: 0 done; 1 the server or the tool returned an error; 2 the command line is wrong; 3 the connection failed or
-was lost, or a request timed out; 130 interrupted
+exit codes: 0 success; 1 the server or the tool returned an error; 2 the command line is wrong; 3 the connection failed
+or was lost, or a request timed out; 130 the user pressed Ctrl-C
 """
 
 
 def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """Return the parser of the command line, and the parser of each command by name."""
+    """Return the parser of the whole command line, and a dict: command name -> parser of that command."""
     raw = argparse.RawDescriptionHelpFormatter
     main_parser = argparse.ArgumentParser(
         prog=PROGRAM,
@@ -52,16 +52,15 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
         made.set_defaults(needs_server=needs_server, command=[])
-        made.usage = " ".join(
-            filter(None, (PROGRAM, name, "[options]", positionals, "-- SERVER ..." if needs_server else ""))
-        )
+        server = "-- SERVER ..." if needs_server else ""
+        made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, server)))
         if needs_server:
             made.epilog = EPILOG
             add_connection_options(made)
         return made
 
     made = command("demo", "", "watch a client and a server use every feature, message by message")
-    made.add_argument("--http", action="store_true", help="use Streamable HTTP, and show what it adds")
+    made.add_argument("--http", action="store_true", help="use Streamable HTTP, and show the HTTP heads")
 
     made = command("run", "FILE[:NAME]", "serve a Server object over standard input and output, or over HTTP")
     made.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
@@ -75,14 +74,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("tool", metavar="TOOL")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
 
-    made = command(
-        "read", "URI", "read a resource; its bytes are written unchanged to a file or pipe", needs_server=True
-    )
+    made = command("read", "URI", "print a resource; a file or pipe gets the exact bytes", needs_server=True)
     made.add_argument("uri", metavar="URI")
 
-    made = command(
-        "watch", "URI", "watch a resource: print the URI of each changed resource at or below it", needs_server=True
-    )
+    made = command("watch", "URI", "print the URI of each resource that changes, at or below URI", needs_server=True)
     made.add_argument("uri", metavar="URI")
     made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 
@@ -115,43 +110,43 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a server over HTTP."""
     group = parser.add_argument_group("over HTTP")
     group.add_argument("--http", action="store_true", help="serve Streamable HTTP and HTTP+SSE")
-    group.add_argument("--host", metavar="H", help="the address to listen on (127.0.0.1)")
-    group.add_argument("--port", metavar="P", type=int, help="the port; 0 chooses a free port (8000)")
-    group.add_argument("--path", metavar="/P", help="the path of the endpoint (/mcp)")
+    group.add_argument("--host", metavar="H", help="the address to listen on (default: 127.0.0.1)")
+    group.add_argument("--port", metavar="P", type=int, help="the port; 0 chooses a free port (default: 8000)")
+    group.add_argument("--path", metavar="/P", help="the path of the endpoint (default: /mcp)")
     group.add_argument("--json-responses", action="store_true", help="respond with JSON only, without streams")
     group.add_argument("--allow-host", metavar="NAME", action="append",
-                       help="a Host header to accept; * for any (the names of this machine)")  # fmt: skip
+                       help="a Host header to accept; * accepts any (default: the names of this machine)")  # fmt: skip
     group.add_argument("--allow-origin", metavar="URL", action="append",
-                       help="an origin whose web pages are accepted; * for any (this machine)")  # fmt: skip
+                       help="a web origin to accept; * accepts any (default: origins on this machine)")  # fmt: skip
     group.add_argument("--store", metavar="FILE", help="keep sessions and events in this SQLite file across restarts")
 
 
-def seconds(word: str) -> float:
-    """Read a time limit in seconds. Refuse 0, negative numbers and `nan`: no request could be sent."""
+def positive_seconds(text: str) -> float:
+    """Return a time limit in seconds. Refuse 0, negative numbers and `nan`, because no request could succeed."""
     try:
-        value = float(word)
+        value = float(text)
     except ValueError:
         value = 0.0
     if not value > 0:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {word!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
     return value
 
 
-def positive_integer(word: str) -> int:
-    """Read a count of at least 1."""
-    if not word.isdecimal() or int(word) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {word!r}")
-    return int(word)
+def positive_integer(text: str) -> int:
+    """Return an integer of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a connection to a server."""
     group = parser.add_argument_group("the connection")
     group.add_argument("--revision", metavar="R", help="speak only this revision")
-    group.add_argument("--timeout", metavar="S", type=seconds,
-                       help="seconds for each request (60; 600 for a call, if there is a person to ask)")  # fmt: skip
+    group.add_argument("--timeout", metavar="S", type=positive_seconds,
+                       help="time limit of each request, in seconds (60; 600 if a call can ask you)")  # fmt: skip
     group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
-                       help="a variable for the server, which inherits only a few such as PATH")  # fmt: skip
+                       help="an environment variable for the server (it inherits only a few: PATH, ...)")  # fmt: skip
     group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
                        help="a header for every HTTP request, such as 'Authorization: Bearer ...'")  # fmt: skip
     group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as a root")
@@ -162,7 +157,7 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options; the words after `--` are `options.command`. Raise SystemExit(2) for a wrong command line."""
+    """Return the options. `options.command` is the list of words after `--`. Raise SystemExit for invalid options."""
     main_parser, commands = build_parsers()
     words = list(arguments)
     server = words[words.index("--") + 1 :] if "--" in words else []
@@ -176,7 +171,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         misspelled = any(word.startswith("-") for word in surplus)
         if options.needs_server and not server and not misspelled:
             asked = [word for word in words if word not in surplus]
-            parser.error("the server is missing: end with two dashes and its command or URL, for example\n"
+            parser.error("the server is missing: add two dashes, then the command or URL of the server, for example\n"
                          f"  {PROGRAM} {' '.join(asked)} -- {' '.join(surplus) or 'python3 server.py'}")  # fmt: skip
         if surplus:
             parser.error(f"unrecognized arguments: {' '.join(surplus)}")
@@ -187,7 +182,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = main_parser.parse_args(words)
     if not options.version:
         main_parser.print_help()
-        raise SystemExit(OK if not server and not words else USAGE)
+        raise SystemExit(EXIT_OK if not server and not words else EXIT_USAGE)
     return options
 
 
@@ -195,23 +190,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     Args:
-        arguments: The words after `python3 -m mcp_ref`. Default: those of this process.
+        arguments: The words after `python3 -m mcp_ref`. Default: the arguments of this process.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # print escapes for characters that the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")  # a terminal can lack characters; print must not fail
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         return run(options)
     except UsageError as error:
         print(f"{PROGRAM} {options.name}: {error}", file=sys.stderr)
-        return USAGE
+        return EXIT_USAGE
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output, such as `head`, has closed the pipe. Nothing must be flushed into it at exit.
+        # A program such as `head` has closed the pipe. Without this line, Python's flush at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        return EXIT_OK
 
 
 def run(options: argparse.Namespace) -> int:
@@ -231,11 +226,11 @@ def run(options: argparse.Namespace) -> int:
             return int(_import_module("cli.serve").serve(options))
         case _:
             return int(_import_module("cli.client_commands").run_client_command(options))
-    return OK
+    return EXIT_OK
 
 
 def _import_module(path: str) -> ModuleType:
-    """Import the module of one command, so that `--help` is as fast as Python starts."""
+    """Import the module of one command. `--help` is fast because it imports none of them."""
     return importlib.import_module(f".{path}", __package__)
 
 

@@ -1,20 +1,18 @@
-"""Dataclasses to JSON and back, in the shape of one revision.
+"""Conversion between dataclasses and JSON, for one revision.
 
-Each type of the protocol is one dataclass for all revisions. Annotations give the JSON type of each field.
-`Availability` on a field or class gives its revisions. From these, the
-`Codec` of a revision builds a writer and a reader for each type.
+Each type of the protocol is one dataclass, which serves all revisions. Annotations give the JSON type and the
+`Availability` of each field. From them, the `Codec` of a revision builds a writer and a reader for each type.
 
-- Names: `mime_type` is `mimeType` on the wire, `meta` is `_meta`.
-- A field that has its default is not written, unless it is a constant such as a content block's `type`.
-- Writing is strict: the peer gets only members of its revision. For others, see `Availability.if_unsupported`.
-- Reading is lenient if the meaning stays clear: unknown members are ignored, because later revisions may add some; a
-  null optional member counts as absent; fields of other revisions are read if present. A missing or mistyped member is
-  a `ShapeError`: a guess could run a call that nobody meant.
-- For other differences between revisions, a dataclass has a method `to_wire(wire, revision)`, which changes the object
-  before it is sent, or a static method `from_wire(wire, revision)`, which changes it before it is read.
+- The field `mime_type` is the JSON member `mimeType`. The field `meta` is the member `_meta`.
+- The codec does not write a field with its default value, unless the field is a constant such as `type`.
+- The peer gets only members that its revision has. For other members, see `Availability.if_unsupported`.
+- The reader ignores unknown members, because later revisions can add members. It treats a null optional member as
+  absent. It reads members of other revisions if they are present. It raises `ShapeError` if a member is missing
+  or has a wrong type. If the reader guessed a value instead, a server could run a call that the client did not mean.
+- For other differences between revisions, a dataclass has a method `to_wire(wire, revision)`, which changes the JSON
+  object after it is written, or a static method `from_wire(wire, revision)`, which changes it before it is read.
 
 Spec:  schema/<revision>/schema.json
-Above: every page. Below: `revisions.py`, whose `METHODS` name the dataclasses of each method.
 """
 
 from __future__ import annotations
@@ -35,13 +33,13 @@ _Write = Callable[[object], JSON]
 
 
 class ShapeError(ValueError):
-    """A JSON value of the wrong shape. `path` leads to the value; the text names the expected shape."""
+    """The error for a JSON value of the wrong type. `path` names the members that lead to the value."""
 
     def __init__(self, expected: str, got: JSON, path: str = "") -> None:
         self.expected, self.got, self.path = expected, got, path
 
     def under(self, name: str) -> ShapeError:
-        """Return this error with the name of the enclosing member added to its path."""
+        """Return this error with the enclosing member `name` added to the start of its path."""
         separator = "" if not self.path or self.path.startswith("[") else "."
         return ShapeError(self.expected, self.got, f"{name}{separator}{self.path}")
 
@@ -64,12 +62,12 @@ def _describe_value(value: JSON) -> str:
 
 @functools.cache
 def codec_for(revision: Revision) -> Codec:
-    """Return the codec of a revision, always the same one."""
+    """Return the codec of a revision. There is one codec for each revision."""
     return Codec(revision)
 
 
 class Codec:
-    """The writers and readers of the protocol's types, for one revision."""
+    """The writers and readers of dataclasses, for one revision."""
 
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
@@ -77,7 +75,7 @@ class Codec:
         self._readers: dict[type, _Read] = {}
 
     def encode(self, value: object) -> Object:
-        """Return the JSON object for a dataclass instance. Raise NotInRevision for a value that is refused."""
+        """Return the JSON object for a dataclass instance. Raise NotInRevision instead of dropping a "refuse" field."""
         cls = type(value)
         write = self._writers.get(cls)
         if write is None:
@@ -85,7 +83,7 @@ class Codec:
         return cast(Object, write(value))
 
     def decode(self, cls: type[T], value: JSON) -> T:
-        """Return an instance of the dataclass `cls` from a JSON object. Raise ShapeError if the shape is wrong."""
+        """Return an instance of the dataclass `cls` from a JSON object. Raise ShapeError for a wrong member."""
         read = self._readers.get(cls) or self._class_reader(cls)
         return cast(T, read(value))
 
@@ -99,7 +97,7 @@ class Codec:
             return lambda value: self.encode(fallback(value))
 
         hints = _type_hints(cls)
-        plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, wire name, writer, default
+        plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, JSON name, writer, default
         refused: list[tuple[str, str, object]] = []
         for field in dataclasses.fields(cls):
             hint, field_availability = _split_hint(hints[field.name])
@@ -126,7 +124,7 @@ class Codec:
         return write
 
     def _writer(self, hint: object) -> _Write | None:
-        """Return a writer for a type, or None if the Python value is the JSON value already."""
+        """Return a writer for a type, or None if values of the type are JSON values already."""
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             return self.encode
         origin, args = get_origin(hint), get_args(hint)
@@ -153,7 +151,7 @@ class Codec:
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
         hints = _type_hints(cls)
-        # attribute, wire name, reader, expected shape if required, True if null is a value
+        # attribute, JSON name, reader, expected type if required (else ""), True if null is a value
         plan: list[tuple[str, str, _Read | None, str, bool]] = []
         for field in dataclasses.fields(cls):
             hint, availability = _split_hint(hints[field.name])
@@ -189,7 +187,7 @@ class Codec:
         return read
 
     def _reader(self, hint: object) -> _Read | None:
-        """Return a reader for a type, or None if it takes any JSON."""
+        """Return a reader for a type, or None if the type accepts any JSON value."""
         if hint in _SCALARS:
             return functools.partial(_read_scalar, hint, *_SCALARS[hint])
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -207,7 +205,7 @@ class Codec:
         return None
 
     def _union_reader(self, members: list[object]) -> _Read | None:
-        """Return a reader for a union. It chooses by the kind of JSON; for objects, by constant or required members."""
+        """Return a reader that chooses the member of a union by the JSON type, and a class by its required members."""
         objects = [m for m in members if isinstance(m, type) and dataclasses.is_dataclass(m)]
         others = [(_json_kinds(m), self._reader(m)) for m in members if m not in objects]
         if any(kinds is None for kinds, _ in others):
@@ -233,7 +231,7 @@ def _refusing_writer(text: str) -> _Write:
 
 
 def _choose_class(classes: list[type], value: Object, expected: str) -> type:
-    """Return the first class of a union that an object fits: equal constant members, no required member missing."""
+    """Return the first class whose constants equal the members of `value` and whose required members it has."""
     for cls in classes:
         constants, required = _distinguishing_members(cls)
         if all(value.get(name) == constant for name, constant in constants) and required <= value.keys():
@@ -244,7 +242,7 @@ def _choose_class(classes: list[type], value: Object, expected: str) -> type:
 
 @functools.cache
 def _distinguishing_members(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
-    """Return the members that tell a class of a union from the others: constants, else the required ones."""
+    """Return constants and required members of a class, by which a reader recognizes the class in a union."""
     hints = _type_hints(cls)
     constants, required = [], set()
     for field in dataclasses.fields(cls):
@@ -253,7 +251,7 @@ def _distinguishing_members(cls: type) -> tuple[list[tuple[str, JSON]], frozense
             constants.append((wire_name(field.name), get_args(hint)[0]))
         elif not _is_optional(field):
             required.add(wire_name(field.name))
-    # A constant such as `type` is enough to choose the class. Its reader then reports a missing member by name.
+    # With a constant such as `type`, required members are not compared, so that the error names a missing member.
     return constants, frozenset() if constants else frozenset(required)
 
 
@@ -268,12 +266,12 @@ def wire_name(attribute: str) -> str:
 
 @functools.cache
 def _type_hints(cls: type) -> dict[str, object]:
-    # get_type_hints cannot resolve the recursive type JSON. Its values need no check: they come from json.loads.
+    # get_type_hints cannot resolve the recursive type JSON. `object` replaces it: values of type JSON are not checked.
     return typing.get_type_hints(cls, localns={"JSON": object, "Object": dict[str, object]}, include_extras=True)
 
 
 def _split_hint(hint: object) -> tuple[object, Availability]:
-    """Return a type and its availability: X and Availability(...) for `Annotated[X, Availability(...)]`."""
+    """Return X and Availability(...) for `Annotated[X, Availability(...)]`; X and a default one for X."""
     if get_origin(hint) is Annotated:
         base, *extras = get_args(hint)
         return base, next((extra for extra in extras if isinstance(extra, Availability)), Availability())
@@ -281,7 +279,7 @@ def _split_hint(hint: object) -> tuple[object, Availability]:
 
 
 def _is_constant(hint: object) -> bool:
-    """Return True for a Literal of one value: the tag of a union, such as a content block's `type`."""
+    """Return True for a Literal of one value, such as the `type` of a content block."""
     return get_origin(hint) is Literal and len(get_args(hint)) == 1
 
 
@@ -290,7 +288,7 @@ def _is_optional(field: dataclasses.Field[object]) -> bool:
 
 
 def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
-    """Return the members of a type in a revision, for documents and tests: wire name -> True if required."""
+    """Return the members of a type in a revision, for tests: JSON name -> True if the member is required."""
     shape = {}
     for field in dataclasses.fields(cls):
         hint, availability = _split_hint(_type_hints(cls)[field.name])
@@ -302,7 +300,7 @@ def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
 
 
 def availability_by_field(cls: type) -> dict[str, Availability]:
-    """Return the `Availability` of each member of a type, by wire name."""
+    """Return the members of a type: JSON name -> `Availability`."""
     return {wire_name(field.name): _split_hint(_type_hints(cls)[field.name])[1] for field in dataclasses.fields(cls)}
 
 
@@ -312,7 +310,7 @@ _SCALARS: dict[object, tuple[str, tuple[type, ...]]] = {
     float: ("a number", (int, float)),
     bool: ("true or false", (bool,)),
 }
-"""Scalar types, with their description and the Python types of their JSON."""
+"""Scalar type -> its description, and the Python types that `json.loads` returns for it."""
 
 
 def _read_scalar(hint: object, expected: str, kinds: tuple[type, ...], value: JSON) -> object:
@@ -358,7 +356,7 @@ def _read_dict(item: _Read | None, value: JSON) -> object:
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:
-    """Return the Python types of the JSON values of a type other than a dataclass; None for any JSON."""
+    """Return the Python types of a type's JSON values; None for any JSON. The type is not a dataclass."""
     if hint in _SCALARS:
         return _SCALARS[hint][1]
     if get_origin(hint) is Literal:

@@ -4,45 +4,47 @@ In the *legacy era*, up to 2025-11-25, a handshake opens a session. In the *mode
 request carries its revision and capabilities. The reason is scale: with sessions, a load balancer must send all
 requests of a client to one process, and a crash loses the session. Any process can serve a stateless request.
 
-2024-10-07  Pre-release: source code without a published specification. A tool's result is in the field `toolResult`;
-            lists have no pages. Error code -32001 for an unknown resource.
+2024-10-07  Pre-release: source code without a published specification. A tool's result is in the field `toolResult`.
+            Lists have no pages. The error code for an unknown resource is -32001.
 2024-11-05  First release. Added: pagination, cancellation, content blocks and `isError` in tool results, annotations
-            of content (audience, priority), `instructions`, error code -32002 for an unknown resource
+            of content (audience, priority), `instructions`. The error code for an unknown resource is -32002.
 2025-03-26  Added: Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
             `message` in progress; capability `completions`; rules for time limits
-    deprecated  HTTP+SSE -> Streamable HTTP: one endpoint, and streams only where they are needed
-2025-06-18  Added: structured tool output: programs read it without parsing text; elicitation: a server asks the user;
+    deprecated  HTTP+SSE (use Streamable HTTP, which has one endpoint and opens streams only when needed)
+2025-06-18  Added: structured tool output (programs read it without parsing text); elicitation (a server asks the user);
             resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; `context` in
-            completion; header MCP-Protocol-Version (MUST); resource indicators (MUST): a malicious server must not get
-            a token for another server; protected resource metadata
-    changed respecting the negotiated revision and capabilities: was SHOULD, now MUST
+            completion; header MCP-Protocol-Version (MUST); resource indicators (MUST), so that a malicious server
+            cannot get a token for another server; protected resource metadata
+    changed both sides MUST (before: SHOULD) respect the negotiated revision and capabilities
     removed batches
-2025-11-25  Added: URL elicitation: the user enters secrets on a web page, unseen by client and model; tools in
-            sampling; tasks (experimental); icons; defaults and multiple choice in forms; stream polling: no need to
-            hold connections open; Client ID Metadata Documents, OpenID discovery, scope step-up; JSON Schema 2020-12 by
-            default; rules for tool names
-    changed invalid tool arguments: a protocol error -> `isError`, which the model can correct; bad Origin: HTTP 403
-    deprecated  `includeContext` values "thisServer" and "allServers" -> omit them
-2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*: gateways need not read
-            bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; error codes -32020
-            to -32022
-    replaced  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip requests;
-            resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in `_meta`; core
-            tasks -> extension; error code -32002 -> -32602; on HTTP, notifications/cancelled -> closing the stream
+2025-11-25  Added: URL elicitation (the user enters secrets on a web page, which client and model do not see); tools in
+            sampling; tasks (experimental); icons; defaults and multiple choice in forms; stream polling (a server can
+            close a connection while a request runs); Client ID Metadata Documents, OpenID discovery, scope step-up;
+            JSON Schema 2020-12 by default; rules for tool names
+    changed invalid tool arguments give a result with `isError`, not a protocol error, so that the model can correct
+            them; a forbidden Origin gives HTTP 403
+    deprecated  `includeContext` values "thisServer" and "allServers" (omit the field)
+2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*, so that gateways need not
+            read bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; error codes
+            -32020 to -32022
+    replaced (old -> new)  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip
+            requests; resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in
+            `_meta`; tasks in the core -> tasks extension; error code -32002 -> -32602; notifications/cancelled on HTTP
+            -> the client closes the stream
     changed lists do not depend on the connection or earlier requests; error codes -32000 to -32019 get no new meanings
     removed ping, stream resumption (Last-Event-ID), error code -32042, notifications/roots/list_changed,
             notifications/elicitation/complete
-    deprecated (not removed before 2027-07-28): roots -> tool parameters; sampling -> the model provider's API;
-            logging -> stderr, OpenTelemetry; dynamic client registration -> Client ID Metadata Documents
+    deprecated until 2027-07-28 or later (old -> new)  roots -> tool parameters; sampling -> API of the model's
+            provider; logging -> stderr, OpenTelemetry; dynamic client registration -> Client ID Metadata Documents
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
-Each kind of difference between revisions is written in one place. *Vocabulary*: the table `METHODS`. *Behavior*: a
-named feature of a `Revision`, such as `revision.batch`; code never compares dates. *Shape*: an `Availability` on a
-field of the message's dataclass, read by `codec.py`.
+Differences between revisions are written in three places. The table `METHODS` lists the methods. A field of `Revision`,
+such as `batch`, describes a behavior; other modules test this field and never compare dates. An `Availability` on a
+field of a message's dataclass tells `codec.py` which revisions have the field.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
-Used by: every module that speaks MCP. `python -m mcp_ref revisions` prints this data.
+Used by: most modules. `python3 -m mcp_ref revisions` prints this data.
 """
 
 from __future__ import annotations
@@ -52,39 +54,39 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Era = Literal["legacy", "modern"]
-"""Kind of a revision: with handshake, or with stateless requests. [2026-07-28 basic/versioning#terminology]"""
+"""Kind of a revision: with handshake or stateless requests. [2026-07-28 basic/versioning#terminology]"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Revision:
-    """One revision of the protocol. `number` gives their order: 0 is the oldest. `name` goes on the wire."""
+    """One revision of the protocol. `index` is its position in `REVISIONS`. Messages contain its `name`."""
 
     index: int
     name: str
     era: Era = "legacy"
     batch: bool = False
-    """True if a frame may be an array of messages. [2025-03-26 basic/index#batching]"""
+    """True if a frame can be an array of messages. [2025-03-26 basic/index#batching]"""
     error_id_optional: bool = False
-    """True if errors for unreadable requests omit `id`; if False, null. [2025-11-25 basic/index#error-responses]"""
+    """True if errors for unreadable requests have no `id`; if False, null. [2025-11-25 basic/index#error-responses]"""
     pagination: bool = True
     """True if lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
     tool_result_is_any_json: bool = False
-    """True if a tool's result is `toolResult`, any JSON; if False, it is content blocks."""
+    """True if a tool's result has the member `toolResult`, any JSON; if False, it has content blocks."""
     structured_results: bool = True
     """True if tools have output schemas and structured content. [2025-06-18 server/tools#structured-content]"""
     structured_content_is_any_json: bool = False
-    """True if structured content is any JSON; if False, an object. [2026-07-28 server/tools#structured-content]"""
+    """True if structured content can be any JSON; if False, an object. [2026-07-28 server/tools#structured-content]"""
     invalid_arguments_are_results: bool = False
-    """True if invalid tool arguments give `isError`; if False, -32602. [2025-11-25 server/tools#error-handling]"""
+    """True if invalid tool arguments give a result with `isError`. [2025-11-25 server/tools#error-handling]"""
     completions_are_declared: bool = True
-    """True if completion has a capability, `completions`. [2025-03-26 server/utilities/completion#capabilities]"""
+    """True if servers declare `completions`. [2025-03-26 server/utilities/completion#capabilities]"""
     elicitation_modes: bool = False
-    """True if elicitation has form and URL modes, declared by name. [2025-11-25 client/elicitation#capabilities]"""
+    """True if clients declare elicitation modes: form, URL. [2025-11-25 client/elicitation#capabilities]"""
     sampling_tools: bool = False
-    """True if sampling may offer tools to the model. [2025-11-25 client/sampling#tools-in-sampling]"""
+    """True if a sampling request can have tools. [2025-11-25 client/sampling#tools-in-sampling]"""
     server_can_close_streams: bool = False
-    """True if a server may close a stream before the response, and the client reconnects to resume it. [2025-11-25
-    basic/transports#sending-messages-to-the-server]"""
+    """True if a server can close a stream before the response. Then the client reconnects and resumes the stream.
+    [2025-11-25 basic/transports#sending-messages-to-the-server]"""
     version_header: bool = True
     """True if each HTTP request has MCP-Protocol-Version. [2025-06-18 basic/transports#protocol-version-header]"""
     tasks_are_core: bool = False
@@ -126,7 +128,7 @@ REVISIONS_BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
 
 
 def find_revision(name: object) -> Revision | None:
-    """Return the revision of that name, or None. Names are looked up, never compared with < or >: "v9" > "2025"."""
+    """Return the revision of that name, or None. Do not compare names with < or >, because "v9" > "2025" is True."""
     return REVISIONS_BY_NAME.get(name) if type(name) is str else None
 
 
@@ -139,31 +141,30 @@ def revision_named(name: str) -> Revision:
 
 
 def sorted_revisions(revisions: Sequence[Revision | str]) -> list[Revision]:
-    """Return revisions, given as objects or names, oldest first.
-    Raise ValueError if the list is empty or has an unknown name, TypeError if it is a string or a single Revision."""
+    """Return revisions, given as objects or names, oldest first. Raise ValueError for an empty list."""
     if isinstance(revisions, str | Revision):
         raise TypeError(f"revisions must be a list, such as [{str(revisions)!r}], even for one revision")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
     if not chosen:
-        raise ValueError(f"revisions is empty; name at least one revision of {', '.join(REVISIONS_BY_NAME)}")
+        raise ValueError(f"revisions must not be empty; the known revisions are {', '.join(REVISIONS_BY_NAME)}")
     return chosen
 
 
 class NotInRevision(ValueError):
-    """A message that the peer's revision cannot express without changing its meaning. It was not sent."""
+    """The error for a message that would change its meaning in the peer's revision. The message was not sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The revisions that have a field. As the class attribute `life`, it gives the revisions that have the whole type.
+    """The revisions that have a field, or a whole type if it is the type's class attribute `availability`.
 
     Args:
-        since: first revision with the field or type; None for the oldest.
-        until: first revision without it; None if the latest revision has it.
-        if_unsupported: treatment of a value that the peer's revision lacks. "drop" leaves it out.
-            "refuse" raises `NotInRevision`: the message would mean something else.
-        required_since: first revision that requires the field; before, it is optional.
-        fallback: function that takes the value and returns a replacement to send if the peer's revision lacks the type.
+        since: first revision with the field or type; None for the oldest revision.
+        until: first revision without the field or type; None if the latest revision has it.
+        if_unsupported: "drop" to leave out a field that the peer's revision lacks. "refuse" to raise `NotInRevision`
+            instead, because the message would have another meaning without the field.
+        required_since: first revision that requires the field. In earlier revisions, the field is optional.
+        fallback: function that converts an instance into the value to send if the revision lacks its type.
     """
 
     since: Revision | None = None
@@ -177,24 +178,24 @@ class Availability:
         return (self.since is None or self.since <= revision) and (self.until is None or revision < self.until)
 
     def requires(self, revision: Revision) -> bool:
-        """Return True if the revision requires a field that is optional in others."""
+        """Return True if the revision requires the field because of `required_since`."""
         return self.required_since is not None and self.required_since <= revision and self.covers(revision)
 
 
 PYTHON_ONLY: Final = Availability(since=R2024_10_07, until=R2024_10_07)
-"""The life of a field that exists in Python only. On the wire, JSON expresses its value in another way."""
+"""The availability of a field that is in no message. It exists in Python only."""
 
 Sender = Literal["client", "server", "both"]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One row of the table of methods.
+    """A request method or notification method, in the revisions from `since` until before `until`.
 
     Args:
-        sender: role that sends it.
+        sender: role that sends the request or notification.
         params: dataclass of the params, as `module:Class`. The module is imported on first use.
-        result: dataclass of the result; None for a notification.
+        result: dataclass of the result, as `module:Class`; None for a notification.
         capability: capability that the receiver of a request, or the sender of a notification, must have declared.
     """
 
@@ -232,7 +233,7 @@ METHODS: Final = (
            "basic.subscriptions:SubscriptionsAcknowledgedNotificationParams", since=R2026_07_28),
     Method("notifications/cancelled", "both", "basic.cancellation:CancelledNotificationParams", since=R2024_11_05),
     Method("notifications/progress", "both", "basic.progress:ProgressNotificationParams"),
-    # tasks: first an experiment, then an extension
+    # tasks: in 2025-11-25 part of the protocol, from 2026-07-28 an extension
     Method("tasks/get", "both", _TASK_PARAMS, _TASK, "tasks", since=R2025_11_25, until=R2026_07_28),
     Method("tasks/result", "both", _TASK_PARAMS, "extensions.tasks.types:GetTaskPayloadResult", "tasks",
            since=R2025_11_25, until=R2026_07_28),
@@ -271,7 +272,7 @@ METHODS: Final = (
            until=R2026_07_28),
     Method("notifications/message", "server", "features.logging:LoggingMessageNotificationParams",
            capability="logging"),
-    # client features: requests in the legacy era; in the modern era inside `inputRequests` (basic/mrtr.py)
+    # client features: in the modern era, these requests are in `inputRequests` of a result (basic/mrtr.py)
     Method("roots/list", "server", _REQUEST_PARAMS, "features.roots:ListRootsResult", "roots", until=R2026_07_28),
     Method("notifications/roots/list_changed", "client", _NOTIFICATION_PARAMS, capability="roots.listChanged",
            until=R2026_07_28),
@@ -284,11 +285,11 @@ METHODS: Final = (
 )  # fmt: skip
 
 _METHODS_BY_NAME: Final = {each.name: [row for row in METHODS if row.name == each.name] for each in METHODS}
-"""The rows of each name. A name such as `tasks/get`, which changed its meaning, has several."""
+"""Name -> its rows. A method that changed, such as `tasks/get`, has several rows."""
 
 
 def find_method(name: str, revision: Revision, sender: Literal["client", "server"]) -> Method | None:
-    """Return the row of a method, or None if `sender` must not send it in this revision (error -32601)."""
+    """Return the row of a method, or None if `sender` must not send the method in this revision."""
     for method in _METHODS_BY_NAME.get(name, ()):
         if method.since <= revision and (method.until is None or revision < method.until):
             return method if method.sender in ("both", sender) else None

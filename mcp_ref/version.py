@@ -3,14 +3,13 @@
 CHANGES
 
 0.2.0
-- Modules moved to rooms by role. `Server` is in `server/server.py`, `Client` in `client/client.py`, each page of the
-  specification in `basic/` or `features/`, tasks in `extensions/tasks/`, transports in `transports/`, and other
-  people's standards in `lib/`. The names in `mcp_ref.__all__` are the same; imports of inner modules change.
+- Modules moved to folders, such as `server/server.py` and `client/client.py`. The names in `mcp_ref.__all__` are the
+  same. Imports of inner modules must change.
 - `Client.connection` is now `Client.session`.
-- A capability is declared when something is registered. Reading `server.prompts` declares nothing any more.
-- `READING_ORDER` and `OPTIONAL_READING` say in which order to read the modules, and which a first reader can skip.
+- A server declares a capability when a handler is registered. Reading `server.prompts` no longer declares one.
+- `READING_ORDER` lists the modules in reading order. `OPTIONAL_READING` lists those that a first reader can skip.
 - New commands: `python3 -m mcp_ref toc` and `python3 -m mcp_ref limits`.
-- Error and log messages have new words. The messages on the wire have the same structure as before.
+- The texts of error and log messages changed. The structure of JSON-RPC messages did not change.
 - The option `older` of a server over HTTP is now `http_sse`.
 - The package is under the MIT licence.
 

@@ -1,7 +1,8 @@
-"""The specification's "Base Protocol": the rules that all features share.
+"""The specification's "Base Protocol": rules for all features.
 
-Reading order: `meta.py` and `content.py` (shapes that all pages share), `lifecycle.py` (the handshake of the legacy
+Reading order: `meta.py` and `content.py` (types that all features use), `lifecycle.py` (the handshake of the legacy
 era), `ping.py`, `cancellation.py`, `progress.py`, `versioning.py` (stateless requests, the modern era), `mrtr.py`
-(multi round-trip requests), `subscriptions.py`, `headers.py` (the body fields that HTTP headers repeat),
-`channel.py` (the way from a handler to the peer), `authorization/` (tokens over HTTP).
+(multi round-trip requests), `subscriptions.py`, `headers.py` (HTTP headers that repeat fields of the body),
+`channel.py` (the object through which a handler reaches the peer),
+`authorization/` (access tokens over HTTP).
 """

@@ -1,11 +1,10 @@
-"""The channel: the way from the handler of a request back to the peer that sent the request.
+"""The channel: the object through which a handler sends messages to the peer whose request it serves.
 
-A request belongs to a session (legacy era), is stateless (modern era), or has become a task. Each of the three is a
-`Channel`, and a `RequestContext` holds the channel of its request. So a handler works in both eras and on every
-transport.
+A `Channel` is a session (legacy era), a stateless request (modern era), or a task. A handler gets a `RequestContext`,
+which has the channel of the request. So the same handler works in both eras and on every transport.
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25), 2026-07-28 basic/index#statelessness
-Above: the pages in features/; server/context.py adds the methods that authors use.
+Used by: the modules in features/; server/context.py, which adds the methods for authors of handlers.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ T = TypeVar("T")
 
 
 class Channel(Protocol):
-    """The way to the peer while its request is served: a session, a stateless request, or a task."""
+    """An object that sends messages to the peer while a request of the peer is served."""
 
     loop: asyncio.AbstractEventLoop
     revision: Revision
@@ -37,62 +36,62 @@ class Channel(Protocol):
     subscriptions: set[str]
     """The URIs that the client subscribed to with `resources/subscribe`."""
     logging_level: str | None
-    """The lowest level of the log messages that the client wants; None if it wants no log messages."""
+    """The lowest level of the log messages that the client wants; None for no log messages."""
 
     @property
     def peer_info(self) -> Implementation | None:
-        """The name and version that the peer claims."""
+        """The name and version that the peer claims to have; None if unknown."""
         return None
 
     @property
     def task_owner(self) -> str:
-        """The owner of the tasks that requests on this channel create; see `TaskStore`."""
+        """The owner of new tasks: only requests with the same owner can read them. See `TaskStore`."""
 
     @property
     def executor(self) -> Executor | None:
-        """The threads in which plain functions run; None for those of the event loop."""
+        """The thread pool for handlers that are plain functions; None for the default pool of the event loop."""
         return None
 
     @property
     def is_disconnected(self) -> bool:
-        """True if the peer sends nothing more."""
+        """True if the connection to the peer has ended."""
         return False
 
     def is_serving(self, id: RequestId) -> bool:
-        """Return True if the peer's request `id` has no response yet, and is not cancelled."""
+        """Return True if the peer's request `id` has no response yet and is not cancelled."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        """Send a notification that belongs to the request `related`. Return False if the revision lacks the method."""
+        """Send a notification for the peer's request `related`. Return False if the revision lacks the method."""
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait until the peer has read enough of the messages that belong to the request `related`."""
+        """Wait until the peer has read most of the messages for its request `related`."""
 
     def close_stream(self, related: RequestId) -> bool:
-        """Close the HTTP stream of the request `related`; the client resumes it. Return False if that is impossible."""
+        """Close the HTTP stream of the request `related`, so that the client reconnects. Return False if impossible."""
         return False
 
     def capability_error(self, capability: str) -> McpError:
-        """Return the error for a capability that the peer did not declare."""
+        """Return the error for the use of a capability that the peer did not declare."""
 
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
-        """Send a request to the peer while its request `related` is served. Return the result, a dataclass.
+        """Request input from the peer while its request `related` is served. Return the result, a dataclass.
 
-        `timeout` is in seconds. A retry finds the response by its `key` (2026-07-28); None for a number.
+        `timeout` is in seconds. `key` names the input request in `inputRequests` (2026-07-28); None to number it.
         """
 
     def set_status(self, message: str) -> None:
-        """Set the status message of the task that the request has become. Do nothing for other requests."""
+        """Set the status message of the task. Do nothing if the channel is not a task."""
         return None
 
     def begin_task(self) -> None:
-        """Make the request a task now, if its task waited for input. Do nothing for other requests."""
+        """Create the task now, if its creation was delayed to request input first. Do nothing for other channels."""
         return None
 
 
 class RequestContext:
-    """The request being served: its id, its `_meta`, and its channel."""
+    """The id, `_meta` and channel of a request that a handler serves."""
 
     __slots__ = ("channel", "meta", "notification_count", "progress", "request_id", "worker_tasks")
 
@@ -101,21 +100,21 @@ class RequestContext:
         self.request_id = request_id
         """The request's JSON-RPC id."""
         self.meta: Object = meta or {}
-        """The request's `_meta`, unchanged. Trace context such as `traceparent` is in it."""
+        """The request's `_meta`, which can contain trace context such as `traceparent`."""
         self.progress: ProgressReporter | None = None
-        """The progress of the request; None until the handler reports progress."""
+        """The progress notifications of the request; None until the handler reports progress."""
         self.notification_count = 0
-        """Number of progress reports, log messages and status messages so far."""
+        """Number of progress notifications, log messages and status messages that the handler has sent."""
         self.worker_tasks: set[asyncio.Task[object]] | None = None
-        """The asyncio tasks that worker threads wait for."""
+        """The asyncio tasks that handlers in worker threads wait for; None at first."""
 
     @property
     def revision(self) -> Revision:
-        """The revision that the peer speaks."""
+        """The revision of the session or stateless request."""
         return self.channel.revision
 
     def with_channel(self, channel: Channel) -> Self:
-        """Return a context of the same request on the channel of its task."""
+        """Return a context of the same request with another channel."""
         return type(self)(channel, self.request_id, self.meta)
 
     async def run_in_worker(self, function: Callable[[], object]) -> object:
@@ -124,7 +123,7 @@ class RequestContext:
         try:
             value, error = await self.channel.loop.run_in_executor(executor, within.run, _result_and_error, function)
         except asyncio.CancelledError:
-            # Python cannot stop a thread. Ending its wait for the peer frees it for the next request.
+            # Python cannot stop a thread. If the thread waits for the peer, cancel that wait, so that the thread ends.
             for task in self.worker_tasks or ():
                 task.cancel()
             raise
@@ -134,7 +133,7 @@ class RequestContext:
 
 
 def _result_and_error(function: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """Return a function's result and its exception. A future refuses StopIteration, and its waiter would hang."""
+    """Return a function's result and exception. A raised StopIteration would never arrive through a future."""
     try:
         return function(), None
     except BaseException as error:

@@ -1,18 +1,19 @@
 """Content blocks: the pieces of text, image, audio and resources that tools, prompts and models exchange.
 
-They share one union, `ContentBlock`; the member `type` names the kind of a block. A block that the peer's revision does
-not have is written as text, so that the model at least learns of it.
+The type `ContentBlock` is the union of all blocks. The member `type` names the kind of a block. If the peer's revision
+lacks a kind, the block is sent as a text block that describes it. So the model knows that the content exists.
 
     2024-10-07  text, image
-    2024-11-05  resource: the contents of a resource, embedded; `annotations`: audience, priority
-    2025-03-26  audio
-    2025-06-18  resource_link: a URI that the client may read; `_meta` on blocks; `lastModified` in annotations
-    2025-11-25  tool_use, tool_result, in sampling only (features/sampling.py); icons (not a content block)
+    2024-11-05  added: resource (contents of a resource); `annotations` with audience and priority
+    2025-03-26  added: audio
+    2025-06-18  added: resource_link (a URI that the client can read); `_meta`; `lastModified` in annotations
+    2025-11-25  added: tool_use and tool_result, only in sampling (features/sampling.py); icons (not a content block)
 
-Content comes from the server and is untrusted. An icon's URI MUST be `https:` or `data:`; `file:` or `javascript:`
-would read local files or run code. It is fetched without credentials or redirects to other origins, or it would track
-the user. Its type is checked by its bytes, because SVG can hold scripts. Clients MUST support PNG and JPEG, and SHOULD
-support SVG and WebP. [2025-11-25 basic/index#icons]
+Clients must not trust content from servers. An icon's URI MUST be `https:` or `data:`, because a `file:` URI could read
+local files and a `javascript:` URI could run code. A client must fetch icons without credentials, and without redirects
+to other origins, because a server could track the user otherwise. The client checks the type of an icon by its bytes,
+because SVG can contain scripts. Clients MUST support PNG and JPEG, and SHOULD support SVG and WebP.
+[2025-11-25 basic/index#icons]
 
 Spec:  server/tools#tool-result, server/prompts#data-types, server/resources#annotations; schema: ContentBlock
 Wire:  {"type": "text", "text": "Sunny, 22 degrees"}
@@ -32,7 +33,7 @@ from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Avai
 
 Role: TypeAlias = Literal["user", "assistant"]
 
-# RFC 3986, appendix A, but "[" and "]" are allowed everywhere
+# RFC 3986, appendix A, except that "[" and "]" are allowed in every part
 _URI = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9A-Fa-f]{2})*"
     r"(?:#(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
@@ -45,26 +46,26 @@ def check_uri(uri: str) -> None:
     """Raise ValueError if a URI breaks RFC 3986."""
     # [2025-11-25 server/resources#custom-uri-schemes] [2025-11-25 server/prompts#embedded-resources]
     if not _URI.fullmatch(uri):
-        raise ValueError(f"{uri[:200]!r} is not a URI: write a scheme, as in file:///a, and %20 for a space")
+        raise ValueError(f"{uri[:200]!r} is not a URI: it must have a scheme, as in file:///a, and %20 for a space")
 
 
 def check_media(data: str, mime_type: str | None) -> None:
     """Raise ValueError if the data is not Base64 (RFC 4648, section 4) or the MIME type is invalid."""
     # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. Received blocks
-    # are not checked: an application may be able to use a slightly wrong one.
+    # are not checked, because many applications can use data with small errors.
     try:
         binascii.a2b_base64(data, strict_mode=True)
     except ValueError as error:
-        raise ValueError(f"the data is not Base64 ({error}); for raw bytes use .of(...)") from None
+        raise ValueError(f"the data must be Base64 ({error}); to pass raw bytes, use .of(...)") from None
     if mime_type is not None and not _MIME_TYPE.fullmatch(mime_type):
-        raise ValueError(f"{mime_type[:80]!r} is not a MIME type such as image/png")
+        raise ValueError(f"{mime_type[:80]!r} is not a MIME type; write it as in image/png")
 
 
 @dataclass
 class Icon:
     """An image that a user interface shows for a server, tool, prompt or resource.
 
-    src: an untrusted `https:` or `data:` URI. sizes: such as ["48x48"], or ["any"] for SVG. theme: background to use.
+    `src` is an untrusted `https:` or `data:` URI. `sizes` is a list such as ["48x48"], in pixels; ["any"] for SVG.
     """
 
     src: str
@@ -75,7 +76,7 @@ class Icon:
 
 @dataclass
 class Annotations:
-    """Hints for the use of content: its audience, its priority (0 to 1), its last change (ISO 8601)."""
+    """Hints about content: its audience, its priority (0 to 1), and the time of its last change (ISO 8601)."""
 
     audience: list[Role] | None = None
     priority: float | None = None
@@ -96,15 +97,15 @@ class TextContent:
     meta: _OptionalMeta = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Raise TypeError if the text is not a str."""
+        """Return `wire` unchanged. Raise TypeError if the text is not a str."""
         if not isinstance(self.text, str):
-            raise TypeError(f"a TextContent holds a str, not {type(self.text).__name__}")
+            raise TypeError(f"the text of a TextContent must be a str, got {type(self.text).__name__}")
         return wire
 
 
 @dataclass
 class _Media:
-    """The members of images and sounds. `data` is Base64."""
+    """The base class of images and sounds. `data` is Base64."""
 
     type: str = field(default="", kw_only=True)
     data: str
@@ -114,11 +115,11 @@ class _Media:
 
     @classmethod
     def of(cls, data: bytes, mime_type: str) -> Self:
-        """Return the content block for raw bytes."""
+        """Return a content block for raw bytes."""
         return cls(base64.b64encode(data).decode(), mime_type)
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Raise ValueError if the data is not Base64 or the MIME type is invalid."""
+        """Return `wire` unchanged. Raise ValueError if the data is not Base64 or the MIME type is invalid."""
         check_media(self.data, self.mime_type)
         return wire
 
@@ -165,7 +166,7 @@ class BlobResourceContents:
 
     @classmethod
     def of(cls, uri: str, data: bytes, mime_type: str | None = None) -> BlobResourceContents:
-        """Return the contents of the resource `uri` for raw bytes.
+        """Return the contents of a resource, from raw bytes.
 
         Args:
             uri: URI of the resource.
@@ -175,7 +176,7 @@ class BlobResourceContents:
         return cls(uri, base64.b64encode(data).decode(), mime_type)
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Raise ValueError if the blob is not Base64 or the MIME type is invalid."""
+        """Return `wire` unchanged. Raise ValueError if the blob is not Base64 or the MIME type is invalid."""
         check_media(self.blob, self.mime_type)
         return wire
 
@@ -185,7 +186,7 @@ ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
 
 @dataclass
 class EmbeddedResource:
-    """The contents of a resource, inside a result or a message."""
+    """A content block with the contents of a resource."""
 
     type: Literal["resource"] = field(default="resource", kw_only=True)
     resource: ResourceContents
@@ -193,7 +194,7 @@ class EmbeddedResource:
     meta: _OptionalMeta = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Check the URI, and add a missing MIME type."""
+        """Check the URI, and add the MIME type if the resource has none."""
         # [2025-11-25 server/prompts#embedded-resources] MUST include a valid resource URI, the appropriate MIME type
         check_uri(self.resource.uri)
         resource = wire["resource"]
@@ -203,8 +204,8 @@ class EmbeddedResource:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Accept `annotations` beside `resource`, as in the schema, or inside it, as in the page's examples."""
-        # [2025-06-18 server/tools#embedded-resources] the specification has both forms; we write the schema's
+        """Accept `annotations` as a member of the block, or as a member of `resource`."""
+        # [2025-06-18 server/tools#embedded-resources] an example has the second form; the schema has the first form
         resource = wire.get("resource")
         if "annotations" not in wire and type(resource) is dict and "annotations" in resource:
             return {**wire, "annotations": resource["annotations"]}
@@ -219,7 +220,7 @@ def _link_as_text(link: object) -> object:
 
 @dataclass
 class ResourceLink:
-    """A link to a resource that the client may read or subscribe to. It need not be in `resources/list`."""
+    """A link to a resource that the client can read. `resources/list` need not contain the resource."""
 
     availability: ClassVar[Availability] = Availability(since=R2025_06_18, fallback=_link_as_text)
 
@@ -239,9 +240,9 @@ ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLi
 
 
 def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
-    """Return a tool's result with structured content as the revision allows it: null, another value, or left out."""
+    """Return a tool's result without structured content that the revision forbids. Add null if `is_null`."""
     if revision.structured_content_is_any_json:
-        # [2026-07-28 server/tools#structured-content] any JSON value, null too
+        # [2026-07-28 server/tools#structured-content] any JSON value, also null
         return {**wire, "structuredContent": None} if is_null else wire
     if type(wire.get("structuredContent", {})) is dict:
         return wire
@@ -249,7 +250,7 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
 
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:
-    """Return a tool's result and mark structured content that is null. Raise ShapeError if it must be an object."""
+    """Return a tool's result. Mark structured content null by `structuredNull`. Raise ShapeError for a wrong type."""
     data = wire.get("structuredContent")
     if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
         raise ShapeError("an object", data, "structuredContent")

@@ -1,30 +1,33 @@
 """The HTTP headers of a stateless request that repeat fields of its body.
 
-Gateways, load balancers and rate limiters can then route and count requests without reading bodies. But two sources of
-truth invite an attack: a gateway admits `Mcp-Name: read_report`, and the server runs the body's `delete_all`. So a
-server MUST refuse a request whose headers and body differ, with -32020 and HTTP 400. A gateway SHOULD refuse requests
-of older revisions, because no server compares theirs. [2026-07-28 basic/transports/streamable-http#server-validation]
+With these headers, gateways, load balancers and rate limiters can handle requests without reading bodies. An attacker
+could send `Mcp-Name: read_report` for the gateway and `delete_all` in the body for the server. So a server MUST refuse
+a request whose headers and body differ, with -32020 and HTTP 400. A gateway SHOULD refuse requests of older revisions,
+because servers do not check the headers of such requests.
+[2026-07-28 basic/transports/streamable-http#server-validation]
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
-    Mcp-Name: execute_sql                   params.name, or params.uri of resources/read, params.taskId of tasks/...
-    Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
+    Mcp-Name: execute_sql                   params.name; for resources/read params.uri, for tasks/... params.taskId
+    Mcp-Param-Region: us-west1              an argument whose property in the tool's input schema has x-mcp-header
 
-A value that is not plain ASCII, begins or ends with a space, or looks encoded itself, MUST be sent as `=?base64?...?=`.
-Otherwise a line break in a value could add headers. A client over HTTP MUST drop a tool with an invalid `x-mcp-header`,
-and keep the other tools; over stdio it MAY ignore the marks. After error -32020 it SHOULD list the tools again, because
-a schema may have changed, and then retry. Servers SHOULD NOT mark passwords, tokens or personal data: gateways see all.
+A client MUST encode a value as `=?base64?...?=` if the value is not plain ASCII, begins or ends with a space, or looks
+like an encoded value. Without the encoding, a value with a line break could add headers. A client over HTTP MUST ignore
+a tool with an invalid `x-mcp-header`. A client over stdio MAY ignore `x-mcp-header`. After error -32020, a client
+SHOULD list the tools again and retry, because the server could have changed a schema. Servers SHOULD NOT use
+`x-mcp-header` for passwords, tokens or personal data, because gateways can read the headers.
 
-    2024-11-05, 2025-03-26  none
-    2025-06-18, 2025-11-25  MCP-Protocol-Version on each request after `initialize` (MUST). If it is missing, the server
-                            SHOULD assume 2025-03-26; if it is invalid, the server responds with HTTP 400
-    2026-07-28              MCP-Protocol-Version and Mcp-Method on each request, Mcp-Name for the methods in
-                            `NAME_FIELDS`, Mcp-Param-* for each marked argument that is present and not null (MUST).
-                            Without MCP-Protocol-Version: -32020; but a server of older clients MAY assume 2025-03-26
+    2024-11-05, 2025-03-26  these headers do not exist
+    2025-06-18, 2025-11-25  MCP-Protocol-Version on each request after `initialize` (MUST). If the header is missing,
+                            the server SHOULD assume 2025-03-26; if it is invalid, the server responds with HTTP 400
+    2026-07-28              MCP-Protocol-Version and Mcp-Method on each request (MUST); Mcp-Name for the methods in
+                            `NAME_FIELDS` (MUST); Mcp-Param-* for each argument with `x-mcp-header` that is not
+                            null (MUST). Without MCP-Protocol-Version, the error is -32020; a server that also supports
+                            legacy clients MAY assume 2025-03-26
 
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
        [2025-06-18 basic/transports#protocol-version-header]
-Above: `transports/streamable_http/` sends and checks the headers; `features/tools.py` checks the marks.
+Used by: `transports/streamable_http/` sends and checks the headers; `features/tools.py` checks `x-mcp-header`.
 """
 
 from __future__ import annotations
@@ -45,9 +48,9 @@ PARAM_PREFIX: Final = "Mcp-Param-"
 NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
     ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
 )
-"""Method -> the params member that Mcp-Name repeats. From a task id, a proxy can choose the process that runs it."""
+"""Method -> the params member that Mcp-Name repeats. With a task id, a proxy can find the process of the task."""
 MAX_SAFE_INTEGER: Final = 2**53 - 1
-"""Maximum integer in a header (53 bits): JavaScript represents larger ones inexactly. The minimum is its negative."""
+"""Maximum integer in a header (53 bits), because JavaScript rounds larger integers. The minimum is the negative."""
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PLAIN_VALUE: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")
@@ -71,16 +74,16 @@ def encode_value(value: JSON) -> str:
 
 
 def decode_value(header: str) -> str:
-    """Return the text of a header value. Raise ValueError if it is encoded wrongly."""
+    """Return the text of a header value. Raise ValueError for invalid characters or a wrong encoding."""
     encoded = _ENCODED_VALUE.fullmatch(header.strip(" \t"))
     if encoded is None:
         if not _PLAIN_VALUE.fullmatch(header.strip(" \t")):
-            raise ValueError("only visible ASCII, space and tab are allowed")
+            raise ValueError("the value must have only visible ASCII characters, spaces and tabs")
         return header.strip(" \t")
     try:
         data = base64.b64decode(encoded[1], validate=True)
-        if base64.b64encode(data).decode() != encoded[1]:  # each value has one valid encoding
-            raise ValueError("it has unused bits")
+        if base64.b64encode(data).decode() != encoded[1]:  # several encodings of one value could mislead a gateway
+            raise ValueError("the last character has unused bits")
         return data.decode()
     except ValueError as error:
         raise ValueError(f"invalid Base64: {error}") from None
@@ -88,11 +91,11 @@ def decode_value(header: str) -> str:
 
 ArgumentPath = tuple[str, ...]
 ParameterHeaders = Callable[[str], dict[str, ArgumentPath]]
-"""A function from a tool's name to its headers: header name (without `Mcp-Param-`) -> path to the argument."""
+"""A function that returns the `parameter_headers` of a tool, by the tool's name."""
 
 
 def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
-    """Return the headers of a tool's input schema: header name (without `Mcp-Param-`) -> path to the argument.
+    """Return the Mcp-Param headers of a tool: header name without `Mcp-Param-` -> path to the argument.
 
     Raise ValueError if an `x-mcp-header` breaks a rule. [2026-07-28 basic/transports/streamable-http#schema-extension]
     """
@@ -107,7 +110,7 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
         if holder.get("type") not in ("string", "integer", "boolean"):
             raise ValueError(f"x-mcp-header {name!r} must be on a string, an integer or a boolean")
         if name.lower() in (known.lower() for known in found):
-            raise ValueError(f"x-mcp-header {name!r} is used twice")
+            raise ValueError(f"x-mcp-header {name!r} must not be used twice")
         found[name] = path
     return found
 
@@ -144,7 +147,7 @@ def argument_at(arguments: JSON, path: ArgumentPath) -> JSON:
 
 
 def parameter_values(arguments: JSON, headers: dict[str, ArgumentPath]) -> list[tuple[str, str]]:
-    """Return the Mcp-Param headers of a call: name and value. Absent and null arguments are left out."""
+    """Return the Mcp-Param headers of a call as (name, value). Skip absent and null arguments."""
     values = ((name, argument_at(arguments, path)) for name, path in headers.items())
     return [(f"{PARAM_PREFIX}{name}", encode_value(value)) for name, value in values if value is not None]
 
@@ -161,7 +164,7 @@ def _is_equal(text: str, value: JSON) -> bool:
 
 
 def mirrored_fields(request: Request) -> tuple[JSON, str, str | None]:
-    """Return the fields that a request's headers repeat: revision, method and, for some methods, a name."""
+    """Return the fields that a request's headers repeat: revision, method, and name (or None)."""
     meta = request.params.get("_meta")
     version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
     name = request.params.get(NAME_FIELDS.get(request.method, ""))
@@ -187,7 +190,7 @@ def header_mismatch(why: str) -> ProtocolError:
 def check_headers(headers: HeaderFields, fields: tuple[JSON, str, str | None]) -> None:
     """Raise ProtocolError if the headers differ from the `mirrored_fields` of a request."""
     version, method, name = fields
-    if version is not None:  # if the body has no version, the check of `_meta` refuses the request
+    if version is not None:  # else another check refuses the request
         _check(headers, "MCP-Protocol-Version", version, encoded=False)
     _check(headers, METHOD_HEADER, method, encoded=False)
     if name is not None:
@@ -201,7 +204,7 @@ def check_parameters(headers: HeaderFields, arguments: JSON, wanted: dict[str, A
         if value is not None:
             _check(headers, f"{PARAM_PREFIX}{name}", value)
         elif headers.get_all(f"{PARAM_PREFIX}{name}"):
-            raise header_mismatch(f"{PARAM_PREFIX}{name} is present, but the body has no such argument")
+            raise header_mismatch(f"{PARAM_PREFIX}{name} is present, but the body does not have this argument")
 
 
 def _check(headers: HeaderFields, name: str, value: JSON, encoded: bool = True) -> None:

@@ -1,25 +1,24 @@
 """The handshake that opens a session in the legacy era, up to 2025-11-25.
 
-The client's first request, `initialize`, names a revision (SHOULD be its latest), itself and its capabilities. The
-server responds with the revision of the session: the requested one if it supports it (MUST), else another (SHOULD be
-its latest). A client without that revision SHOULD disconnect. Else it sends `notifications/initialized` (MUST).
+The client's first request, `initialize`, contains a revision (SHOULD be the client's latest), the client's name and its
+capabilities. The server chooses the revision of the session. If the server supports the requested revision, it MUST
+choose that revision; otherwise it SHOULD choose its own latest revision. If the client does not support the chosen
+revision, it SHOULD disconnect. Otherwise it MUST send `notifications/initialized`.
 
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 
-Each side learns the other's capabilities before it can use them, so neither gets a message that it cannot handle. Until
-the response, a client SHOULD NOT send requests except pings. Until `initialized`, the client is not ready, and a server
-SHOULD only send pings and logs. Do not trust names: each peer chooses its own. [2025-11-25
-basic/lifecycle#initialization]
+After the handshake, each side knows the capabilities of its peer, so it sends no message that the peer cannot handle.
+Before the response to `initialize`, a client SHOULD NOT send requests except pings. Before `notifications/initialized`,
+a server SHOULD NOT send requests except pings and log messages. [2025-11-25 basic/lifecycle#initialization]
 
-    2024-11-05  `initialize` MUST come first; both sides SHOULD respect the negotiated revision and capabilities;
-                shutdown has no message: the transport closes
-    2025-03-26  `initialize` MUST NOT be part of a batch; server capability `completions`; each request SHOULD have a
-                time limit, which progress MAY restart up to a maximum (SHOULD)
-    2025-06-18  both sides MUST (before: SHOULD) respect the negotiation; on HTTP each later request MUST name the
-                revision in a header; client capability `elicitation`; `title` of peers
-    2025-11-25  client `elicitation` {form, url}, `sampling` {tools, context}; `tasks` on both sides; `description`,
-                `icons`, `websiteUrl` of peers
-    2026-07-28  replaced: each request carries revision and capabilities (versioning.py). Added: `extensions`
+    2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the negotiated revision and capabilities.
+                Closing the transport ends the session
+    2025-03-26  `initialize` MUST NOT be part of a batch. Added: server capability `completions`
+    2025-06-18  Both sides MUST respect the negotiation. On HTTP, each later request MUST have the revision in a header.
+                Added: client capability `elicitation`; `title` in `Implementation`
+    2025-11-25  Added: `elicitation` {form, url}; `sampling` {tools, context}; `tasks` for client and server;
+                `description`, `icons`, `websiteUrl` in `Implementation`
+    2026-07-28  The handshake is removed (see versioning.py). Added: `extensions`
 [2025-11-25 basic/lifecycle#version-negotiation] [2025-06-18 basic/lifecycle#operation]
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25); schema: InitializeRequest, InitializeResult, Implementation,
@@ -29,7 +28,7 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolV
        {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
            "serverInfo": {"name": "weather", "version": "1.0"}}}
        {"jsonrpc": "2.0", "method": "notifications/initialized"}
-Above: `client/negotiation.py` and `server/session.py` run the handshake.
+Used by: `client/negotiation.py` and `server/session.py`, which run the handshake.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ from .content import Icon
 
 @dataclass
 class Implementation:
-    """The name and version that a peer claims to have, for display and logs."""
+    """The name and version that a client or server claims to have. Use them only for display and logs."""
 
     name: str
     version: str
@@ -68,11 +67,11 @@ class Implementation:
 
 @dataclass
 class ClientCapabilities:
-    """The features of a client. None means no; an object, even {}, means yes, with these sub-capabilities.
+    """The features that a client supports. None means not supported. An object, even {}, means supported.
 
-    roots: {"listChanged": bool}; {} from 2026-07-28. sampling: {"tools": {}, "context": {}} from 2025-11-25. Both are
-    deprecated since 2026-07-28. elicitation: {"form": {}, "url": {}} from 2025-11-25, where {} means form only. tasks:
-    the requests that can be tasks. extensions, experimental: name -> settings.
+    `roots` is {"listChanged": bool}; {} from 2026-07-28. From 2025-11-25, `sampling` is {"tools": {}, "context": {}}
+    and `elicitation` is {"form": {}, "url": {}}; {} means form only. `tasks` has the requests that can become tasks.
+    `extensions` and `experimental` map names to settings. `roots` and `sampling` are deprecated since 2026-07-28.
     """
 
     experimental: Object | None = None
@@ -83,7 +82,7 @@ class ClientCapabilities:
     extensions: Annotated[Object | None, Availability(since=R2026_07_28)] = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Leave out the sub-capabilities that a revision does not know."""
+        """Leave out the members of `sampling` and `elicitation` if the revision has none."""
         if not revision.sampling_tools and self.sampling is not None:
             wire["sampling"] = {}
         if not revision.elicitation_modes and "elicitation" in wire:
@@ -93,11 +92,11 @@ class ClientCapabilities:
 
 @dataclass
 class ServerCapabilities:
-    """The features of a server. None means no; an object, even {}, means yes, with these sub-capabilities.
+    """The features that a server supports. None means not supported. An object, even {}, means supported.
 
-    tools, prompts: {"listChanged": bool}. resources: {"subscribe": bool, "listChanged": bool}. logging
-    (deprecated since 2026-07-28), completions: {}. tasks: the requests that can be tasks. extensions, experimental:
-    name -> settings.
+    `tools` and `prompts` are {"listChanged": bool}. `resources` is {"subscribe": bool, "listChanged": bool}. `logging`
+    (deprecated since 2026-07-28) and `completions` are {}. `tasks` has the requests that can become tasks.
+    `extensions` and `experimental` map names to settings.
     """
 
     experimental: Object | None = None
@@ -122,7 +121,7 @@ class InitializeRequestParams:
 
 @dataclass
 class InitializeResult:
-    """The result of `initialize`. `protocol_version` is the revision to speak; `instructions` are for the model."""
+    """The result of `initialize`. `protocol_version` is the session's revision. The model reads `instructions`."""
 
     protocol_version: str
     capabilities: ServerCapabilities
@@ -132,18 +131,18 @@ class InitializeResult:
 
 
 class UnsupportedRevision(McpError):
-    """A failed negotiation: client and server have no revision in common."""
+    """The error of a negotiation in which client and server have no revision in common."""
 
 
 def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:
-    """Return the revision that a server responds with. `supported` are its legacy revisions, oldest first."""
-    # [2025-11-25 basic/lifecycle#version-negotiation] the same version, or another one, the latest that it supports
+    """Return the revision that a server chooses. `supported` has the legacy revisions of the server, oldest first."""
+    # [2025-11-25 basic/lifecycle#version-negotiation] MUST be the requested one; else SHOULD be the latest
     wanted = find_revision(requested)
     return wanted if wanted is not None and wanted in supported else supported[-1]
 
 
 def accept_revision(offered: str, supported: Sequence[Revision]) -> Revision:
-    """Return the revision that a server has chosen. Raise UnsupportedRevision if the client does not speak it."""
+    """Return the revision that the server chose. Raise UnsupportedRevision if the client does not support it."""
     revision = find_revision(offered)
     if revision is None or revision not in supported:
         # [2025-11-25 basic/lifecycle#version-negotiation] the client SHOULD disconnect
@@ -153,39 +152,39 @@ def accept_revision(offered: str, supported: Sequence[Revision]) -> Revision:
 
 
 class Phase(Enum):
-    """The state of a handshake, on the server."""
+    """The state of a session's handshake, on the server."""
 
     NEW = "before the response to initialize"
     INITIALIZING = "before notifications/initialized"
     OPERATING = "open"
 
 
-NEW, INITIALIZING, OPERATING = Phase  # in Python 3.11, a global is far faster than Phase.NEW
+NEW, INITIALIZING, OPERATING = Phase  # a global name, because Python 3.11 reads `Phase.NEW` slowly
 
 
 def phase_error(phase: Phase, method: str) -> str | None:
-    """Return the reason to refuse a request in this phase, or None if the server serves it."""
+    """Return the reason why a server refuses a request in this phase, or None if it serves the request."""
     if method == "initialize":
-        return None if phase is NEW else "the session is initialized already; initialize comes once"
+        return None if phase is NEW else "initialize must be sent only once; this session is already initialized"
     if phase is NEW and method != "ping":
-        # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. In INITIALIZING,
-        # requests are served: a client SHOULD NOT send them yet, but may.
-        return f"{method} came before initialize, which opens every session"
+        # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. In INITIALIZING, a
+        # server serves all requests, because no rule forbids a client to send them (SHOULD NOT).
+        return f"{method} came before initialize; a session must begin with initialize"
     return None
 
 
 class CapabilityError(McpError):
-    """The use of a feature that the peer did not declare. Nothing was sent."""
+    """The error for the use of a feature that the peer did not declare. No message was sent."""
 
 
 def capability_keys(path: str) -> list[str]:
-    """Return the keys in a path: `resources.subscribe` has two. An extension's name is one key, with its dots."""
+    """Return the keys in a path such as `resources.subscribe`. An extension's name is one key, despite its dots."""
     first, _, extension = path.partition(".")
     return [first, extension] if first == "extensions" and extension else path.split(".")
 
 
 def declares(capabilities: Object, path: str) -> bool:
-    """Return True if capabilities from the wire have a path such as `resources.subscribe`. A value of {} counts."""
+    """Return True if the capabilities, as JSON, have a value other than null and false at `path`."""
     value: object = capabilities
     for name in capability_keys(path):
         value = value.get(name) if isinstance(value, dict) else None

@@ -1,17 +1,17 @@
 """`_meta`: an object in any message for data that belongs to no feature, such as a progress token or trace context.
 
-Peers may agree on further keys. A key is `name` or `prefix/name`.
-The prefix keeps the keys of different vendors apart; the reserved prefixes leave the protocol room for new keys.
-Implementations MUST NOT make assumptions about values at reserved keys. [2026-07-28 basic/index#_meta]
+A key is `name` or `prefix/name`. Each vendor uses its own prefix, so that keys of two vendors never collide. The
+protocol reserves some prefixes for its own keys. Implementations MUST NOT make assumptions about values at reserved
+keys. [2026-07-28 basic/index#_meta]
 
-    2024-10-07 to 2025-03-26  on params and results; `progressToken` is the only key with a meaning
-    2025-06-18                rules for keys; also on tools, prompts, resources, roots and content blocks. Reserved:
-                              prefixes in which `modelcontextprotocol` or `mcp` is followed by one more label (mcp.dev/)
-    2025-11-25                reserved: prefixes whose second label is one of the two (io.modelcontextprotocol/);
-                              prefixes SHOULD be reverse DNS names (com.example/). Tasks add `related-task`
-    2026-07-28                on requests: revision and client capabilities (MUST), client name (SHOULD); on results:
-                              server name (SHOULD); see versioning.py. On messages of a subscription: its id (MUST).
-                              `traceparent`, `tracestate`, `baggage` are reserved without a prefix
+    2024-10-07 to 2025-03-26  params and results have `_meta`. The protocol defines one key, `progressToken`
+    2025-06-18                tools, prompts, resources, roots and content blocks have `_meta` too. A prefix is reserved
+                              if `modelcontextprotocol` or `mcp` is a label before the last label (mcp.dev/)
+    2025-11-25                a prefix is reserved if its second label is `modelcontextprotocol` or `mcp`
+                              (io.modelcontextprotocol/). Prefixes SHOULD be reverse DNS names (com.example/)
+    2026-07-28                requests have revision and client capabilities (MUST) and client name (SHOULD) in `_meta`,
+                              results the server name (SHOULD); see versioning.py. Messages of a subscription have its
+                              id (MUST). The keys `traceparent`, `tracestate` and `baggage` are reserved
 
 Spec:  basic/index#_meta (2025-06-18 on); schema: RequestParams, NotificationParams, Result, PaginatedRequestParams
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"progressToken": "abc123"}}}
@@ -30,28 +30,28 @@ from ..revisions import R2024_11_05, Availability
 
 @dataclass
 class RequestParams:
-    """The params of a request without other params."""
+    """The params of a request that has no params except `_meta`."""
 
     meta: Object | None = None
 
 
 @dataclass
 class NotificationParams:
-    """The params of a notification without other params."""
+    """The params of a notification that has no params except `_meta`."""
 
     meta: Object | None = None
 
 
 @dataclass
 class EmptyResult:
-    """The result of a request that returns no data, only success."""
+    """The result of a request that returns no data."""
 
     meta: Object | None = None
 
 
 @dataclass
 class PaginatedRequestParams:
-    """The params of a list request. `cursor` is the opaque start of a page; None for the first page."""
+    """The params of a list request. `cursor` is the `nextCursor` of the previous page; None for the first page."""
 
     cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
@@ -63,8 +63,8 @@ _KEY = re.compile(rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?(?:[A-Za-z0-9](?:[A-Za-z0-9_
 
 def is_meta_key(key: str) -> bool:
     """Return True if `key` follows the grammar of `_meta` keys: an optional `label.label/` prefix, then a name."""
-    # [2025-11-25 basic/index#_meta] label: letters, digits, inner hyphens, a letter first. name: also "_" and "."
-    # inside. No text matches the pattern in two ways, so a hostile key cannot make it slow.
+    # [2025-11-25 basic/index#_meta] A label starts with a letter; letters, digits and inner hyphens follow. A name can
+    # also contain "_" and ".". A text matches the pattern in one way only, so that no hostile key makes it slow.
     return len(key) <= 256 and _KEY.fullmatch(key) is not None
 
 
@@ -72,21 +72,21 @@ def check_meta_keys(meta: Object | None) -> None:
     """Raise ValueError if a `_meta` that we send has an invalid key. A received `_meta` is not checked."""
     for key in meta or ():
         if not is_meta_key(key):
-            raise ValueError(f"{key[:80]!r} is not a valid _meta key: write name or, better, com.example/name")
+            raise ValueError(f"{key[:80]!r} is not a valid _meta key: write it as name or, better, com.example/name")
 
 
 def extended_meta(message: Object, more: Object) -> Object:
-    """Return the `_meta` of params or a result, with `more` added. A `_meta` that is not an object is ignored."""
+    """Return the `_meta` of params or of a result, with the members of `more` added."""
     given = message.get("_meta")
     return {**given, **more} if isinstance(given, dict) else more
 
 
 def checked_extensions(extensions: Mapping[str, object] | None) -> Object:
-    """Return the extensions to declare: name -> settings. Raise ValueError for an invalid name."""
+    """Return a copy of `extensions`: name -> settings. Raise ValueError for an invalid name."""
     for name in extensions or ():
         # [2026-07-28 basic/versioning#extension-negotiation] MUST follow the rules of _meta keys, with a prefix
         if "/" not in name or not is_meta_key(name):
-            raise ValueError(f"{name[:80]!r} is not a valid extension name: write com.example/name")
+            raise ValueError(f"{name[:80]!r} is not a valid extension name: write it as com.example/name")
     return cast(Object, dict(extensions or {}))
 
 
@@ -94,5 +94,5 @@ def is_reserved_meta_key(key: str) -> bool:
     """Return True if any revision reserves the prefix of `key` for the protocol."""
     prefix, slash, _ = key.partition("/")
     labels = prefix.split(".")
-    ours = {"modelcontextprotocol", "mcp"}
-    return bool(slash) and (bool(ours & set(labels[1:2])) or bool(ours & set(labels[:-1])))
+    reserved = {"modelcontextprotocol", "mcp"}
+    return bool(slash) and (bool(reserved & set(labels[1:2])) or bool(reserved & set(labels[:-1])))

@@ -1,12 +1,12 @@
-"""Ping: either side checks that the other still responds. The result is empty, and comes at once.
+"""Ping: a request by which a client or server checks that its peer still responds.
 
-The receiver MUST respond promptly; no response means a dead connection, which the sender MAY close. Senders SHOULD
-ping periodically, but not so often that it loads the network. A ping is allowed before the handshake is done.
+The receiver MUST respond promptly with an empty result. If no response comes, the sender MAY close the connection. A
+client or server SHOULD send pings periodically, but too many pings would load the network. A ping can be sent before
+the end of the handshake.
 [2025-11-25 basic/utilities/ping#behavior-requirements]
 
-    2024-10-07 to 2025-11-25  either side may ping; the rules did not change
-    2026-07-28                removed: a peer without a session has nothing to keep alive
-                              [2026-07-28 changelog#major-changes]
+    2024-10-07 to 2025-11-25  client and server can send pings
+    2026-07-28                ping is removed, because sessions are removed [2026-07-28 changelog#major-changes]
 
 Spec:  basic/utilities/ping (2024-11-05 to 2025-11-25)
 Wire:  {"jsonrpc": "2.0", "id": "123", "method": "ping"}

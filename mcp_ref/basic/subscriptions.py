@@ -1,18 +1,20 @@
-"""Subscriptions of the modern era: one request stays open, and brings the notifications that the client chose.
+"""Subscriptions of the modern era: while one request is open, the server sends the notifications that the client chose.
 
-    subscriptions/listen {filter} -> notifications/subscriptions/acknowledged {honored subset}     MUST come first
+    subscriptions/listen {filter} -> notifications/subscriptions/acknowledged {accepted filter}     MUST come first
                                      notifications/tools/list_changed, notifications/resources/updated, ...
                                      the result, if the server ends the subscription (SHOULD)
 
-The client is in control: a server MUST NOT send a type that the filter does not name. Each message carries the id of
-the request in `_meta`, because on stdio all subscriptions share one channel. After a lost connection the client sends
-the request again, because the server stores nothing. Notifications in between are lost, so it reads the lists again.
+A server MUST NOT send types of notifications that are not in the filter. Each notification has the id of the request in
+`_meta`, because on stdio the notifications of all subscriptions arrive on one pipe. After a lost connection, the client
+sends the request again, because the server stores no subscriptions. The client must also read the lists again, because
+it received no notifications while the connection was lost.
 
-    2024-10-07 to 2025-11-25  resources/subscribe names one resource (capability `resources.subscribe`). List changes
-                              come unasked (capability `listChanged`), on Streamable HTTP by the GET stream
-    2026-07-28                subscriptions/listen replaced both, and the GET stream: state tied to one request needs
-                              no session. `subscribe` now allows `resourceSubscriptions` in the filter. Progress and
-                              log messages stay on the stream of their own request
+    2024-10-07 to 2025-11-25  resources/subscribe subscribes to one resource (capability `resources.subscribe`). A
+                              server with the capability `listChanged` sends list changes without a subscription. On
+                              Streamable HTTP, it sends them on the GET stream
+    2026-07-28                subscriptions/listen replaced both, and the GET stream, because one open request needs no
+                              session. With the capability `resources.subscribe`, the filter can contain
+                              `resourceSubscriptions`. Progress and log messages use the stream of their own request
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream] [2026-07-28 changelog#major-changes]
 
 Spec:  2026-07-28 basic/patterns/subscriptions
@@ -21,7 +23,7 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
            "io.modelcontextprotocol/clientCapabilities": {}}, "notifications": {"toolsListChanged": true}}}
        {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"_meta": {
            "io.modelcontextprotocol/subscriptionId": 1}, "notifications": {"toolsListChanged": true}}}
-Above: `server/subscriptions.py`, `client/subscriptions.py`. The legacy methods are in `features/resources.py`.
+Used by: `server/subscriptions.py`, `client/subscriptions.py`. The legacy methods are in `features/resources.py`.
 """
 
 from __future__ import annotations
@@ -31,12 +33,12 @@ from dataclasses import dataclass
 from ..jsonrpc.messages import Object
 
 MAX_RESOURCES = 1000
-"""Maximum number of resources, and of tasks, that one subscription names."""
+"""Maximum number of resources in one filter, and maximum number of tasks in one filter."""
 
 
 @dataclass
 class SubscriptionFilter:
-    """The notifications that a client wants. A URI includes the URIs below it; `task_ids` is of the tasks extension."""
+    """The notifications that a client wants. A URI includes all URIs below it. `task_ids` needs the tasks extension."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
@@ -55,13 +57,13 @@ class SubscriptionsListenRequestParams:
 
 @dataclass
 class SubscriptionsAcknowledgedNotificationParams:
-    """The part of the filter that the server honors."""
+    """The part of the filter that the server accepted."""
 
     notifications: SubscriptionFilter
     meta: Object | None = None
 
 
 def includes_uri(subscribed: str, updated: str) -> bool:
-    """Return True if an updated URI is the subscribed one, or below it."""
-    # [2025-11-25 server/resources#subscriptions] it might be a sub-resource of the one that the client subscribed to
+    """Return True if the URI `updated` equals the URI `subscribed` or is below it."""
+    # [2025-11-25 server/resources#subscriptions] might be a sub-resource of the subscribed resource
     return updated == subscribed or updated.startswith(subscribed if subscribed.endswith("/") else f"{subscribed}/")

@@ -1,25 +1,27 @@
-"""Stateless requests, the modern era: each request names its revision, its client and the client's capabilities.
+"""Stateless requests (modern era): each request contains its revision, and the name and capabilities of the client.
 
-A server MUST NOT rely on earlier requests, even on the same connection. So any process can serve any request, a crash
-loses no session, and no request can use capabilities that only another request declared. State across requests MUST
-have an explicit identifier, which the client sends with each request. [2026-07-28 basic/index#statelessness]
+A server MUST NOT rely on earlier requests, even on the same connection. So any process can serve any request, and a
+crash loses no session. If the server stores state between requests, the state MUST have an identifier, which the client
+sends with each request. [2026-07-28 basic/index#statelessness]
 
-    `_meta` without revision or capabilities   -32602, HTTP 400
-    headers differ from the body               -32020, HTTP 400 (headers.py)
-    an undeclared client capability is needed  -32021 with `requiredCapabilities`, HTTP 400
-    a revision that the server does not speak  -32022 with `supported`, HTTP 400: the client SHOULD choose one of these
-    an unknown method                          -32601, HTTP 404
--32000 to -32019 are legacy: SDKs gave them different meanings, so receivers MUST NOT interpret them, except -32002.
-The specification owns -32020 to -32099; others SHOULD avoid -32768 to -32000. [2026-07-28 basic/index#error-codes]
+    Fault of the request                         Error code, HTTP status
+    `_meta` lacks the revision or capabilities   -32602, HTTP 400
+    the headers differ from the body             -32020, HTTP 400 (headers.py)
+    a needed client capability is not declared   -32021 with `requiredCapabilities`, HTTP 400
+    the server does not support the revision     -32022 with `supported`, HTTP 400; the client SHOULD use one of these
+    the method is unknown                        -32601, HTTP 404
+SDKs gave the codes -32000 to -32019 different meanings, so a receiver MUST NOT interpret them, except -32002. Only the
+specification defines -32020 to -32099. Applications SHOULD avoid -32768 to -32000. [2026-07-28 basic/index#error-codes]
 
-Each result MUST have a `resultType`: "complete", "input_required" (mrtr.py), or a type of an extension, as "task". A
-client treats an absent type as "complete" (a legacy server), and an unknown type as an error: the shape is unknown too.
+Each result MUST have a `resultType`: "complete", "input_required" (mrtr.py), or a type of an extension, such as "task".
+A client treats a result without `resultType` as "complete", because legacy servers send none. A client treats an
+unknown `resultType` as an error, because it does not know the members of such a result.
 
-A *dual-era* server serves a request with modern `_meta` from that `_meta` only. `initialize` opens a legacy session and
-never negotiates 2026-07-28. A dual-era client sends `server/discover` first; on HTTP, any request works. A result or a
-modern error comes from a modern server. After another error, or silence, the client sends `initialize`. It SHOULD
-remember the era of the process (stdio) or origin (HTTP). A modern server that refuses `initialize` SHOULD list its
-revisions, which a legacy client can show to its user. Names of clients and servers are self-reported: for display only.
+A *dual-era* client or server supports both eras. The client sends `server/discover` first (on HTTP, any request works).
+A modern server responds with a result or a modern error. If another error or no response comes, the client sends
+`initialize`. The client SHOULD remember the era of the server's process (stdio) or origin (HTTP). The server serves a
+request with modern `_meta` as a stateless request. `initialize` opens a legacy session and never negotiates 2026-07-28.
+A modern server that refuses `initialize` SHOULD list its revisions, so that a legacy client can show them to the user.
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]
 
 Spec:  2026-07-28 basic/versioning, basic/index#_meta. The legacy handshake is in `lifecycle.py`.
@@ -55,28 +57,28 @@ MODERN_ERROR_CODES: Final = frozenset(
 )
 """Error codes that only a modern server sends."""
 REPLACED_CODES: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}
-"""Legacy codes that MUST NOT be sent (unknown resource, URL elicitation required), with their replacements."""
+"""Legacy error code -> its replacement. Modern servers MUST NOT send the legacy codes."""
 
 
 class MalformedRequest(ProtocolError):
-    """A request without the required `_meta`. On HTTP, unlike other invalid params, it is a 400."""
+    """The error for a request without the required `_meta`. On HTTP, the response has status 400."""
 
 
 class MissingCapability(ProtocolError, CapabilityError):
-    """A request that needs a client capability, but does not declare it."""
+    """The error for a request that needs a client capability and does not declare it."""
 
     def __init__(self, path: str) -> None:
         required: Object = {}
         for name in reversed(capability_keys(path)):
             required = {name: required}
         # [2026-07-28 basic/index#_meta] MUST be -32021, whose data lists the missing capabilities
-        text = f"this request needs the client capability {path}, which its _meta does not declare"
+        text = f"this request needs the client capability {path}; declare it in the _meta of the request"
         super().__init__(MISSING_REQUIRED_CLIENT_CAPABILITY, text, {"requiredCapabilities": required})
 
 
 @dataclass(slots=True)
 class RequestMeta:
-    """The `_meta` of a stateless request. `client_info` is self-reported, and for display only."""
+    """The `_meta` of a stateless request. Use `client_info` only for display, because a client can claim any name."""
 
     revision: Revision
     capabilities: Object
@@ -85,23 +87,23 @@ class RequestMeta:
 
 
 def is_stateless(params: Object) -> bool:
-    """Return True if a request is stateless: its `_meta` names a revision."""
+    """Return True if a request is stateless: its `_meta` has a revision."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
 
 def read_required_meta(params: Object) -> tuple[Object, str, Object]:
-    """Return a request's `_meta`, revision and capabilities. Raise MalformedRequest if one of them is missing."""
+    """Return a request's `_meta`, and its revision and capabilities. Raise MalformedRequest if one is missing."""
     meta = params.get("_meta")
     if not isinstance(meta, dict):
         fields = f"{PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}"
-        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing; {fields} are required")
+        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing; it must have {fields}")
     version, capabilities = meta.get(PROTOCOL_VERSION), meta.get(CLIENT_CAPABILITIES)
     # [2026-07-28 basic/index#_meta] a request without a required field MUST be rejected with -32602
     if not isinstance(version, str):
-        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta has no {PROTOCOL_VERSION}, a string")
+        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta must have {PROTOCOL_VERSION}, a string")
     if not isinstance(capabilities, dict):
-        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta has no {CLIENT_CAPABILITIES}, an object")
+        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta must have {CLIENT_CAPABILITIES}, an object")
     return meta, version, capabilities
 
 
@@ -115,7 +117,7 @@ def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestM
 
 
 def unsupported_revision(requested: str, supported: Iterable[Revision]) -> ProtocolError:
-    """Return the error for an unsupported revision. It lists the supported ones, latest first."""
+    """Return the error for an unsupported revision. Its data lists the supported revisions, latest first."""
     names: list[JSON] = [revision.name for revision in sorted(supported, reverse=True)]
     # [2026-07-28 basic/versioning#protocol-version-negotiation] MUST list the versions that it does support
     data: Object = {"supported": names, "requested": requested[:100]}
@@ -123,7 +125,7 @@ def unsupported_revision(requested: str, supported: Iterable[Revision]) -> Proto
 
 
 def without_legacy_codes(error: ProtocolError) -> ProtocolError:
-    """Return a handler's error, with the modern code if its own code is in `REPLACED_CODES`."""
+    """Return the error. If its code is in `REPLACED_CODES`, return a copy with the replacement."""
     # [2026-07-28 basic/index#error-codes] MUST NOT emit the codes of legacy revisions
     code = REPLACED_CODES.get(error.code)
     return error if code is None else ProtocolError(code, error.message, error.data)
@@ -132,7 +134,7 @@ def without_legacy_codes(error: ProtocolError) -> ProtocolError:
 def with_request_meta(
     params: Object, revision: Revision, capabilities: Object, info: Object, log_level: str | None
 ) -> Object:
-    """Return a client's params with the required `_meta`."""
+    """Return a copy of `params` with the `_meta` that a stateless request requires."""
     fields: Object = {PROTOCOL_VERSION: revision.name, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
     if log_level is not None:
         fields[LOG_LEVEL] = log_level

@@ -1,14 +1,15 @@
-"""The dispatcher of one connection: pairs requests with responses, in both directions. It knows no method names.
+"""The dispatcher of one connection. It serves the peer's requests, and matches responses to our requests.
 
     the peer's request  -> receive() -> a task runs serve(request) -> Response | ErrorResponse -> Transport.send
     our request         -> request() -> Transport.send ... receive(Response) -> the caller gets the result
 
-A fast peer must not fill our memory, so it gets at most `Limits.max_in_flight` slots for requests. When all are used,
-the transport stops reading, and the peer's own buffers fill. If no slot becomes free within `Limits.patience` seconds,
-reading continues and further requests are refused. Without that, a cancellation behind them could never free a slot.
+A peer that sends many requests must not fill our memory. So the peer has `Limits.max_in_flight` slots, and each request
+uses a slot until the peer has read the response. When all slots are used, the transport stops reading. If no slot
+becomes free within `Limits.patience` seconds, the transport reads again, and the dispatcher refuses new requests. If
+the transport did not read again, it could not receive a cancellation, which would free a slot.
 
 Spec:  basic/index#messages; 2025-03-26 basic/index#batching; JSON-RPC 2.0
-Above: `session.py` gives it `serve` and `on_notification`. Below: `requester.py` has the table of our requests.
+Used by: `session.py`. Uses: `requester.py`, which has the table of our requests.
 """
 
 from __future__ import annotations
@@ -45,26 +46,26 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Limits:
-    """The bounds of one connection, in both directions."""
+    """The limits of one connection."""
 
     max_in_flight: int = 256
-    """Maximum number of the peer's requests that are served at a time."""
+    """Maximum number of the peer's requests that are served at the same time."""
     patience: float = 1.0
-    """Time that reading pauses when all slots are used, in seconds. Then reading goes on, and requests are refused."""
+    """Maximum time of a reading pause, in seconds. If all slots are still used then, new requests are refused."""
     max_pending: int = 1024
     """Maximum number of our requests that wait for a response. Further callers wait for a slot."""
 
 
 @dataclass(slots=True)
 class _ActiveRequest:
-    """A request of the peer that is being served."""
+    """A request of the peer that is served."""
 
     task: asyncio.Task[None] | None = None
     running: bool = False
     cancelled: bool = False
 
     def stop(self) -> None:
-        """Cancel the task if it has begun. Else only set a flag: a cancelled new task would never leave the table."""
+        """Cancel the request. If its task has not begun, only set a flag: asyncio would not run `_run` at all."""
         self.cancelled = True
         if self.running and self.task is not None:
             self.task.cancel()
@@ -72,19 +73,21 @@ class _ActiveRequest:
 
 @dataclass(slots=True)
 class _ReceivedBatch:
-    """The responses to one received batch. They are sent as one array when no member is `open` any more."""
+    """The responses to one received batch. They are sent as one array when no member is `unfinished`."""
 
     unfinished: int
     related: RequestId | None
-    """Id of the first request. A transport with several streams finds the stream of the batch by it."""
+    """Id of the first request in the batch. The transport sends the array on the stream of this request."""
     responses: list[Message | Malformed] = field(default_factory=list)
 
 
 class Dispatcher(Requester):
-    """The requests of both directions of one connection. Call its methods on the connection's event loop.
+    """The peer's requests and our requests on one connection. Call its methods on the connection's event loop.
 
-    `serve` serves a request of the peer: it returns the result, or raises `ProtocolError`. `on_notification` takes the
-    peer's notifications, in order, without waiting. `on_abandoned` is called when a caller of ours stops waiting.
+    Args:
+        serve: coroutine function that returns the result of a peer's request, or raises `ProtocolError`.
+        on_notification: function that is called with each notification of the peer, in order.
+        on_abandoned: function that is called with id and reason when a caller stops waiting for our request.
     """
 
     def __init__(
@@ -98,24 +101,24 @@ class Dispatcher(Requester):
         self._limits = limits or Limits()
         super().__init__(transport, on_abandoned, self._limits.max_pending)
         self.accepts_batches = False
-        """True if a frame may be an array (`Revision.batch`)."""
+        """True if the peer can send batches (`Revision.batch`)."""
         self.unbatchable: frozenset[str] = frozenset()
         """Methods that must not be part of a batch."""
         self.omits_unknown_ids = False
-        """True if an error for an unreadable request has no `id` (`Revision.error_id_optional`); else it is null."""
+        """True if the error for an unreadable request has no `id`; if False, null (`Revision.error_id_optional`)."""
         self.reports_unreadable = True
-        """True if a message without a readable id gets an error response. Else it is only logged."""
+        """True if an invalid message without a readable id gets an error response; if False, it is only logged."""
         self.may_respond = True
-        """False if the peer must not be sent responses: its requests are ignored."""
+        """True if this side is allowed to send responses; if False, requests of the peer are ignored."""
         self._serve = serve
         self._on_notification = on_notification
         self._serving: dict[RequestId, _ActiveRequest] = {}
-        self._tasks: set[asyncio.Task[None]] = set()  # the used slots: requests, and errors that the peer has not read
+        self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot
         self._pause_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     def receive(self, incoming: Incoming) -> None:
-        """Take the content of one frame from the transport. Never raises, never waits, does nothing once closed."""
+        """Handle the content of one received frame, without waiting. Do nothing after `close`."""
         if self._closed:
             return
         match incoming:
@@ -140,38 +143,36 @@ class Dispatcher(Requester):
             case Malformed() if message.is_response or self.may_respond:
                 self._refuse(message, batch)
             case _:
-                log.warning("ignored a request that the peer must not send in this revision: %.200r", message)
+                log.warning("ignored a request: servers must not send requests in this revision: %.200r", message)
 
     def _receive_batch(self, batch: Batch) -> None:
         if not self.accepts_batches:
-            # [2025-06-18 changelog#major-changes] batching was removed; only 2025-03-26 has it
-            return self._refuse(invalid_request("only revision 2025-03-26 has batches; send one message"), None)
+            # [2025-06-18 changelog#major-changes] only 2025-03-26 has batches
+            return self._refuse(invalid_request("only revision 2025-03-26 has batches; send each message alone"), None)
         is_reply = any(isinstance(member, (Response, ErrorResponse)) for member in batch.messages)
         first = next((member.id for member in batch.messages if isinstance(member, Request)), None)
-        received = _ReceivedBatch(
-            unfinished=1, related=first
-        )  # 1 for this loop: the array waits until all members are read
+        received = _ReceivedBatch(1, first)  # 1 for this loop, so that no array is sent before the loop ends
         for member in batch.messages:
             if isinstance(member, Request) and is_reply:
-                # [2025-03-26 schema] an array holds requests and notifications, or responses, never both
-                member = invalid_request("a batch of responses holds no request", member.id)
+                # [2025-03-26 schema] an array has either requests and notifications, or responses
+                member = invalid_request("a batch must not contain both requests and responses", member.id)
             elif isinstance(member, Request) and member.method in self.unbatchable:
                 # [2025-03-26 basic/lifecycle#initialization] initialize MUST NOT be part of a JSON-RPC batch
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
         self._finish_member(received)
-        if received.unfinished == 0 and received.responses:  # none of its members is served
+        if received.unfinished == 0 and received.responses:  # no handler runs, so no slot is in use
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
-        """Start to serve a request, if its id is unused and a slot is free."""
+        """Start to serve a request. Refuse it if its id is in use or no slot is free."""
         if request.id in self._serving:
-            # [2025-11-25 basic/index#requests] MUST NOT have been used: else a response or cancellation is ambiguous.
-            # Ids of finished requests are not remembered: that table would grow with the session.
-            rule = f"a request with id {request.id!r} is still in flight"
+            # [2025-11-25 basic/index#requests] the id MUST NOT have been used before. Only the ids of unfinished
+            # requests are checked: a table of all earlier ids would grow without end.
+            rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
             return self._refuse(invalid_request(rule, request.id), batch)
         if len(self._tasks) >= self._limits.max_in_flight:
-            text = f"too many requests in flight (at most {self._limits.max_in_flight}); retry later"
+            text = f"at most {self._limits.max_in_flight} requests are served at the same time; retry later"
             return self._refuse(Malformed(Error(INTERNAL_ERROR, text), request.id), batch)
         if batch is not None:
             batch.unfinished += 1
@@ -179,7 +180,7 @@ class Dispatcher(Requester):
         entry.task = self._run_in_slot(self._run(request, entry, batch))
 
     async def _run(self, request: Request, entry: _ActiveRequest, batch: _ReceivedBatch | None) -> None:
-        """Serve one request and send its response. The slot is held until the peer has read the response."""
+        """Serve one request and send its response. Then wait until the peer has read the response."""
         response: Message | None = None
         entry.running = True
         if not entry.cancelled:
@@ -200,10 +201,10 @@ class Dispatcher(Requester):
                 self._transport.end_without_response(request.id)
             await self._transport.drain(request.id)
         except asyncio.CancelledError:
-            pass  # the response is queued already
+            pass  # the response is already in the queue of the transport
 
     def _refuse(self, malformed: Malformed, batch: _ReceivedBatch | None) -> None:
-        """Respond with an error to an invalid message. An invalid response ends the wait of its request instead."""
+        """Respond to an invalid message with an error. If the message is a response, fail its request instead."""
         if malformed.is_response or (malformed.id is None and not self.reports_unreadable):
             if not self.fail(malformed):
                 log.warning("ignored an invalid JSON-RPC message: %s", malformed.error.message)
@@ -219,14 +220,14 @@ class Dispatcher(Requester):
     def _send(self, message: Message | Batch, related: RequestId | None) -> None:
         try:
             self._transport.send(message, related)
-        except (ValueError, TypeError, RecursionError):  # JSON cannot hold the result, or one member of the batch
+        except (ValueError, TypeError, RecursionError):  # a result has no JSON form
             if isinstance(message, Batch):
                 self._transport.send(Batch([writable(member) for member in message.messages]), related)
             else:
                 self._transport.send(writable(message), related)
 
     def _finish_member(self, batch: _ReceivedBatch, response: Message | None = None) -> None:
-        """Count one member of a batch as done. After the last one, send the array if it holds a response."""
+        """Note that one member of a batch is finished. After the last member, send the array of responses."""
         batch.unfinished -= 1
         if response is not None:
             batch.responses.append(response)
@@ -238,19 +239,19 @@ class Dispatcher(Requester):
             self._transport.end_without_response(batch.related)
 
     def notify(self, method: str, params: Object, related: RequestId | None = None) -> None:
-        """Send a notification. Once closed, drop it: nobody waits for it."""
+        """Send a notification. Do nothing after `close`."""
         if not self._closed:
             self._transport.send(Notification(method, params), related)
 
     def _hold_slot(self) -> None:
-        """Hold a slot until the peer has read an error. A peer that sends garbage must not fill our buffer."""
+        """Use a slot until the peer has read an error. Else a peer that only sends garbage would fill our buffer."""
         if len(self._tasks) < self._limits.max_in_flight:
             self._run_in_slot(self._transport.drain())
         else:
             self._pause()
 
     def _run_in_slot(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Run a coroutine in a slot. If no slot is free after that, pause reading."""
+        """Run a coroutine in a slot. If this was the last free slot, pause reading."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._resume)
@@ -272,24 +273,24 @@ class Dispatcher(Requester):
             self._transport.resume_reading()
 
     def cancel(self, id: JSON) -> bool:
-        """Stop serving the peer's request `id`, which gets no response. Return False if it is not being served."""
+        """Stop serving the peer's request `id`, and send no response. Return False if no such request is served."""
         entry = self._serving.get(id) if is_request_id(id) else None
         if entry is not None:
             entry.stop()
         return entry is not None
 
     def is_serving(self, id: RequestId) -> bool:
-        """Return True if the peer's request `id` still waits for its response."""
+        """Return True if the peer's request `id` has no response yet and is not cancelled."""
         entry = self._serving.get(id)
         return entry is not None and not entry.cancelled
 
     async def finish(self, grace: float) -> None:
-        """Wait until all served requests have ended, for at most `grace` seconds."""
+        """Wait at most `grace` seconds until all requests of the peer have ended."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace)
 
     async def close(self, reason: McpError | None = None, grace: float = 0.5) -> None:
-        """End all waits with `reason`, stop all handlers, and wait `grace` seconds for them to stop."""
+        """Raise `reason` in all waiting callers. Cancel all handlers, and wait at most `grace` seconds for them."""
         if not self._closed:
             self._closed = True
             if self._pause_timer is not None:
@@ -301,18 +302,21 @@ class Dispatcher(Requester):
         for task in others:
             if task in serving:
                 serving[task].stop()
-            else:  # its response waits to be read
+            else:  # the task only waits until the peer reads an error
                 task.cancel()
         if others:
             _, stuck = await asyncio.wait(others, timeout=grace)
             if stuck:
-                log.warning("%d request handlers ignored their cancellation", len(stuck))
+                log.warning(
+                    "the connection is closed, but %d request handlers ignore their cancellation and still run",
+                    len(stuck),
+                )
 
 
 async def respond(request: Request, result: Awaitable[Object]) -> Response | ErrorResponse:
-    """Await a handler's result, and return the response to its request. Every failure becomes an error response.
+    """Await a handler's result, and return the response to its request. An exception becomes an error response.
 
-    Raise CancelledError if the current task was cancelled. A handler that raises it on its own has failed.
+    Raise CancelledError if the current task was cancelled. If only the handler raised it, return an error response.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
@@ -320,21 +324,21 @@ async def respond(request: Request, result: Awaitable[Object]) -> Response | Err
         return Response(request.id, await result)
     except ProtocolError as error:
         return ErrorResponse(request.id, error.to_error())
-    except BaseException as error:  # also SystemExit and KeyboardInterrupt: a handler must not end the server
+    except BaseException as error:  # SystemExit too: a handler must not end the server
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > before:
             raise
-        # The traceback is for the operator. The peer learns nothing about our internals.
+        # The log has the traceback for the operator. The peer must not see it, because it can contain secrets.
         log.exception("the handler of %s failed", request.method)
         return ErrorResponse(request.id, Error(INTERNAL_ERROR, "Internal error"))
 
 
 def writable(response: Message | Malformed) -> Message:
-    """Return the response, or an error response if JSON cannot hold its result."""
+    """Return the response, or an error response if the result has no JSON form."""
     assert isinstance(response, (Response, ErrorResponse))
     try:
         encode(response)
     except (ValueError, TypeError, RecursionError) as error:
-        log.error("the response to request %r cannot be written as JSON: %s", response.id, error)
+        log.error("the handler of request %r returned a result that cannot be written as JSON: %s", response.id, error)
         text = "Internal error: the result cannot be written as JSON"
         return ErrorResponse(response.id, Error(INTERNAL_ERROR, text))
     return response

@@ -1,18 +1,18 @@
-"""The exceptions of this package. Each type tells which side broke a rule.
+"""The exceptions of this package.
 
-    McpError                     base class: everything raised on purpose about a peer or a message
-    ├── ProtocolError            a JSON-RPC error; a handler raises it to send it to the peer
-    │   └── RemoteError          a JSON-RPC error that the peer sent; raised at the `await` of the request that failed
+    McpError                     base class of all exceptions about a peer or a message
+    ├── ProtocolError            a JSON-RPC error: if a handler raises it, the peer gets it as the error response
+    │   └── RemoteError          a JSON-RPC error that the peer sent: the caller of the failed request gets it
     ├── InvalidMessage           the peer's response breaks a rule of its revision
-    ├── RequestTimeout           no response in time (also a TimeoutError)
-    ├── ConnectionClosed         the connection ended before the response (also a ConnectionError)
-    │   └── UnrecognizedReply        the peer's reply is not a message of this protocol
+    ├── RequestTimeout           the response did not come in time (also a TimeoutError)
+    ├── ConnectionClosed         the connection ended before the response came (also a ConnectionError)
+    │   └── UnrecognizedReply    the peer's reply is not a JSON-RPC message
     ├── UnsupportedRevision      client and server have no revision in common (basic/lifecycle.py)
     └── CapabilityError          the local caller used a feature that the peer did not declare (basic/lifecycle.py)
 
-Other mistakes of the local caller are ordinary TypeErrors, ValueErrors and RuntimeErrors.
+For other mistakes of the local caller, the package raises TypeError, ValueError or RuntimeError.
 
-Spec:  basic/index#responses. Each page of the specification defines the error codes of its feature.
+Spec:  basic/index#responses. The specification's page of a feature defines the error codes of that feature.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ProtocolError(McpError):
     Args:
         code: error code, an integer, such as -32602 for invalid params.
         message: one sentence for people.
-        data: more about the error, as JSON; left out when None.
+        data: details of the error, as JSON; None for no details.
     """
 
     def __init__(self, code: int, message: str, data: JSON = None) -> None:
@@ -51,16 +51,16 @@ class RemoteError(ProtocolError):
 
 
 class InvalidMessage(McpError):
-    """A response that breaks a rule. The exception's text names the place in the message and the expected value."""
+    """A response that breaks a rule. The text of the exception names the invalid member and the expected value."""
 
 
 class RequestTimeout(McpError, TimeoutError):
-    """No response within the caller's time limit. The peer was told that nobody waits any more."""
+    """No response within the caller's time limit."""
 
 
 class ConnectionClosed(McpError, ConnectionError):
-    """The end of a connection. The text has the reason, such as the exit code and last output of a server process."""
+    """The end of a connection. The text gives the reason, such as the exit code of a server process."""
 
 
 class UnrecognizedReply(ConnectionClosed):
-    """A reply that is not a message of this protocol: the peer may speak another one."""
+    """A reply that is not a JSON-RPC message. Perhaps the peer does not speak MCP on this transport."""

@@ -1,24 +1,25 @@
-"""JSON-RPC 2.0 messages: bytes to messages, and back. Pure functions: no I/O, nothing of MCP.
+"""JSON-RPC 2.0 messages: functions that read messages from bytes and write messages to bytes.
 
-A frame is the bytes of one JSON text. `decode` returns a `Request` (its sender waits for a response), a `Notification`
-(nobody waits), a `Response`, an `ErrorResponse`, a `Batch` of these, or `Malformed` with the error for the sender.
+A frame is the bytes of one JSON text. `decode` reads a frame. It returns a `Request` (the sender expects a response), a
+`Notification` (the sender expects no response), a `Response`, an `ErrorResponse`, a `Batch` of messages, or `Malformed`
+with the error for the sender.
 
-Two readers of one message must never disagree on its meaning. A proxy that checks the first of two `"name"` keys would
-let through a call that the server reads from the second. So JSON is read more strictly than `json.loads` does: no
-duplicate keys, NaN, Infinity or lone surrogates. Work is bounded, because a small frame must not cost much: at most
-`MAX_DEPTH` levels, `MAX_BATCH` messages in a batch, and Python's limit of 4,300 digits in an integer.
+A proxy and a server must not read one message differently. If a proxy checked the first of two `"name"` keys, and the
+server used the second, the server would run a call that the proxy did not check. So `decode` refuses duplicate keys.
+It also refuses NaN, Infinity and lone surrogates. A small frame must not cost much time, so `MAX_DEPTH` limits the
+nesting, `MAX_BATCH` limits the messages in a batch, and Python limits an integer to 4,300 digits.
 
-Rules that differ between revisions [2025-11-25 basic/index#requests] [2026-07-28 basic/index#requests]:
-    ids of requests     a string or an integer; unlike base JSON-RPC, never null
-                        2024-11-05 to 2025-11-25: never used before by that sender in the session
-                        2026-07-28: differs from the sender's requests in flight; only clients send requests
-    unreadable request  its error has "id": null up to 2025-06-18, and no id from 2025-11-25 on
-    batches             2025-03-26 only: receivers MUST accept them, senders MAY use them; removed in 2025-06-18
+The rules differ between revisions: [2025-11-25 basic/index#requests] [2026-07-28 basic/index#requests]
+    id of a request     all: a string or an integer; not null, although JSON-RPC allows null
+                        2024-11-05 to 2025-11-25: the sender must not use an id twice in a session
+                        2026-07-28: the client must not use the id of another unfinished request
+    unreadable request  up to 2025-06-18: the error response has "id": null; from 2025-11-25 on: it has no id
+    batches             2025-03-26 only: receivers MUST accept batches, senders MAY send batches
 
 Spec:  JSON-RPC 2.0; basic/index#messages (all revisions); batches: 2025-03-26 basic/index#batching
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping"}
        {"jsonrpc": "2.0", "id": 1, "result": {}}
-Above: `dispatcher.py`, which asks the negotiated revision whether an array is allowed.
+Used by: `dispatcher.py`, which refuses a batch if the revision has no batches.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
 MAX_DEPTH: Final = 200
-"""Maximum nesting of arrays and objects, in levels. RFC 8259, section 9 allows a parser such a limit."""
+"""Maximum nesting of arrays and objects, in levels. RFC 8259, section 9 allows this limit."""
 MAX_BATCH: Final = 1000
 """Maximum number of messages in one batch."""
 ID_SEARCH_BYTES: Final = 1 << 20
-"""Length of the start of an unreadable frame that is searched for its `id`, in bytes (1 MiB)."""
+"""Maximum number of bytes of an unreadable frame in which the `id` is searched (1 MiB)."""
 
 
 @dataclass(slots=True)
 class Error:
-    """The `error` member of an error response. `data` is free-form, and left out when None."""
+    """The `error` member of an error response. `data` is any JSON; None means that the message has no `data`."""
 
     code: int
     message: str
@@ -58,7 +59,7 @@ class Error:
 
 @dataclass(slots=True)
 class Request:
-    """A call that gets one response with the same `id`. `params` is {} when the wire has none."""
+    """A message that requires one response with the same `id`. `params` is {} if the message has no params."""
 
     id: RequestId
     method: str
@@ -83,33 +84,33 @@ class Response:
 
 @dataclass(slots=True)
 class ErrorResponse:
-    """The failed response to a request. `id`: None for a request with an unreadable id."""
+    """The response to a request that failed. `id`: None for a request with an unreadable id."""
 
     id: RequestId | None
     error: Error
     omit_id: bool = False
-    """True if an unknown id is left out; else it is null, as in JSON-RPC 2.0, section 5."""
+    """True to leave out an unknown id; False to write null, as JSON-RPC 2.0, section 5 requires."""
 
 
 @dataclass(slots=True)
 class Malformed:
-    """A frame that is not a valid message, with the error for its sender."""
+    """A frame, or a batch member, that is not a valid message. `error` describes the fault for its sender."""
 
     error: Error
     id: RequestId | None = None
-    """Id of the request or response, if it was readable."""
+    """Id of the invalid message; None if the id is unreadable."""
     is_response: bool = False
-    """True if the frame was meant as a response. It gets no error: JSON-RPC has no errors about responses."""
+    """True if the invalid message is a response or a notification. Then its sender gets no error."""
 
 
 @dataclass(slots=True)
 class RequestFailure:
-    """A transport's notice that our request `id` will get no response, and why. It never crosses the wire."""
+    """A transport's report that our request `id` will get no response."""
 
     id: RequestId
     reason: str
     unrecognized: bool = False
-    """True if the peer sent something that is not a message of this protocol."""
+    """True if the peer replied with something that is not a JSON-RPC message."""
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse
@@ -117,7 +118,7 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 @dataclass(slots=True)
 class Batch:
-    """Several messages in one frame, a JSON array. A received one may hold `Malformed` members."""
+    """Several messages in one frame, a JSON array. A received batch can contain `Malformed` members."""
 
     messages: list[Message | Malformed]
 
@@ -127,46 +128,46 @@ Incoming: TypeAlias = Message | Malformed | Batch | RequestFailure
 
 
 class _InvalidJSON(ValueError):
-    """The text breaks a rule of JSON that `json.loads` does not enforce."""
+    """An error in a JSON text that `json.loads` alone would accept."""
 
 
 def _object_without_duplicates(pairs: list[tuple[str, JSON]]) -> Object:
-    """Return an object. Raise _InvalidJSON for a duplicate key. (RFC 8259, section 4)"""
+    """Return a JSON object from its members. Raise _InvalidJSON for a duplicate key. (RFC 8259, section 4)"""
     members = dict(pairs)
     if len(members) != len(pairs):
         seen: set[str] = set()
         name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise _InvalidJSON(f"an object has the key {name[:80]!r} twice")
+        raise _InvalidJSON(f"the key {name[:80]!r} must not appear twice in one object")
     return members
 
 
 def _refuse_constant(name: str) -> JSON:
-    raise _InvalidJSON(f"{name} is not a JSON number")
+    raise _InvalidJSON(f"JSON has no number {name}")
 
 
 _read_json = json.JSONDecoder(object_pairs_hook=_object_without_duplicates, parse_constant=_refuse_constant).decode
 
 
 def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
-    """Return the value of one JSON text, in UTF-8. Raise ValueError for a text that is not strict JSON.
+    """Return the value of a JSON text in UTF-8. Raise ValueError for a text that is not strict JSON.
 
-    The exception names the fault. It quotes at most one key of an object: the text may contain secrets.
+    The exception quotes at most one key of an object and no values, because the text can contain secrets.
     """
     try:
         text = str(frame, "utf-8")
         value: JSON = _read_json(text)
         if text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
             raise RecursionError
-        if "\\u" in text and ("\\ud" in text or "\\uD" in text):  # an escape that may be half of a character
+        if "\\u" in text and ("\\ud" in text or "\\uD" in text):  # perhaps half of a surrogate pair
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except RecursionError:
-        fault = f"it nests deeper than {MAX_DEPTH} levels"
+        fault = f"arrays and objects are nested deeper than {MAX_DEPTH} levels"
     except UnicodeDecodeError as error:
         # [2025-11-25 basic/transports#intro] JSON-RPC messages MUST be UTF-8 encoded
         fault = f"byte {error.start} is not valid UTF-8"
     except UnicodeEncodeError:
-        fault = "a string holds a lone surrogate (half of a \\uD800-\\uDFFF pair)"
+        fault = "a string has a lone surrogate (half of a \\uD800-\\uDFFF pair)"
     except _InvalidJSON as error:
         fault = str(error)
     except json.JSONDecodeError as error:
@@ -180,8 +181,8 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
     """Read one frame, the UTF-8 bytes of one JSON text. Never raises.
 
     Returns:
-        A message, a `Batch` whose members are read the same way, or `Malformed`. Its error is -32700 for invalid JSON,
-        -32600 for JSON that is not a message, -32602 for `params` that are an array.
+        A message, a `Batch`, or `Malformed`. The error code of `Malformed` is -32700 for invalid JSON, -32600 for JSON
+        that is not a message, and -32602 if `params` is an array.
     """
     try:
         value = parse_json(frame)
@@ -191,22 +192,22 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
         return read_message(value)
     if type(value) is list:
         return _read_batch(value)
-    return invalid_request("a message is a JSON object")
+    return invalid_request("a message must be a JSON object")
 
 
 def read_message(value: Object) -> Message | Malformed:
-    """Return the message in a JSON object. Check every rule of basic/index#messages."""
+    """Return the message in a JSON object, or `Malformed`. Check every rule of basic/index#messages."""
     id = value.get("id")
     known_id = id if is_request_id(id) else None
     if "method" not in value and ("result" in value or "error" in value):
         return _read_response(value, known_id)
     if value.get("jsonrpc") != "2.0":
-        return invalid_request('a message has "jsonrpc": "2.0"', known_id)
+        return invalid_request('a message must have "jsonrpc": "2.0"', known_id)
     method = value.get("method")
     if type(method) is not str:
-        return invalid_request("a request or notification has a method, a string", known_id)
+        return invalid_request("a request or notification must have a method (a string)", known_id)
     if "result" in value or "error" in value:
-        return invalid_request("a message is a request or a response, not both", known_id)
+        return invalid_request("a message must not have a method and also a result or error", known_id)
     params = value.get("params", {})
     if type(params) is not dict:
         code = INVALID_PARAMS if type(params) is list else INVALID_REQUEST
@@ -216,34 +217,36 @@ def read_message(value: Object) -> Message | Malformed:
     if "id" not in value:
         return Notification(method, params)
     # [2025-11-25 basic/index#requests] a string or integer ID; unlike base JSON-RPC, never null
-    return invalid_request("an id is a string or an integer, never null, a fraction or a boolean")
+    return invalid_request("the id must be a string or an integer")
 
 
 def _read_response(value: Object, id: RequestId | None) -> Message | Malformed:
     if value.get("jsonrpc") != "2.0":
-        return _invalid_response('it lacks "jsonrpc": "2.0"', id)
+        return _invalid_response('"jsonrpc": "2.0" is missing', id)
     if "result" in value and "error" in value:
         # [2025-06-18 basic/index#responses] a response MUST NOT set both
-        return _invalid_response("it has both a result and an error", id)
+        return _invalid_response("a response must not have both a result and an error", id)
     if "result" in value:
         result = value["result"]
         if type(result) is not dict:
-            return _invalid_response("its result is not an object", id)
-        return Response(id, result) if id is not None else _invalid_response("its id is not a string or integer", id)
+            return _invalid_response("the result must be an object", id)
+        return (
+            Response(id, result) if id is not None else _invalid_response("the id must be a string or an integer", id)
+        )
     error = value["error"]
     if type(error) is not dict or type(error.get("code")) is not int or type(error.get("message")) is not str:
         # [2025-11-25 basic/index#error-responses] code and message are required; codes MUST be integers
-        return _invalid_response("its error lacks an integer code or a message", id)
+        return _invalid_response("the error must have an integer code and a string message", id)
     return ErrorResponse(id, Error(error["code"], error["message"], error.get("data")))  # type: ignore[arg-type]
 
 
 def _read_batch(values: list[JSON]) -> Incoming:
     if not values:
-        return invalid_request("a batch has at least one member")  # [JSON-RPC 2.0, section 7]
+        return invalid_request("a batch must have at least one member")  # [JSON-RPC 2.0, section 7]
     if len(values) > MAX_BATCH:
-        return invalid_request(f"a batch has at most {MAX_BATCH} members, not {len(values)}")
-    other = invalid_request("a message is a JSON object")
-    return Batch([read_message(value) if type(value) is dict else other for value in values])
+        return invalid_request(f"a batch must have at most {MAX_BATCH} members, got {len(values)}")
+    not_object = invalid_request("a message must be a JSON object")
+    return Batch([read_message(value) if type(value) is dict else not_object for value in values])
 
 
 def is_request_id(value: JSON) -> TypeGuard[RequestId]:
@@ -252,7 +255,7 @@ def is_request_id(value: JSON) -> TypeGuard[RequestId]:
 
 
 def invalid_request(rule: str, id: RequestId | None = None) -> Malformed:
-    """Return the error -32600, which quotes the broken rule."""
+    """Return the error -32600 for a message that breaks `rule`."""
     return Malformed(Error(INVALID_REQUEST, f"Invalid Request: {rule}"), id)
 
 
@@ -270,15 +273,15 @@ def _unreadable(frame: bytes | bytearray | memoryview, fault: str) -> Malformed:
 
 
 def oversize(start: bytes, limit: int) -> Malformed:
-    """Return the error for a frame longer than a transport's `limit` in bytes, of which only the `start` was kept."""
+    """Return the error for a frame longer than `limit` bytes. `start` is the part that the transport has stored."""
     text = f"Invalid Request: the message is longer than {limit} bytes"
     return _with_recovered_id(start, Error(INVALID_REQUEST, text))
 
 
 def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
-    """Return the error for an unreadable frame, with the frame's id if it can be found: else the sender would wait.
+    """Return the error for an unreadable frame. Include the frame's id, if found: the sender waits for that id.
 
-    One pass over the tokens with a depth counter, so that no input can exhaust the stack.
+    The search does not use recursion, so deep nesting cannot exhaust the stack.
     """
     depth, name, previous, id, keys = 0, "", "", None, set[str]()
     for match in _TOKEN.finditer(str(frame[:ID_SEARCH_BYTES], "utf-8", "replace")):
@@ -301,22 +304,22 @@ def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> M
 
 
 def _nesting_depth(text: str) -> int:
-    """Return the depth of arrays and objects in a text that parsed as JSON."""
+    """Return the nesting depth of arrays and objects in a valid JSON text."""
     steps = {"[": 1, "{": 1, "]": -1, "}": -1}
     brackets = re.finditer(_STRING + r"|[\[\]{}]", text)
     return max(itertools.accumulate(steps.get(match[0], 0) for match in brackets))
 
 
-# ensure_ascii=False writes UTF-8 as it is, and a lone surrogate fails here instead of at the peer. allow_nan=False,
-# because JSON has no NaN. A frame has no raw newline: JSON escapes it in strings, and these separators add none.
+# ensure_ascii=False: text is not escaped, so a lone surrogate fails here and never reaches the peer. allow_nan=False:
+# JSON has no NaN. The output has no newline, because JSON escapes newlines in strings and the separators have none.
 _write_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def encode(message: Outgoing) -> bytes:
     """Write one message or batch as a frame: UTF-8, one line, no trailing newline.
 
-    Raise ValueError for NaN, Infinity, a lone surrogate or a cycle, RecursionError for nesting beyond the interpreter's
-    stack, TypeError for a Python object that JSON cannot hold.
+    Raise ValueError for NaN, Infinity, a lone surrogate or a cycle. Raise RecursionError for too deep nesting. Raise
+    TypeError for a Python object that has no JSON form.
     """
     if type(message) is Batch:
         return b"[" + b",".join(encode(member) for member in message.messages) + b"]"  # type: ignore[arg-type]

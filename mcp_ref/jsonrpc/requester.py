@@ -1,17 +1,16 @@
-"""The requests that we send: each waits in a table until its response arrives or its wait ends.
+"""The requests that we send. A table stores each request until its response arrives.
 
     request() -> id, table entry -> Transport.send ... settle(Response) -> the caller gets the result
-    batch()   -> the requests of several calls leave as one JSON array
+    batch()   -> the requests of several calls are sent as one JSON array
 
-A response, the time limit, the caller's cancellation or a lost connection ends the wait. Late responses are ignored.
-
-Each request SHOULD have a time limit, or a silent peer would block its caller. At its end the sender SHOULD cancel the
-request. Progress MAY restart the limit, up to a maximum (SHOULD): else a peer could block the caller by progress alone.
-2024-11-05 only asks for time limits; 2025-03-26 added the rest. [2025-11-25 basic/lifecycle#timeouts]
+Each request SHOULD have a time limit, because a silent peer would otherwise block the caller without end. The other
+rules are from 2025-03-26: When the time limit ends, the sender SHOULD cancel the request. Progress notifications MAY
+restart the time limit. The sender SHOULD still enforce a maximum time, because a peer could otherwise block the caller
+with endless progress. [2025-11-25 basic/lifecycle#timeouts]
 
 Spec:  basic/index#messages; basic/lifecycle#timeouts (2025-03-26 to 2025-11-25); 2026-07-28
        basic/patterns/cancellation#timeouts; 2025-03-26 basic/index#batching
-Above: `dispatcher.py` adds the requests that the peer sends. Below: a `Transport` moves the messages.
+Used by: `dispatcher.py`, which adds the requests that the peer sends. Uses: a `Transport`, which sends the messages.
 """
 
 from __future__ import annotations
@@ -41,63 +40,62 @@ log = logging.getLogger(__name__)
 
 
 class Transport(Protocol):
-    """The sending part of a transport. `related` is the peer's request on whose stream a message is sent."""
+    """The sending part of a transport. Over HTTP, a message is sent on the stream of the peer's request `related`."""
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """Queue one message. Raises ValueError, TypeError or RecursionError if JSON cannot hold it."""
+        """Queue one message. Raise ValueError, TypeError or RecursionError if the message has no JSON form."""
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait until the queue of messages that the peer has not read is short."""
+        """Wait until the peer has read most of the queued messages."""
 
     def pause_reading(self) -> None:
-        """Deliver no further message until `resume_reading`."""
+        """Stop delivering received messages until `resume_reading` is called."""
 
     def resume_reading(self) -> None: ...
 
     def end_without_response(self, related: RequestId) -> None:
-        """End the stream of the peer's request, which was cancelled. Do nothing if requests have no own streams."""
+        """Close the stream of the peer's cancelled request `related`. Do nothing if requests share one stream."""
         return None
 
 
 @dataclass(slots=True)
 class Pending:
-    """One of our requests that waits for its response."""
+    """A request that we sent and that has no response yet."""
 
     response: asyncio.Future[Object]
     method: str
     on_progress: Callable[[object], None] | None = None
     timer: asyncio.Timeout | None = None
     timeout: float | None = None
-    """Time limit that each progress notification restarts, in seconds."""
+    """Time limit that each progress notification restarts, in seconds; None if progress restarts nothing."""
     deadline: float | None = None
-    """Latest end of the wait, even with progress, in seconds of the event loop's clock."""
+    """Time when the wait ends even if progress continues, in seconds of the event loop's clock."""
 
     def extend(self) -> None:
         """Restart the time limit, up to the deadline."""
-        # [2025-11-25 basic/lifecycle#timeouts] MAY reset the clock on progress, SHOULD enforce a maximum. The timer may
-        # have expired already in this turn of the event loop.
+        # [2025-11-25 basic/lifecycle#timeouts] MAY reset the clock on progress, SHOULD enforce a maximum
         if self.timer and not self.timer.expired() and self.timeout is not None and self.deadline is not None:
             self.timer.reschedule(min(asyncio.get_running_loop().time() + self.timeout, self.deadline))
 
     def fail(self, error: Exception) -> None:
-        """End the wait with an error, unless it has ended."""
+        """Raise `error` in the caller, unless the wait has already ended."""
         if not self.response.done():
             self.response.set_exception(error)
 
 
 @dataclass(slots=True)
 class _UnsentBatch:
-    """The requests of one `batch` call, until the array is sent."""
+    """The requests that one `batch` call has collected and not yet sent."""
 
     unfinished: int
-    """Number of calls that have neither made their request nor ended."""
+    """Number of calls that can still add a request: they have made no request and have not ended."""
     requests: dict[RequestId, Request] = field(default_factory=dict)
 
 
 class Requester:
     """The table of our requests on one connection. Call its methods on the connection's event loop.
 
-    `on_abandoned(id, reason)` is called when a caller stops waiting for a request, so that the peer can be told.
+    `on_abandoned(id, reason)` is called when a caller stops waiting, so that the session can cancel the request.
     """
 
     def __init__(self, transport: Transport, on_abandoned: Callable[[RequestId, str], None], max_pending: int) -> None:
@@ -106,8 +104,8 @@ class Requester:
         self._on_abandoned = on_abandoned
         self._ids = itertools.count(1)
         self._slots = asyncio.Semaphore(max_pending)
-        self._batches: dict[asyncio.Task[object] | None, _UnsentBatch] = {}  # by the task of a call
-        self._no_more_responses: McpError | None = None  # the reason why no request will get a response
+        self._batches: dict[asyncio.Task[object] | None, _UnsentBatch] = {}  # asyncio task of a call -> its batch
+        self._no_more_responses: McpError | None = None  # the error after the connection ended
 
     async def request(
         self,
@@ -123,11 +121,11 @@ class Requester:
         """Send a request and return its result.
 
         Args:
-            timeout: seconds to wait for a slot and for the response; None for no limit.
-            max_timeout: seconds in all. With it, each progress notification restarts `timeout`.
-            on_progress: called for each progress notification. With it, the request has its id as progress token.
-            related: the request of the peer that caused this one.
-            before_send: called with the request's id.
+            timeout: time limit in seconds, which includes the wait for a free slot; None for no limit.
+            max_timeout: total time limit in seconds. If given, each progress notification restarts `timeout`.
+            on_progress: called for each progress notification. If given, the request's id is its progress token.
+            related: id of the peer's request whose handler sends this request; None outside of handlers.
+            before_send: called with the id of this request, before it is sent.
         Raises RemoteError, RequestTimeout, ConnectionClosed, or InvalidMessage for a malformed response.
         """
         loop = asyncio.get_running_loop()
@@ -140,14 +138,14 @@ class Requester:
         id, batch = None, None
         try:
             async with asyncio.timeout_at(end) as pending.timer, self._slots:
-                await self._transport.drain(related)  # before sending: a peer that does not read gets nothing more
+                await self._transport.drain(related)  # a peer that does not read gets no more messages
                 if self._no_more_responses is not None:
-                    raise self._no_more_responses.with_traceback(None)  # else every caller's traceback is added to it
+                    raise self._no_more_responses.with_traceback(None)  # without the tracebacks of other callers
                 id = next(self._ids)
                 self.pending[id] = pending
                 if on_progress is not None:
                     meta = params.get("_meta")
-                    # [2025-11-25 basic/utilities/progress#progress-flow] unique across active requests, as our id is
+                    # [2025-11-25 basic/utilities/progress#progress-flow] unique across active requests, like our ids
                     params = {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id}}
                 if before_send is not None:
                     before_send(id)
@@ -167,22 +165,23 @@ class Requester:
                 if batch is not None:
                     batch.requests.pop(id, None)
             if not pending.response.cancel() and not pending.response.cancelled():
-                pending.response.exception()  # marks it as seen, so that asyncio does not log it
+                pending.response.exception()  # reading the exception stops asyncio from logging it
 
     def _give_up(self, id: RequestId | None, batch: _UnsentBatch | None, reason: str) -> None:
         if id is not None and (batch is None or id not in batch.requests):
-            self._on_abandoned(id, reason)  # only a request that was sent
+            self._on_abandoned(id, reason)  # only if the request was sent
 
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
-        """Run calls, and send the first request of each in one array. [2025-03-26 basic/index#batching]
+        """Run several calls, and send their first requests as one array. [2025-03-26 basic/index#batching]
 
-        The array is sent when each call has made its request or ended. Requests of tasks that a call starts are sent
-        separately. Return each call's result or exception, in order. Raise ValueError for more than `MAX_BATCH` calls.
+        Return each call's result or exception, in the order of the calls. The array is sent as soon as every call has
+        made a request or ended. If a call starts another asyncio task, the requests of that task are sent separately.
+        Raise ValueError for more than `MAX_BATCH` calls.
         """
         if len(calls) > MAX_BATCH:
             for call in calls:
                 call.close()
-            raise ValueError(f"a batch has at most {MAX_BATCH} calls, not {len(calls)}")
+            raise ValueError(f"a batch must have at most {MAX_BATCH} calls, got {len(calls)}")
         batch = _UnsentBatch(len(calls))
         tasks = [asyncio.get_running_loop().create_task(call) for call in calls]
         for task in tasks:
@@ -195,7 +194,7 @@ class Requester:
                 task.cancel()
 
     def _send_or_collect(self, request: Request, related: RequestId | None) -> _UnsentBatch | None:
-        """Send a request, or add it to the batch that the calling task belongs to. Return that batch."""
+        """Send a request, or add it to the batch of the current asyncio task. Return that batch, or None."""
         task = asyncio.current_task() if self._batches else None
         batch = self._batches.get(task)
         if batch is None:
@@ -206,7 +205,7 @@ class Requester:
         return batch
 
     def _leave_batch(self, task: asyncio.Task[object] | None) -> None:
-        """Count a call as done: it has made its request, or ended. After the last one, send the array."""
+        """Note that a call has made its request or ended. After the last call, send the array."""
         batch = self._batches.pop(task, None)
         if batch is None:
             return
@@ -216,7 +215,7 @@ class Requester:
         requests, batch.requests = list(batch.requests.values()), {}
         try:
             self._transport.send(Batch([*requests]))
-        except (ValueError, TypeError, RecursionError):  # JSON cannot hold one of them: send each alone
+        except (ValueError, TypeError, RecursionError):  # one request has no JSON form: send each request alone
             for request in requests:
                 try:
                     self._transport.send(request)
@@ -224,11 +223,11 @@ class Requester:
                     self.pending[request.id].fail(error)
 
     def settle(self, response: Response | ErrorResponse) -> None:
-        """Give a response to the caller that waits for it. A late or unknown one is ignored."""
+        """Give a response to the caller that waits for it. Ignore a response for which no caller waits."""
         pending = self.pending.get(response.id) if response.id is not None else None
         if pending is None or pending.response.done():
             level = logging.WARNING if response.id is None else logging.DEBUG
-            log.log(level, "ignored a response that no request waits for: %.200r", response)
+            log.log(level, "ignored a response with an unknown id, or to a request that has ended: %.200r", response)
         elif isinstance(response, Response):
             pending.response.set_result(response.result)
         else:
@@ -236,7 +235,7 @@ class Requester:
             pending.response.set_exception(RemoteError(error.code, error.message, error.data))
 
     def fail(self, failure: Malformed | RequestFailure) -> bool:
-        """End the wait of a request whose response is malformed or will not come. Return False if nobody waits."""
+        """Fail a request whose response is malformed or will not come. Return False if no caller waits for it."""
         pending = self.pending.get(failure.id) if failure.id is not None else None
         if pending is None or pending.response.done():
             return False
@@ -248,7 +247,7 @@ class Requester:
         return True
 
     def fail_pending(self, error: McpError) -> None:
-        """Fail all requests with `error`, also future ones: the peer will send no response any more."""
+        """Raise `error` in all waiting callers and all future callers, because the connection has ended."""
         self._no_more_responses = error
         for pending in self.pending.values():
             pending.fail(error)

@@ -256,7 +256,7 @@ def test_argument_without_a_value_is_2(word: str, capsys: Captured) -> None:
     ("words", "why"),
     [
         (["lst"], "unknown command 'lst'; did you mean 'list'?"),
-        (["list"], "the server is missing: end with two dashes and its command or URL"),
+        (["list"], "the server is missing: add two dashes, then the command or URL of the server"),
         (
             ["list", "python3", "server.py", "--json"],
             "for example\n  python3 -m mcp_ref list --json -- python3 server.py\n",

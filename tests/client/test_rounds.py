@@ -299,7 +299,7 @@ BAD: dict[str, tuple[Object, str]] = {
     "no method": (asks(q={"params": {}}), "inputRequests.q"),
     "a method of a number": (asks(q={"method": 5}), "inputRequests.q"),
     "params in a list": (asks(q={"method": "roots/list", "params": []}), "inputRequests.q"),
-    "too many": (asks(**{str(n): ask_user() for n in range(101)}), "101 inputRequests"),
+    "too many": (asks(**{str(n): ask_user() for n in range(101)}), "at most 100 inputRequests, got 101"),
     "an unknown method": (asks(q={"method": "tools/call", "params": {"name": "x"}}), "tools/call"),
     "ping": (asks(q={"method": "ping"}), "ping"),
     "a notification": (asks(q={"method": "notifications/message", "params": {}}), "notifications/message"),

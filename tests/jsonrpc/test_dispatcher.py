@@ -197,7 +197,7 @@ async def test_dispatcher_malformed_response_raises_at_once_instead_of_hanging()
     call = asyncio.create_task(bench.call(timeout=None))
     await bench.transport.wait_for(1)
     bench.receive(decode(b'{"jsonrpc":"2.0","id":1,"result":[]}'))
-    with pytest.raises(InvalidMessage, match="result is not an object"):
+    with pytest.raises(InvalidMessage, match="the result must be an object"):
         await call
     assert len(bench.transport.sent) == 1
 
