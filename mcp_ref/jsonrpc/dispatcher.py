@@ -155,7 +155,7 @@ class Dispatcher(Requester):
         for member in batch.messages:
             if isinstance(member, Request) and is_reply:
                 # [2025-03-26 schema] an array has either requests and notifications, or responses
-                member = invalid_request("a batch must not contain both requests and responses", member.id)
+                member = invalid_request("a batch must not have both requests and responses", member.id)
             elif isinstance(member, Request) and member.method in self.unbatchable:
                 # [2025-03-26 basic/lifecycle#initialization] initialize MUST NOT be part of a JSON-RPC batch
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)

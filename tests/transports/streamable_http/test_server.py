@@ -502,7 +502,7 @@ async def test_a_request_beside_an_answer_is_refused_and_the_answer_counts() -> 
         question = await asked.object()
         own: Object = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
         mixed = await talk.post([own, request("ping", id="p")])
-        assert mixed.json == [error("p", -32600, "Invalid Request: a batch must not contain both requests and responses")]
+        assert mixed.json == [error("p", -32600, "Invalid Request: a batch must not have both requests and responses")]
         assert await asked.messages() == [answered("0")]
 
 
