@@ -77,7 +77,6 @@ class HttpRequest:
     client: tuple[str, int] | None = None
     """The client's address and port. None if unknown, for example for a Unix socket."""
     tls: bool = False
-    """True if the request came over TLS."""
     root: str = ""
     """The path at which an outer application has mounted the handler, or "". `path` begins after this prefix."""
 
