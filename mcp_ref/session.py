@@ -1,13 +1,16 @@
-"""The session: one conversation with one peer after a handshake, in either role, with dataclasses instead of JSON.
+"""The session: one conversation with one peer. The code is the same for a client and for a server.
 
-    transport -> jsonrpc.messages -> Dispatcher -> Session._serve: is it allowed now? -> codec -> handler
+A request of the peer passes through these parts:
 
-Both sides keep to the revision and the capabilities of the handshake [2025-11-25 basic/lifecycle#operation]. A request
-that needs a capability which the peer did not declare is not sent: its caller gets an exception. A request of the peer
-that needs a capability which we did not declare gets the error "method not found".
+    transport -> Dispatcher -> Session._serve: is the request allowed now? -> codec: JSON to dataclass -> handler
+
+Each side declares its capabilities. A side uses only capabilities that the peer declared
+[2025-11-25 basic/lifecycle#operation]. If our program sends a request without the peer's capability, the session raises
+an exception and sends nothing. If the peer sends a request without our capability, the session responds with the error
+"method not found".
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25)
-Above: server/session.py, client/session.py. Below: jsonrpc/dispatcher.py, codec.py, the method table in revisions.py.
+Used by: server/session.py, client/session.py. Uses: jsonrpc/dispatcher.py, codec.py, the method table in revisions.py.
 """
 
 from __future__ import annotations
@@ -36,10 +39,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Handler = Callable[..., Awaitable[object]]
-"""Takes the params of a request, a dataclass, and its `RequestContext`. Returns the result, a dataclass."""
+"""A function that serves a request. Takes the params (a dataclass) and a `RequestContext`, returns a dataclass."""
 
 SendRequest = Callable[[Object], Awaitable[Object]]
-"""Sends a request with these params, and returns its result."""
+"""A function that sends a request with the given params, and returns the result."""
 
 DEFAULT_TIMEOUT = 60.0
 """Default time to wait for a response, in seconds."""
@@ -57,7 +60,7 @@ class Route:
 
 
 def load_type(path: str) -> type:
-    """Return the dataclass that `page:Type` in the method table names. Import its page if nothing has used it yet."""
+    """Import the module in a path such as `features.tools:Tool`, and return the dataclass after the colon."""
     page, _, name = path.partition(":")
     return cast(type, getattr(importlib.import_module(f".{page}", __package__), name))
 
@@ -69,10 +72,10 @@ def find_route(
     is_declared: Callable[[Method], bool],
     handler_of: Callable[[Method], Handler | None],
 ) -> Route:
-    """Return the route of a method in a revision. Raise ProtocolError -32601 if it is unknown or not declared."""
+    """Return the route of a request. Raise ProtocolError -32601 for an unknown method or an undeclared capability."""
     method = find_method(name, revision, sender)
     handler = None
-    # A notification cannot be requested, even if it comes with an id.
+    # A message with an id is a request, so a notification method with an id is refused too.
     if method is not None and not method.is_notification and is_declared(method):
         handler = handler_of(method)
     if method is None or handler is None:
@@ -81,10 +84,10 @@ def find_route(
 
 
 class Session(Channel):
-    """One conversation with one peer. `role` is our role: client or server."""
+    """One conversation with one peer. `role` is our own role."""
 
     send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
-    """The function that sends a request with the steps of the modern era, such as retries. None in the legacy era."""
+    """The function that sends a stateless request, with its retries. None in the legacy era."""
 
     peer_info: Implementation | None = None
 
@@ -98,17 +101,17 @@ class Session(Channel):
         self.logging_level: str | None = None
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
-        """Done when the peer sends nothing more. Its result is the error that ended the session, or None."""
+        """Done when the transport has ended. The result is the error that ended the transport, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
         self.dispatcher.unbatchable = frozenset({"initialize"})
-        # A client only logs an unreadable message: often it is a stray `print` of the server, which expects no error.
+        # A client only logs unreadable input: often a `print` in the server wrote it, and the server expects no error.
         self.dispatcher.reports_unreadable = role == "server"
         self._routes: dict[str, Route] = {}
-        self._sendable: set[str] = set()  # methods that passed `_check_sendable`
+        self._sendable: set[str] = set()  # cache: the methods that passed `_check_sendable`
         self.use_revision(LATEST_LEGACY)
 
     def use_revision(self, revision: Revision) -> None:
-        """Use this revision for all messages from now on."""
+        """Send and read all further messages in this revision."""
         self.revision = revision
         self.codec = codec_for(revision)
         self.dispatcher.accepts_batches = revision.batch
@@ -121,13 +124,13 @@ class Session(Channel):
         await self.transport.start(self.dispatcher.receive, self.transport_ended)
 
     def transport_ended(self, error: McpError | None) -> None:
-        """Fail our open requests, because the peer sends nothing more. The peer's requests may still finish."""
+        """Fail our open requests, because no response can come. Handlers of the peer's requests continue to run."""
         if not self.ended.done():
             self.ended.set_result(error)
         self.dispatcher.fail_pending(error or ConnectionClosed("the peer closed the connection"))
 
     async def close(self, reason: McpError | None = None) -> None:
-        """End all requests, and close the transport. May be called any number of times, from any task."""
+        """End all requests, and close the transport. Any asyncio task can call this, also repeatedly."""
         try:
             await self.dispatcher.close(reason)
         finally:
@@ -149,10 +152,11 @@ class Session(Channel):
     ) -> T:
         """Send a request, and return its result, an object of the dataclass `result`.
 
-        Raise CapabilityError or NotInRevision before anything is sent; later RemoteError, RequestTimeout,
-        ConnectionClosed or InvalidMessage. Each progress notification restarts `timeout`, for `max_timeout` seconds in
-        all; None for no limit. `related` is the id of the peer's request that causes this request. `before_send` gets
-        the id of this request.
+        Raise CapabilityError or NotInRevision before sending. Raise RemoteError, RequestTimeout, ConnectionClosed or
+        InvalidMessage after sending. `timeout` and `max_timeout` are in seconds; None means no limit. If `max_timeout`
+        is given, each progress notification restarts `timeout`, and `max_timeout` limits the total time. A handler that
+        sends this request passes the id of the request that it serves as `related`. `before_send` is called with the id
+        of this request.
         """
         if method not in self._sendable:
             self._check_sendable(method)
@@ -167,7 +171,7 @@ class Session(Channel):
             method,
             timeout=timeout,
             max_timeout=max_timeout,
-            # Without a progress token the peer sends no progress that could restart the timeout.
+            # Ask for progress also for `max_timeout`: only progress notifications restart the timeout.
             on_progress=progressed if on_progress is not None or max_timeout is not None else None,
             related=related,
             before_send=before_send,
@@ -187,13 +191,13 @@ class Session(Channel):
         """Raise NotInRevision or CapabilityError if this method must not be sent."""
         row = find_method(method, self.revision, self.role)
         if row is None:
-            raise NotInRevision(f"{method} does not exist in revision {self.revision}, which this connection speaks")
+            raise NotInRevision(f"{method} does not exist in revision {self.revision}, the revision of this session")
         if not self._is_declared(self.peer_capabilities, row):
             raise CapabilityError(f"the {self.peer_role} does not offer {row.capability}, so {method} was not sent")
         self._sendable.add(method)
 
     def handle_error_response(self, error: RemoteError) -> None:
-        """Take note of an error response to one of our requests. The client overrides it."""
+        """Handle an error response to one of our requests. The client overrides this method."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         row = find_method(method, self.revision, self.role)
@@ -206,7 +210,7 @@ class Session(Channel):
         pending = self.dispatcher.pending.get(id)
         if pending is None or (pending.response.done() and not pending.response.cancelled()):
             # [2025-11-25 basic/utilities/cancellation#behavior-requirements] MUST name only a request in progress
-            return  # the response came while the caller left
+            return  # the response has come
         if pending.method not in UNCANCELLABLE:
             self.notify("notifications/cancelled", CancelledNotificationParams(id, reason))
 
@@ -229,7 +233,7 @@ class Session(Channel):
         return self.transport.close_stream(related)
 
     def capability_error(self, capability: str) -> McpError:
-        return CapabilityError(f"the {self.peer_role} did not declare {capability}, which this needs")
+        return CapabilityError(f"the {self.peer_role} did not declare {capability}, which this request needs")
 
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
@@ -237,19 +241,19 @@ class Session(Channel):
         return await self.request(method, params, result, timeout=timeout, related=related)
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a method that the peer may send. Each role overrides it."""
+        """Return the handler of a request method. Client and server override this method."""
         raise NotImplementedError
 
     def phase_error(self, method: str) -> str | None:
-        """Return the reason why a request may not come now, or None. The server overrides it."""
+        """Return the reason to refuse a request now, or None to serve it. The server overrides this method."""
         return None
 
     def context(self, request: Request, params: object) -> RequestContext:
-        """Return the context for the handler of a request. The server overrides it."""
+        """Return the context for the handler of a request. The server overrides this method."""
         return RequestContext(self, request.id, cast("Object | None", request.params.get("_meta")))
 
     def handle_notification(self, method: str, params: object) -> None:
-        """Handle a notification of the peer. Each role overrides it."""
+        """Handle a notification of the peer. Client and server override this method."""
         raise NotImplementedError
 
     async def _serve(self, request: Request) -> Object:
@@ -266,16 +270,16 @@ class Session(Channel):
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
         result = await route.handler(params, self.context(request, params))
-        return self.codec.encode(result)  # after `initialize`, the codec of the negotiated revision
+        return self.codec.encode(result)  # read `self.codec` again: the handler of `initialize` replaces it
 
     def _receive_notification(self, notification: messages.Notification) -> None:
         row = find_method(notification.method, self.revision, self.peer_role)
         if row is None or not row.is_notification:
-            log.debug("ignored the notification %.100r, unknown in revision %s", notification.method, self.revision)
+            log.debug("ignored the notification %.100r: revision %s lacks it", notification.method, self.revision)
             return
         try:
             params: object = self.codec.decode(load_type(row.params), notification.params)
         except ShapeError as error:
-            log.warning("ignored a malformed %s: %s", notification.method, error)
+            log.warning("ignored the notification %s: its params are malformed: %s", notification.method, error)
             return
         self.handle_notification(notification.method, params)

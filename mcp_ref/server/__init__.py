@@ -1,11 +1,11 @@
-"""The server: its tools, resources and prompts, and how it serves clients.
+"""The server: its tools, resources and prompts, and the ways to serve clients.
 
-context.py         the request being served, for the author's function
-catalog.py           what the server offers, the handler of each method, and notifications of changes
-subscriptions.py   subscriptions/listen (modern era)
-stateless.py       one stateless request (modern era)
-session.py         one session (legacy era)
-http.py            serving over HTTP
-main.py            a server as the whole program
-server.py          `Server`, the class that authors use
+context.py         `Context`: progress reports, log messages and input requests of a running tool
+catalog.py         the tools, resources and prompts of a server, and the notifications about their changes
+subscriptions.py   the request `subscriptions/listen` (modern era)
+stateless.py       stateless requests (modern era)
+session.py         sessions (legacy era)
+http.py            a server over HTTP
+main.py            a program that runs only a server: its start and its end
+server.py          `Server`, the class that server authors use
 """

@@ -1,19 +1,19 @@
-"""The catalog of a server: its tools, resources, prompts, completions and tasks, and the announcement of changes.
+"""The catalog of a server: its tools, resources, prompts, completions and tasks. It also announces their changes.
 
-All clients share one catalog. Sessions and stateless requests find their handlers in the same table:
+All clients share one catalog. Sessions and stateless requests find the handler of a request in the same table:
 
-    method -> find_route: is it in this revision, and was its capability declared? -> HANDLERS -> a page in features/
+    method -> find_route: is the method in this revision, is its capability declared? -> HANDLERS -> a handler
 
-A capability is declared when the first item is added. A client uses only declared capabilities [2025-11-25
-basic/lifecycle#operation], so it never asks a server that has only tools for prompts.
+The server declares a capability as soon as the first item is added, such as the first prompt. A client uses only
+declared capabilities [2025-11-25 basic/lifecycle#operation]. So a server without prompts gets no prompt requests.
 
-When a list of the catalog changes, each open session and each `subscriptions/listen` request tells its client:
+When a tool, resource, prompt or task changes, each session and each subscription sends its client a notification:
 
-    Server -> Catalog.announce, from any thread -> each Announcer, on its event loop -> the client
+    Catalog.announce, on any thread -> the Announcer of each session and subscription, on its event loop -> the client
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, basic/patterns/subscriptions,
        server/tools#list-changed-notification, server/resources#subscriptions (2024-11-05 to 2025-11-25)
-Above: session.py and stateless.py serve it; server.py lets authors fill it. Below: the pages in features/.
+Used by: session.py, stateless.py, server.py. Uses: the modules in features/.
 """
 
 from __future__ import annotations
@@ -55,19 +55,20 @@ MAX_WORKERS: Final = 32
 """Maximum number of worker threads for plain `def` functions."""
 
 WORKER_NAME_PREFIX: Final = "mcp-worker"
-"""The beginning of the names of our worker threads."""
+"""The first part of the name of each worker thread."""
 
 MAX_QUEUED_CHANGES: Final = 10_000
-"""Maximum number of changes that wait for one slow client. Beyond it the oldest change is dropped."""
+"""Maximum number of queued changes for one slow client. If there are more, the oldest change is dropped."""
 
 SUBSCRIPTION_END_SECONDS: Final = 0.5
-"""Time that the results of open subscriptions may take when the server stops, in seconds."""
+"""Time to send the results of the open subscriptions when the server stops, in seconds."""
 
 
 class Announcer:
-    """The changes that wait for one client, and the asyncio task that sends them. Each change waits once only.
+    """The queue of changes for one client, and the asyncio task that sends them. Equal changes are sent once.
 
-    `wants` and `send` take a method, and the URI or task id that changed. Sending begins when `ready` is set.
+    `wants` and `send` get the method of the notification, and the URI or task id that has changed. `wants` returns True
+    if the client wants the notification. The first notification is sent after `ready` is set.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Announcer:
         self._task: asyncio.Task[None] | None = None
 
     def announce_soon(self, method: str, subject: str | None) -> None:
-        """Announce a change, from any thread."""
+        """Queue a change. Any thread can call this."""
         with contextlib.suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self._announce, method, subject)
 
@@ -105,29 +106,30 @@ class Announcer:
                 del self._changes[method, subject]
                 try:
                     self._send(method, subject)
-                except Exception:  # JSON cannot hold the URI, or the task store failed
-                    log.exception("a client was not told of a change: %s was not sent", method)
+                except Exception:  # the URI cannot be written as JSON, or the task store failed
+                    log.exception("the notification %s could not be sent, so a client missed a change", method)
                 await self._drain()
         finally:
             self._task = None
 
     def close(self) -> None:
-        """Drop the changes that wait, and stop the task that sends them."""
+        """Drop the queued changes, and stop the asyncio task that sends them."""
         self._changes.clear()
         if self._task is not None:
             self._task.cancel()
 
 
 class OpenSubscriptions:
-    """The open `subscriptions/listen` requests of one session or HTTP endpoint. `shares_stream`: all use one stream."""
+    """The open `subscriptions/listen` requests of one session or HTTP endpoint."""
 
     def __init__(self, shares_stream: bool) -> None:
         self.shares_stream = shares_stream
+        """True if all subscriptions send to the same stream, as on stdio. Over HTTP each has its own stream."""
         self.serving_tasks: dict[asyncio.Future[None], asyncio.Task[object]] = {}
-        """The asyncio task that serves each subscription, by the future that ends the subscription."""
+        """The asyncio task that serves each subscription. The key is a future: its result ends the subscription."""
 
     async def end(self) -> None:
-        """Send each subscription its result. Wait until the clients have read the results."""
+        """End each subscription with a result. Wait until the clients have read the results."""
         serving = set(self.serving_tasks.values())
         for ended in self.serving_tasks:
             if not ended.done():
@@ -153,7 +155,7 @@ class Catalog:
         state_key: bytes,
     ) -> None:
         if page_size < 1:
-            raise ValueError(f"page_size is the number of items in a page, at least 1, not {page_size}")
+            raise ValueError(f"page_size, the number of items in a page, must be at least 1, not {page_size}")
         self.info, self.instructions = info, instructions
         self.info_as_json: dict[Revision, Object] = {}
         self.cache_hints, self.state_key = cache_hints, state_key
@@ -163,9 +165,9 @@ class Catalog:
         self.announcers: set[Announcer] = set()
         """The announcers of the open sessions and subscriptions."""
         self.serving: set[object] = set()
-        """The sessions and HTTP applications that serve the catalog now. When the last one leaves, the tasks end."""
+        """The sessions and HTTP applications that now serve the catalog. When none is left, the running tasks end."""
         self.workers: concurrent.futures.Executor | None = None
-        """Our worker threads; None until a plain function runs."""
+        """Our own worker threads. None until the first plain `def` function runs."""
         self._nonempty_features: set[str] = set()  # features with at least one item
         self.logging, self._page_size, self._executor = logging, page_size, executor
         self._extensions = checked_extensions(extensions)
@@ -173,12 +175,12 @@ class Catalog:
 
     @property
     def legacy_revisions(self) -> list[Revision]:
-        """The revisions that a handshake can agree on, oldest first."""
+        """The legacy revisions of this server, oldest first."""
         return [revision for revision in self.revisions if revision.era == "legacy"]
 
     @property
     def is_modern(self) -> bool:
-        """True if the server speaks a revision with stateless requests."""
+        """True if the server speaks a modern revision, with stateless requests."""
         return self.revisions[-1].era == "modern"
 
     @cached_property
@@ -202,7 +204,7 @@ class Catalog:
 
     @cached_property
     def tasks(self) -> Tasks:
-        """The tasks that run, or whose results are kept."""
+        """The running tasks, and the finished tasks whose results are stored."""
         from ..extensions.tasks.receiver import Tasks  # lazy: 300 lines that few servers use
 
         return Tasks(self._task_store, partial(self.announce, "notifications/tasks"))
@@ -212,7 +214,7 @@ class Catalog:
         self.announce(f"notifications/{feature}/list_changed")
 
     def announce(self, method: str, subject: str | None = None) -> None:
-        """Announce a change to all clients that want it, from any thread. `subject` is its URI or task id."""
+        """Announce a change to the clients. Any thread can call this. `subject` is the changed URI or task id."""
         for announcer in tuple(self.announcers):
             announcer.announce_soon(method, subject)
 
@@ -222,7 +224,7 @@ class Catalog:
         return "resources" in self._nonempty_features and self.resources.has(ref.uri)
 
     def capabilities(self) -> ServerCapabilities:
-        """Return the capabilities to declare now."""
+        """Return the capabilities of the server: those of all features that have at least one item."""
         changes: Object = {"listChanged": True}
         declared, has_tasks = self._nonempty_features, "tools" in self._nonempty_features and self.tools.can_be_tasks
         return ServerCapabilities(
@@ -236,15 +238,15 @@ class Catalog:
         )
 
     def declares(self, method: Method) -> bool:
-        """Return True if the capability of a method is declared now."""
+        """Return True if the server now declares the capability of a method."""
         if method.capability is None:
             return True
         return declares(codec_for(self.revisions[-1]).encode(self.capabilities()), method.capability)
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a method, or None if the catalog lacks one."""
+        """Return the handler of a method, or None if the server has no such handler."""
         if method.capability == "completions" and "completions" not in self._nonempty_features:
-            return None  # before 2025-03-26 servers did not declare it, so a client may send it
+            return None  # before 2025-03-26 this capability did not exist, so clients request completions without it
         find = HANDLERS.get(method.name)
         return find(self) if find is not None else None
 
@@ -255,7 +257,7 @@ class Catalog:
 
     @property
     def executor(self) -> concurrent.futures.Executor:
-        """The threads in which plain `def` functions run. Our own start when the first function needs one."""
+        """The executor for plain `def` functions. Without a given executor, our own threads start at the first use."""
         if self._executor is not None:
             return self._executor
         if self.workers is None:
@@ -263,7 +265,7 @@ class Catalog:
         return self.workers
 
     async def remove_serving(self, user: object) -> None:
-        """Remove a session or an HTTP application from `serving`. End the tasks if it was the last."""
+        """Remove a session or an HTTP application from `serving`. If `serving` is then empty, end the running tasks."""
         self.serving.discard(user)
         if not self.serving and "tasks" in self.__dict__:
             await self.tasks.close()
@@ -289,4 +291,4 @@ HANDLERS: Final[dict[str, Callable[[Catalog], Handler]]] = {
     "tasks/update": lambda catalog: catalog.tasks.update,
     "tasks/cancel": lambda catalog: catalog.tasks.cancel,
 }
-"""The handlers of both eras. Those of `initialize` and `subscriptions/listen` are in session.py and stateless.py."""
+"""The handlers of both eras. `initialize` is handled in session.py, `subscriptions/listen` in subscriptions.py."""

@@ -1,6 +1,6 @@
-"""The context of a request: the way from a tool, resource or prompt to the client that sent the request.
+"""The context of a request: the object with which the function of a tool, resource or prompt can reach the client.
 
-The author's function gets the context in a parameter that is annotated with `Context`:
+If the function has a parameter with the annotation `Context`, the server passes the context of the current request:
 
     @server.tool()
     async def count(to: int, context: Context) -> str:
@@ -8,12 +8,12 @@ The author's function gets the context in a parameter that is annotated with `Co
             await context.report_progress(number + 1, to)
         return "done"
 
-A plain `def` function runs in a worker thread, which cannot await. There, write
+A plain `def` function runs in a worker thread, where `await` is impossible. Such a function writes
 `context.run(context.log("info", "half done"))`.
 
-A server uses only the capabilities that the client declared, because the client decides about its model, user and files
-[2025-11-25 basic/lifecycle#operation]. Otherwise a method raises `CapabilityError` and sends nothing. Sampling, roots
-and log messages are deprecated since 2026-07-28 [2026-07-28 changelog#major-changes].
+A server uses only capabilities that the client declared, because the client decides who uses its model and files
+[2025-11-25 basic/lifecycle#operation]. A method that needs another capability raises `CapabilityError` and sends
+nothing. Sampling, roots and log messages are deprecated since 2026-07-28 [2026-07-28 changelog#major-changes].
 
 Spec:  basic/utilities/progress, server/utilities/logging, client/elicitation, client/sampling, client/roots
 """
@@ -50,23 +50,23 @@ C = TypeVar("C")
 InputCoroutine: TypeAlias = Coroutine[object, object, T]
 
 USER_TIMEOUT = 600.0
-"""Default time to wait for a person who fills a form or approves a sampling request, in seconds."""
+"""Default time for the user to fill a form or to approve a sampling request, in seconds."""
 
 YIELD_INTERVAL = 32
-"""Number of notifications sent, or URIs looked up, after which other requests have a turn."""
+"""Number of steps (sent notifications, checked URIs) after which a handler lets other handlers run."""
 
 
 class Context(RequestContext):
-    """The request being served, and the way to its client.
+    """The request being served, with methods to report progress, to log, and to request input from the client.
 
-    A context is valid until the request has its response. Later progress reports and log messages are dropped.
+    After the response to the request, progress reports and log messages are dropped.
     """
 
     __slots__ = ()
 
     @property
     def client_info(self) -> Implementation | None:
-        """The name and version that the client claims. For display and logs, never for decisions of trust."""
+        """The name and version that the client claims. They are unverified: do not trust them."""
         return self.channel.peer_info
 
     @property
@@ -83,15 +83,15 @@ class Context(RequestContext):
         return declares(self.channel.peer_capabilities, capability)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report the progress of the request. Send nothing if the client did not ask for progress.
+        """Report the progress of the request. If the client did not ask for progress, do nothing.
 
         Args:
-            progress: The progress so far. A value that does not increase is skipped.
-            total: The value at the end; None if it is unknown.
+            progress: The progress so far. A report whose value is not higher than the last one is dropped.
+            total: The progress value at the end of the work; None if unknown.
             message: A text for people (2025-03-26 and later).
 
         Raises:
-            ValueError: A number is infinite or NaN.
+            ValueError: `progress` or `total` is infinite or NaN.
         """
         await self._yield_at_interval()
         if self.progress is None:
@@ -100,7 +100,7 @@ class Context(RequestContext):
                 return
             self.progress = ProgressReporter(token)
         notification = self.progress.notification(progress, total, message)
-        # [2025-11-25 basic/utilities/progress#implementation-notes] MUST stop after completion
+        # [2025-11-25 basic/utilities/progress#implementation-notes] MUST stop when the request is complete
         if notification is not None and self.channel.is_serving(self.request_id):
             self.channel.notify("notifications/progress", notification, self.request_id)
             await self.channel.drain(self.request_id)
@@ -109,12 +109,12 @@ class Context(RequestContext):
         """Send a log message to the client, if the client wants messages of this level.
 
         Args:
-            level: The severity, `debug` to `emergency`.
-            data: A text, or any other JSON. It must not hold secrets.
-            logger: The part of the server that sends the message.
+            level: The severity, from `debug` to `emergency`.
+            data: A text, or any other JSON value. Do not log secrets: the client can store or show the message.
+            logger: The name of the part of the server that logs.
 
         Raises:
-            ValueError: The level does not exist.
+            ValueError: `level` is not a log level.
         """
         await self._yield_at_interval()
         if is_wanted(level, self.channel.logging_level) and self.channel.is_serving(self.request_id):
@@ -123,24 +123,24 @@ class Context(RequestContext):
             await self.channel.drain(self.request_id)
 
     async def _yield_at_interval(self) -> None:
-        """Yield to the event loop every `YIELD_INTERVAL` calls, so that a chatty handler cannot starve the others."""
+        """Let other handlers run once in `YIELD_INTERVAL` calls. Otherwise one handler could block all others."""
         self.notification_count += 1
         if self.notification_count % YIELD_INTERVAL == 0:
             await asyncio.sleep(0)
 
     def close_stream(self) -> bool:
-        """Close the HTTP stream of this request; the client resumes it later. Call it on the event loop.
+        """Close the HTTP stream of this request. The client reconnects later and resumes the stream.
 
-        Use it for work that takes longer than an HTTP connection lasts.
+        Use this method when the work takes longer than an HTTP connection can stay open. Call it on the event loop.
 
         Returns:
-            False if the stream cannot be closed: before 2025-11-25, for a JSON response, and on other transports.
+            False if nothing was closed: before 2025-11-25, for a JSON response, and on other transports.
         """
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
         return self.channel.is_serving(self.request_id) and self.channel.close_stream(self.request_id)
 
     async def set_status(self, message: str) -> None:
-        """Set the status message of the task that the request has become. Do nothing for other requests.
+        """Set the status message of the task, if the request runs as a task. Otherwise do nothing.
 
         Args:
             message: A text for people.
@@ -150,9 +150,9 @@ class Context(RequestContext):
         await self.channel.drain(self.request_id)
 
     async def begin_task(self) -> None:
-        """Give the client its task now, because all input is there and the long work begins.
+        """Create the task and send it to the client. Call this after the last request for input, before the long work.
 
-        Only for a tool with the option `asks_first` that runs as a task; otherwise do nothing.
+        This applies to a task of a tool with the option `asks_first`. For other requests, do nothing.
 
         Raises:
             ProtocolError: The task store is full.
@@ -168,20 +168,21 @@ class Context(RequestContext):
         key: str | None = None,
         as_task: bool = False,
     ) -> ElicitResult:
-        """Return the action of the user on a form: accept with content, decline, or cancel.
+        """Return the user's action on a form: `accept` with the content of the form, `decline` or `cancel`.
 
         Args:
             message: The text above the form.
             schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields.
             timeout: Seconds to wait, 600 by default; None for no limit.
-            key: A name for the response, for retries of the call (2026-07-28). Without a key, the response counts only
-                for the same form: a user who agreed to "Delete 2 files?" has not agreed to "Delete 8 files?".
-            as_task: True to let a client that supports tasks make a task of the request (2025-11-25).
+            key: A name for the response in retries (2026-07-28), where the function runs again from the start. Without
+                a key, the response is used only if the form is the same: a user who agreed to "Delete 2 files?" has
+                not agreed to "Delete 8 files?".
+            as_task: True to run the request as a task, if the client supports tasks (2025-11-25).
 
         Raises:
-            CapabilityError: The client did not declare forms.
+            CapabilityError: The client did not declare elicitation by form.
             ValueError: A form cannot show the schema.
-            InvalidMessage: The content does not match the schema.
+            InvalidMessage: The content from the user does not match the schema.
         """
         elicitation = features.elicitation
         self._require("elicitation")
@@ -211,18 +212,18 @@ class Context(RequestContext):
         key: str | None = None,
         as_task: bool = False,
     ) -> ElicitResult:
-        """Return the action of the user on a request to visit a web page (2025-11-25 and later).
+        """Return the user's action on a request to visit a web page (2025-11-25 and later).
 
-        Users enter secrets on such a page, never in a form. The action `accept` is the consent to visit the page. Call
-        `elicitation_complete` when the visit is over.
+        Use a web page for secrets such as passwords, because a form would show them to the client. The action `accept`
+        means only that the user agrees to visit the page. Call `elicitation_complete` when the visit is over.
 
         Args:
             message: The reason for the visit, for the user.
             url: The address of the page.
             elicitation_id: An id of this visit that cannot be guessed; by default a random one.
             timeout: Seconds to wait, 600 by default; None for no limit.
-            key: As for `elicit`.
-            as_task: As for `elicit`.
+            key: See `elicit`.
+            as_task: See `elicit`.
 
         Raises:
             CapabilityError: The client did not declare `elicitation.url`.
@@ -237,10 +238,10 @@ class Context(RequestContext):
         return await self._request("elicitation/create", params, elicitation.ElicitResult, timeout, key, as_task)
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client that the user has finished the visit.
+        """Tell the client that the user has finished the visit to a web page.
 
         Args:
-            elicitation_id: The id of the visit, as given to `elicit_url`.
+            elicitation_id: The id that was given to `elicit_url`.
         """
         params = features.elicitation.ElicitationCompleteNotificationParams(elicitation_id)
         self.channel.notify("notifications/elicitation/complete", params, self.request_id)
@@ -261,24 +262,24 @@ class Context(RequestContext):
         key: str | None = None,
         as_task: bool = False,
     ) -> CreateMessageResult:
-        """Return a message of the client's language model. The client may change or refuse the request.
+        """Return a message from the client's language model. The client is allowed to change or refuse the request.
 
         Args:
-            messages: The conversation; a str is one message of the user.
-            max_tokens: Maximum length of the result, in tokens.
-            system_prompt: The system prompt that the server wishes.
+            messages: The conversation. A str means one message with the role `user`.
+            max_tokens: Maximum length of the model's message, in tokens.
+            system_prompt: The system prompt. The client is allowed to change it.
             model_preferences: Hints for the choice of a model.
             temperature: The sampling temperature.
-            stop_sequences: Texts that end the result.
+            stop_sequences: Texts at which the model stops.
             tools: Tools for the model, for a client that declared `sampling.tools` (2025-11-25 and later).
-            tool_choice: The use of the tools: auto, required or none.
+            tool_choice: The model's use of the tools: auto, required or none.
             timeout: Seconds to wait, 600 by default; None for no limit.
-            key: As for `elicit`.
-            as_task: As for `elicit`.
+            key: See `elicit`.
+            as_task: See `elicit`.
 
         Raises:
             CapabilityError: The client did not declare `sampling`, or `sampling.tools`.
-            ValueError: A tool use in the messages has no result.
+            ValueError: The messages contain a tool use without its result.
         """
         sampling = features.sampling
         self._require("sampling")
@@ -301,11 +302,11 @@ class Context(RequestContext):
         return await self._request("sampling/createMessage", params, result, timeout, key, as_task)
 
     async def list_roots(self, *, timeout: float | None = 60.0, key: str | None = None) -> list[Root]:
-        """Return the directories and files that the user has opened to this server.
+        """Return the roots: the directories and files that this server is allowed to use.
 
         Args:
             timeout: Seconds to wait, 60 by default; None for no limit.
-            key: As for `elicit`.
+            key: See `elicit`.
 
         Raises:
             CapabilityError: The client did not declare `roots`.
@@ -316,7 +317,7 @@ class Context(RequestContext):
         try:
             return [features.roots.checked_root(root) for root in result.roots]
         except ValueError as error:
-            raise InvalidMessage(f"the client's result of roots/list: {error}") from None
+            raise InvalidMessage(f"the client sent an invalid result of roots/list: {error}") from None
 
     async def _request(
         self, method: str, params: object, result: type[T], timeout: float | None, key: str | None, as_task: bool
@@ -339,17 +340,18 @@ class Context(RequestContext):
     async def gather_inputs(self, *requests: InputCoroutine[A]) -> tuple[A, ...]: ...
 
     async def gather_inputs(self, *requests: InputCoroutine[object]) -> tuple[object, ...]:
-        """Return the results of several requests to the client, sent together.
+        """Return the results of several input requests, which are sent to the client together.
 
             roots, form = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
-        In 2026-07-28 each round of requests costs a retry of the call. Requests that are sent together share a round.
+        In 2026-07-28, the client must repeat its request once for each round of input. Together, the requests need one
+        round only.
 
         Args:
-            requests: Coroutines of the methods above.
+            requests: Coroutines such as `context.elicit(...)`, `context.sample(...)` or `context.list_roots()`.
 
         Raises:
-            McpError: The first failure of a request.
+            McpError: The error of the first request that failed.
         """
         results = await asyncio.gather(*requests, return_exceptions=True)
         failed = [result for result in results if isinstance(result, BaseException)]
@@ -362,14 +364,14 @@ class Context(RequestContext):
         return tuple(results)
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Return the result of one of the methods above, called in a plain `def` function.
+        """Return the result of a coroutine of this context. For plain `def` functions.
 
         Args:
-            coroutine: The coroutine of the method.
+            coroutine: A coroutine such as `context.log("info", "half done")`.
 
         Raises:
-            concurrent.futures.CancelledError: The request was cancelled meanwhile.
-            RuntimeError: The caller is an `async def` function, which can await the coroutine.
+            concurrent.futures.CancelledError: The client cancelled the request.
+            RuntimeError: The caller runs on the event loop, as an `async def` function does.
         """
         if _is_running(self.channel.loop):
             coroutine.close()

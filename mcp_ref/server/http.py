@@ -1,17 +1,18 @@
-"""A server over HTTP: the paths of its endpoints, and the start and end of serving.
+"""A server over HTTP. Each of the two HTTP transports has its own paths:
 
     /mcp                 Streamable HTTP
     /sse, /messages      HTTP+SSE, for clients of 2024-11-05
 
-By default a server listens only on loopback, and refuses requests with another host or origin. Otherwise a web page
-could point its own domain name to 127.0.0.1 (DNS rebinding), and the user's browser would let the page use the local
-server [2025-11-25 basic/transports#security-warning].
+By default a server listens only on the loopback address 127.0.0.1. The server also refuses a request whose Host or
+Origin header names another machine. Without this check, a web page could point its own domain name to 127.0.0.1 (DNS
+rebinding). The user's browser would then let the page use the local server
+[2025-11-25 basic/transports#security-warning].
 
-Streamable HTTP replaced HTTP+SSE in 2025-03-26 [2025-03-26 changelog#major-changes]. A server may serve both, for old
-clients [2025-11-25 basic/transports#backwards-compatibility].
+Streamable HTTP replaced HTTP+SSE in 2025-03-26 [2025-03-26 changelog#major-changes]. A server can support both
+transports, so that old clients still work [2025-11-25 basic/transports#backwards-compatibility].
 
 Spec:  basic/transports#backwards-compatibility (2025-03-26 to 2025-11-25)
-Above: server.py. Below: transports/streamable_http/, transports/http_sse/, lib/http/.
+Used by: server.py. Uses: transports/streamable_http/, transports/http_sse/, lib/http/.
 """
 
 from __future__ import annotations
@@ -41,35 +42,35 @@ if TYPE_CHECKING:
     from ..transports.streamable_http.event_store import EventStore
 
 FINISH_SECONDS: Final = 1.0
-"""Time that responses may still take when the server stops, in seconds."""
+"""Time for open responses to finish when the server stops, in seconds."""
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
 
 
 class HttpOptions(TypedDict, total=False):
-    """The options of a server over HTTP, with the defaults in brackets."""
+    """The options of a server over HTTP. The default of each option is in brackets."""
 
     path: str
     """The path of Streamable HTTP. ["/mcp"]"""
     http_sse: bool
-    """True to serve HTTP+SSE too, at `sse` and `messages` in the folder of `path`. [True]"""
+    """True to serve HTTP+SSE too. Its paths are `sse` and `messages` in the parent folder of `path`. [True]"""
     json_responses: bool
-    """True to send JSON responses only, without streams. Progress and log messages then go to the stream of a GET, or,
-    in 2026-07-28, are dropped. Subscriptions are streams anyway. [False]"""
+    """True to send each response as JSON, not as a stream. In the legacy era, progress and log messages then use the
+    stream of a GET request. In the modern era they are dropped. Subscriptions always use a stream. [False]"""
     allowed_hosts: Collection[str]
-    """Names of the server, with or without port; "*" for any. [those of loopback, and `host`]"""
+    """Allowed values of the Host header, with or without port; "*" for any. [the loopback names, and `host`]"""
     allowed_origins: Collection[str]
-    """Origins whose web pages may use the server, such as "https://app.example"; "*" for any. [those of loopback]"""
+    """Origins of the web pages that can use the server, such as "https://app.example"; "*" for any. [loopback]"""
     authenticate: Authenticate
-    """A function that returns the principal of a request, or None to refuse it with 401. [no authentication]"""
+    """A function that returns the principal of a request, or None to refuse the request with 401. [none]"""
     store: EventStore
-    """The store of the events that a client can resume from. [in memory]"""
+    """The store of sent events. After a lost connection, a client resumes its stream from this store. [in memory]"""
     limits: EndpointLimits
-    """Limits on sessions, streams and times."""
+    """Limits on sessions, streams and times. [`EndpointLimits()`]"""
 
 
 class HttpApp:
-    """A server over HTTP, without sockets: `handle` serves one HTTP request, from our own sockets or from ASGI."""
+    """A server over HTTP, without sockets. Our own HTTP server or an ASGI server calls `handle` for each request."""
 
     def __init__(
         self,
@@ -85,9 +86,9 @@ class HttpApp:
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         authenticate = options.get("authenticate")
         self._subscriptions = OpenSubscriptions(shares_stream=False)
-        # [2026-07-28 basic/transports/streamable-http] the modern era has no GET and no DELETE
+        # [2026-07-28 basic/transports/streamable-http] modern requests use only POST
         methods = ("GET", "POST", "DELETE") if catalog.legacy_revisions else ("POST",)
-        # The endpoint checks a stateless request against its HTTP headers, so a session never serves one.
+        # The endpoint itself serves stateless requests, because it must compare them with their HTTP headers.
         serve_session = partial(serve, catalog, limits=session_limits, serves_stateless=False)
         self._endpoint = StreamableHttpEndpoint(
             serve_session,
@@ -106,8 +107,8 @@ class HttpApp:
             parent = self.path.rstrip("/").rpartition("/")[0]
             paths = f"{parent}/sse", f"{parent}/messages"
             if self.path in paths:
-                raise ValueError(f"{self.path} is where HTTP+SSE is served: choose another path, or http_sse=False")
-            # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] for legacy clients only
+                raise ValueError(f"HTTP+SSE uses the path {self.path}: choose another path, or http_sse=False")
+            # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] only for legacy clients
             self._http_sse = SseEndpoint(
                 serve_session,
                 *paths,
@@ -150,7 +151,7 @@ async def serve_http(
     http_limits: HttpLimits | None,
     **options: Unpack[HttpOptions],
 ) -> AsyncIterator[str]:
-    """Listen while the `async with` block runs. The value is the URL of the MCP endpoint."""
+    """Serve over HTTP while the `async with` block runs. Yield the URL of the MCP endpoint."""
     if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
         options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}
     app = HttpApp(catalog, session_limits, trace, **options)
@@ -160,6 +161,6 @@ async def serve_http(
         shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
         yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{actual}{app.path}"
     finally:
-        await app.close()  # before the sockets: they wait for the streams to end
+        await app.close()  # before the sockets, which wait until all streams have ended
         await listening.close(FINISH_SECONDS)
-        await catalog.remove_serving(app)  # again: a request in flight may have become a task
+        await catalog.remove_serving(app)  # again, because a request that was still open can have created a task

@@ -1,11 +1,11 @@
-"""A server as the whole program: it ends with its input or by a signal, and no tool can delay the end.
+"""A program that runs only a server. The program ends when its standard input ends, or when a signal arrives.
 
-A client closes the server's input, waits for the process to exit, and then kills it [2025-11-25
-basic/lifecycle#shutdown]. Python cannot stop a thread, and asyncio waits for a task that ignores its cancellation. So
-the program exits without waiting for them longer than `STOP_SECONDS`.
+To stop a server, a client closes the server's standard input, waits for the process to exit, and finally kills the
+process [2025-11-25 basic/lifecycle#shutdown]. A running tool must not delay the exit. But Python cannot stop a thread,
+and asyncio waits for a task that ignores its cancellation. So the program waits for each kind at most `STOP_SECONDS`.
 
 Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25)
-Above: server.py.
+Used by: server.py.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .catalog import WORKER_NAME_PREFIX, Catalog
 log = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 0.2
-"""Time that cancelled tasks, and then worker threads, may take to end, in seconds."""
+"""Time for the cancelled asyncio tasks to end, and then for the worker threads, in seconds."""
 
 
 def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: Catalog) -> None:
-    """Run `serve` until it ends, or until SIGINT or SIGTERM. Then end the threads of the catalog."""
+    """Run `serve` until its end, or until SIGINT or SIGTERM. Then end the worker threads of the catalog."""
 
     async def until_terminated() -> None:
         task = asyncio.current_task()
@@ -49,25 +49,25 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: C
 
 
 async def _end_tasks() -> None:
-    """Cancel all other asyncio tasks. Exit if one ignores its cancellation, because asyncio would wait for it."""
+    """Cancel all other asyncio tasks. If a task does not end, exit at once: asyncio would wait without end."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
     if tasks and (await asyncio.wait(tasks, timeout=STOP_SECONDS))[1]:
-        _exit("a tool ignores that it was cancelled")
+        _exit("a tool that ignores its cancellation is still running")
 
 
 def _end_threads() -> None:
-    """Exit if a worker thread is still in a tool, because Python would wait for it."""
+    """Exit at once if a worker thread still runs a tool: Python would wait for the thread without end."""
     workers = [thread for thread in threading.enumerate() if thread.name.startswith(WORKER_NAME_PREFIX)]
     for thread in workers:
-        thread.join(STOP_SECONDS / len(workers))  # an idle thread ends at once
+        thread.join(STOP_SECONDS / len(workers))  # an idle thread ends immediately
     if any(thread.is_alive() for thread in workers):
-        _exit("a tool still runs in a worker thread")
+        _exit("a tool is still running in a worker thread")
 
 
 def _exit(reason: str) -> NoReturn:
-    log.warning("leaving while %s", reason)
+    log.warning("the program exits although %s", reason)
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

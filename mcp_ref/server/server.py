@@ -1,4 +1,4 @@
-"""The server as authors see it: decorators that fill its catalog, and functions that serve the catalog to clients.
+"""`Server`: its decorators register tools, resources and prompts, and its other methods serve clients.
 
     server = Server("calculator")
 
@@ -9,11 +9,11 @@
 
     server.run()
 
-One server may serve many clients at a time, over any transports and in all revisions. The state of a client belongs to
-its session (session.py); a stateless request needs none (stateless.py).
+One server can serve many clients at the same time, over all transports and in all revisions. A session (session.py)
+stores the state of its client. Stateless requests (stateless.py) need no such state.
 
 Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
-Below: catalog.py, session.py, http.py, main.py.
+Uses: catalog.py, session.py, http.py, main.py.
 """
 
 from __future__ import annotations
@@ -70,25 +70,25 @@ class Server:
         description: A text about the server, for people.
         icons: Icons of the server.
         website_url: The server's web page.
-        instructions: A text for the client's model about the use of the server.
-        revisions: The revisions that the server speaks, as `Revision` or by name, in any order; all by default.
+        instructions: A text that explains to the client's model how to use the server.
+        revisions: The revisions that the server speaks, as `Revision` objects or names, in any order. Default: all.
         logging: True if the server sends log messages.
         page_size: Number of items in one page of a list.
-        executor: The executor for handlers written with plain `def`. Default: an executor with 32 threads. For a host
-            program such as Blender, give an executor that runs them on the main thread.
+        executor: The executor for handlers written with plain `def`. Default: an executor with 32 threads. In a program
+            whose functions must run on the main thread, such as Blender, give an executor that does so.
         limits: The limits of each session.
-        trace: Called with every frame, for debugging.
+        trace: Called with every sent and received message, for debugging.
         state_key: The secret key that signs `requestState`: at least 16 random bytes. Default: a new key. Processes
             that serve the same clients need the same key.
-        extensions: The extensions that your handlers implement, each name with its settings. Only for 2026-07-28.
-        cache_ttl: Time that a client may reuse the result of `server/discover` and of the list methods, in seconds. One
-            number for all methods, or a mapping from method to number: `{"tools/list": 300.0}`. Only for 2026-07-28.
-        cache_scope: The receivers of a cached result: "public" is everybody, "private" only the request's principal.
-        task_store: The store of the tasks; by default in memory.
+        extensions: The extensions that your handlers implement: a mapping from name to settings. Only for 2026-07-28.
+        cache_ttl: Time for which a client can reuse the results of `server/discover` and the list methods, in seconds.
+            One number for all methods, or a mapping such as `{"tools/list": 300.0}`. Only for 2026-07-28.
+        cache_scope: "public" if all users can get the cached result, "private" for only the user of the request.
+        task_store: The store of the tasks. Default: in memory.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument is out of its bounds, or names an unknown revision or method.
+        ValueError: A value is out of range, or a revision or method is unknown.
     """
 
     def __init__(
@@ -125,12 +125,12 @@ class Server:
         self.catalog = Catalog(
             self.info, instructions, revisions, logging, page_size, extensions, task_store, executor, hints, state_key
         )
-        """The tools, resources, prompts, completions and tasks, for sessions and stateless requests."""
+        """The tools, resources, prompts, completions and tasks of this server."""
         self.limits, self.trace = limits, trace
 
     @property
     def revisions(self) -> list[Revision]:
-        """The revisions that the server speaks, oldest first. Set them before the server serves."""
+        """The revisions that the server speaks, oldest first. Change them only before the first client connects."""
         return self.catalog.revisions
 
     @revisions.setter
@@ -163,10 +163,12 @@ class Server:
         return self.catalog.tasks
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
-        """Return a decorator that makes a function a tool. Signature and docstring become schema and description.
+        """Return a decorator that makes a function a tool.
+
+        The function's signature becomes the tool's input schema. The docstring becomes the description.
 
         Args:
-            name: The tool's name; by default that of the function.
+            name: The tool's name. Default: the function's name.
             options: See `ToolOptions`.
         """
         return _decorator("tool", name, lambda function: self.tools.add(function, name, **options))
@@ -179,37 +181,39 @@ class Server:
         cache_scope: CacheScope = "private",
         **options: Unpack[ResourceOptions],
     ) -> Callable[[F], F]:
-        """Return a decorator that registers a function as the reader of a resource, or of all that match a template.
+        """Return a decorator for a function that returns the contents of a resource, or of a template's resources.
 
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`.
-            cache_ttl: Time that a client may reuse the contents, in seconds. Only for 2026-07-28.
-            cache_scope: The receivers of contents: "public" is everybody, "private" only the request's principal.
+            cache_ttl: Time for which a client can reuse the contents, in seconds. Only for 2026-07-28.
+            cache_scope: "public" if all users can get the cached contents, "private" for only the user of the request.
             options: See `ResourceOptions`.
         """
         add = partial(self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
         return _decorator("resource", uri, add)
 
     def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
-        """Return a decorator that makes a function a prompt. Its parameters, all str, become the prompt's arguments.
+        """Return a decorator that makes a function a prompt.
+
+        The function's parameters become the prompt's arguments. Every parameter is a `str`.
 
         Args:
-            name: The prompt's name; by default that of the function.
+            name: The prompt's name. Default: the function's name.
             options: See `PromptOptions`.
         """
         return _decorator("prompt", name, lambda function: self.prompts.add(function, name, **options))
 
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
-        """Return a decorator that registers a function that suggests values for an argument.
+        """Return a decorator for a function that suggests values for an argument.
 
         Args:
             target: The name of a prompt, or the URI of a resource template.
-            argument: The name of the argument or variable.
+            argument: The name of the prompt's argument, or of the template's variable.
         """
         return _decorator("completion", target, partial(self.completions.add, target, argument))
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the subscribers of a resource, or of a parent of its URI, that it has changed. Any thread may call this.
+        """Notify the subscribers of a resource, and of its parent URIs, that it has changed. Any thread can call this.
 
         Args:
             uri: The URI of the resource.
@@ -217,7 +221,7 @@ class Server:
         self.catalog.announce("notifications/resources/updated", uri)
 
     async def serve(self, transport: Transport) -> None:
-        """Serve one client until it closes the transport. After that, open requests have 0.75 seconds to finish.
+        """Serve one client until the client closes the transport. Then open requests have 0.75 seconds to finish.
 
         Args:
             transport: The transport to the client.
@@ -227,7 +231,8 @@ class Server:
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
 
-        While it serves, `print` writes to standard error, and standard input reads as empty.
+        Meanwhile `print` writes to standard error, and `input()` finds an empty input. So a tool cannot mix its text
+        into the messages.
         """
         with claimed_stdio() as (source, sink):
             await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment()))
@@ -244,9 +249,9 @@ class Server:
         """Return a context manager that serves over HTTP: `async with server.serve_http(port=8000) as url: ...`
 
         Args:
-            host: The address to listen on, by default loopback; "" for all addresses.
-            port: The port; by default 0, any free port. The URL contains the chosen port.
-            ssl: A context with a certificate, for HTTPS.
+            host: The address to listen on, by default loopback. "" means all addresses.
+            port: The port. Default: 0, any free port. The URL contains the chosen port.
+            ssl: An `SSLContext` with a certificate, for HTTPS.
             http_limits: Limits on sizes, times and the number of connections.
             options: See `HttpOptions`.
 
@@ -258,7 +263,7 @@ class Server:
         return serve_http(self.catalog, self.limits, self.trace, host, port, ssl, http_limits, **options)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> Application:
-        """Return this server as an ASGI application, for uvicorn and others, or to mount in another application.
+        """Return this server as an ASGI application, for an ASGI server such as uvicorn.
 
         Args:
             options: See `HttpOptions`.
@@ -269,7 +274,7 @@ class Server:
         return application(app.handle, app.close)
 
     def run(self) -> None:
-        """Serve on standard input and output as the whole program, until the input ends or SIGINT or SIGTERM comes."""
+        """Run a program that serves on standard input and output, until the input ends or SIGINT or SIGTERM arrives."""
         run_program(self.serve_stdio, self.catalog)
 
     def run_http(
@@ -281,11 +286,11 @@ class Server:
         http_limits: HttpLimits | None = None,
         **options: Unpack[HttpOptions],
     ) -> None:
-        """Serve over HTTP as the whole program, until SIGINT or SIGTERM. The URL is printed on standard error.
+        """Run a program that serves over HTTP until SIGINT or SIGTERM arrives. Print the URL on standard error.
 
         Args:
             port: The port, 8000 by default.
-            options: See `HttpOptions`. The other arguments are those of `serve_http`.
+            options: See `HttpOptions`. `serve_http` documents the other arguments.
         """
 
         async def listen() -> None:
@@ -299,7 +304,7 @@ class Server:
 def _decorator(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:
     """Return a decorator that adds a function. Raise TypeError if `argument` is a function."""
     if callable(argument):  # the author wrote `@server.tool` without parentheses
-        raise TypeError(f"write @server.{name}(...), with parentheses")
+        raise TypeError(f"the decorator has no arguments: write @server.{name}(...), with parentheses")
 
     def register(function: F) -> F:
         add(function)

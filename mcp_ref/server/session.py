@@ -1,17 +1,17 @@
-"""A session on the server: the phase of the handshake, and the state of one client.
+"""A session on the server: the handshake, and the state of one client.
 
-One transport can carry both eras. A request that names its revision in `_meta` is stateless. Any other request belongs
-to the session:
+A client can send requests of both eras on one transport. A request that names its revision in `_meta` is stateless. Any
+other request belongs to the session:
 
-    request -> names its revision? -> stateless.py
-            -> otherwise: is it allowed in this phase? -> the handler, in the revision of the handshake
+    request with a revision in `_meta` -> stateless.py
+    any other request                  -> is the request allowed in this phase of the handshake? -> handler
 
-Until the client has sent `notifications/initialized`, a server sends only pings and log messages [2025-11-25
-basic/lifecycle#initialization]. Notifications of changes wait for it.
+Before the client sends `notifications/initialized`, a server sends only pings and log messages
+[2025-11-25 basic/lifecycle#initialization]. So the server first queues its notifications about changes.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning
 Wire:  C->S initialize; C->S notifications/initialized
-Above: server.py, http.py. Below: mcp_ref/session.py.
+Used by: server.py, http.py. Uses: mcp_ref/session.py.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from .context import Context
 T = TypeVar("T")
 
 FINISH_SECONDS = 0.75
-"""Time that requests may still take after the client has closed its side, in seconds."""
+"""Time for open requests to finish after the client has closed the transport, in seconds."""
 
 
 async def serve(
     catalog: Catalog, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = True
 ) -> None:
-    """Serve one client until it closes the transport. Stateless requests are served too if `serves_stateless`."""
+    """Serve one client until the client closes the transport. `serves_stateless` allows stateless requests too."""
     session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
     catalog.serving.add(session)
     catalog.announcers.add(session.announcer)
@@ -76,15 +76,15 @@ class ServerSession(Session):
         self.catalog = catalog
         self.phase = NEW
         self.initialized = asyncio.Event()
-        """Set when `notifications/initialized` has come."""
+        """Set when the client has sent `notifications/initialized`."""
         self.logging_level = "debug"
         self.announcer = Announcer(self._wants, self._send_change, transport.drain, self.initialized)
         self.open_subscriptions = OpenSubscriptions(shares_stream=True)
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
-        self._cancelling: set[asyncio.Task[None]] = set()  # each cancels a task of the client
+        self._cancelling: set[asyncio.Task[None]] = set()  # each one cancels a task that runs on the client
 
     async def _serve(self, request: Request) -> Object:
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] each request decides
         names_revision = "_meta" in request.params and is_stateless(request.params)
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             return await stateless.serve(
@@ -113,10 +113,10 @@ class ServerSession(Session):
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
-        # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
+        # [2025-11-25 basic/lifecycle#initialization] before `initialized`, only pings
         await self.initialized.wait()
         if not self.is_serving(related) and not self.is_disconnected:
-            raise McpError(f"{method} was not sent: its request is cancelled or has its response")
+            raise McpError(f"{method} was not sent: the tool call that needs it is already cancelled or complete")
         if not asks_for_task(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
         from ..extensions.tasks.requestor import RunningTask, cancel_in_background  # lazy: few clients run tasks
@@ -163,7 +163,7 @@ class ServerSession(Session):
         elif method == "notifications/initialized":
             if self.phase is INITIALIZING:
                 self.phase = OPERATING
-            self.initialized.set()  # it may also come while `initialize` is still being served
+            self.initialized.set()  # can arrive while `initialize` is still being served
 
     def _wants(self, method: str, subject: str | None) -> bool:
         if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":

@@ -1,16 +1,19 @@
-"""Stateless requests on the server: each request carries everything that the server needs to serve it.
+"""Stateless requests on the server: each request contains everything that the server needs to serve it.
 
-    request -> `_meta`: its revision, the client's capabilities -> the method -> the same handler as in the legacy era
-            -> result: complete, or input_required if the handler needs input that the client has not given yet
+    request -> read `_meta`: the revision, the client's capabilities -> find the handler by method -> run the handler
+            -> result: `complete`, or `input_required` if the handler needs input from the client
 
-Since 2026-07-28 a server sends no requests, so any process can serve any request without shared memory [2026-07-28
-basic/index#statelessness]. A handler that needs input ends with an `input_required` result. The client repeats the
-request with the responses, and the handler runs again from its first line. The responses of earlier rounds come back in
-`requestState`. A client that forges this text could claim a consent that no user gave. So an HMAC seals the state, for
-one principal, one request and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
+Since 2026-07-28 a server sends no requests. So any process of the server can serve any request, without shared memory
+[2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops the handler and returns an
+`input_required` result. The client repeats the request with its responses to the input requests, and the handler runs
+again from its first line. The responses of earlier rounds come back in the text `requestState`.
+
+A client could forge `requestState` to claim a consent that no user gave. So the server signs the state with an HMAC.
+The signature is valid for one principal, one request and a limited time
+[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
-Above: session.py and http.py hand in the requests. Below: catalog.py, basic/mrtr.py.
+Used by: session.py, http.py. Uses: catalog.py, basic/mrtr.py.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ T = TypeVar("T")
 
 
 class StatelessRequest(Channel):
-    """One stateless request: the channel of its handler."""
+    """One stateless request. Its handler uses this object to reach the client."""
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class StatelessRequest(Channel):
         self.catalog, self.principal, self.open_subscriptions = catalog, principal, open_subscriptions
         self.loop = asyncio.get_running_loop()
         self.revision, self.peer_capabilities = meta.revision, meta.capabilities
-        # [2026-07-28 server/utilities/logging#per-request-log-level] no level: MUST NOT send any
+        # [2026-07-28 server/utilities/logging#per-request-log-level] without a level, MUST NOT send log messages
         self.logging_level = cast("str | None", meta.log_level) if catalog.logging else None
         self.subscriptions: set[str] = set()
         self.is_over = False
@@ -67,12 +70,12 @@ class StatelessRequest(Channel):
         """True if the result of the method may be `input_required`."""
         self._info, self._tell, self._drain = meta.client_info, notify, drain
         self._responses: Object = {}  # the client's input responses of all rounds, by key
-        self._earlier_digests: Object = {}  # of the input requests of earlier rounds
-        self._digests: Object = {}  # of the input requests of this run
+        self._earlier_digests: Object = {}  # digests of the input requests of earlier rounds, by key
+        self._digests: Object = {}  # digests of the input requests of this round, by key
 
     @property
     def task_owner(self) -> str:
-        # Without authentication the task's id alone gives access, because nothing else links two requests.
+        # Without authentication, any client that knows a task's id can use the task: nothing else identifies a client.
         return owner_of(self.principal, self.revision.era)
 
     @property
@@ -105,19 +108,19 @@ class StatelessRequest(Channel):
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
         if self.is_over:
-            raise McpError(f"{method} was not sent: its request is complete")
+            raise McpError(f"{method} was not sent: the tool call that needs it is already complete")
         if not self.may_need_input:
-            raise McpError(f"{method} was not sent: only tools, prompts and resources may request input")
+            raise McpError(f"{method} was not sent: only handlers of tools, prompts and resources can request input")
         codec = codec_for(self.revision)
         request = codec.encode(params)
-        # A "yes" counts only for the text that the user saw, unless the author gave the request a key.
+        # Without a key, the user's "yes" is valid only for the text that the user saw. The digest identifies this text.
         digest = "" if key is not None else mrtr.request_digest(method, request)
-        key = key if key is not None else str(len(self._digests) + 1)  # a retry counts in the same order
+        key = key if key is not None else str(len(self._digests) + 1)  # the request's number, the same in a retry
         if key in self._digests:
-            raise ValueError(f"two input requests of one call have the key {key!r}")
+            raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
         self._digests[key] = digest
         if self._earlier_digests.get(key, digest) != digest and self._responses.pop(key, None) is not None:
-            log.info("%s %s has changed and is sent again; with `key=` the old response counts", method, key)
+            log.info("%s %s has changed and is sent again; with `key=` its earlier response would be used", method, key)
         if key not in self._responses:
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": request}})
         try:
@@ -129,7 +132,9 @@ class StatelessRequest(Channel):
         """Read the client's responses of this and earlier rounds. Raise ProtocolError if they are invalid."""
         state, responses = request.params.get("requestState"), request.params.get("inputResponses", {})
         if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
-            raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses is an object of results")
+            raise ProtocolError(
+                INVALID_PARAMS, "Invalid params: inputResponses must be an object that contains objects"
+            )
         self._responses = dict(responses)
         if state is None:
             return
@@ -137,13 +142,13 @@ class StatelessRequest(Channel):
         try:
             before = mrtr.verify_state(self.catalog.state_key, state, digest, self.principal, time.time())
         except ProtocolError as error:
-            log.info("a requestState was refused: %s (processes that serve the same clients share a state_key)", error)
+            log.info("a requestState was refused: %s (all processes of a server need the same state_key)", error)
             raise
         self._responses |= cast(Object, before["answers"])
         self._earlier_digests = cast(Object, before["questions"])
 
     def input_required(self, request: Request, required: mrtr.HandlerNeedsInput) -> Object:
-        """Return the result that asks the client for input."""
+        """Return the result that requests input from the client."""
         questions = {**self._earlier_digests, **self._digests}
         kept: Object = {"questions": questions, "answers": {k: r for k, r in self._responses.items() if k in questions}}
         digest = mrtr.request_digest(request.method, request.params)
@@ -151,7 +156,7 @@ class StatelessRequest(Channel):
         return {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
-        """Translate a handler's error to the modern era: -32042, URLs to visit, becomes an `input_required` result."""
+        """Return a handler's error in its modern form: -32042 (URLs to visit) becomes an `input_required` result."""
         pages = features.elicitation.url_elicitations(error) if self.may_need_input else {}
         if not pages:
             return versioning.without_legacy_codes(error)
@@ -160,9 +165,9 @@ class StatelessRequest(Channel):
         for id in pages:
             response = self._responses.get(id)
             if isinstance(response, dict) and response.get("action") != "accept":
-                return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to it")
+                return ProtocolError(INVALID_PARAMS, f"{error.message}; the user refused to visit the URL")
         codec = codec_for(self.revision)
-        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] accept is consent: it may be asked for again
+        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] `accept` does not end the visit: request it
         return mrtr.HandlerNeedsInput(
             {id: {"method": "elicitation/create", "params": codec.encode(page)} for id, page in pages.items()}
         )
@@ -176,7 +181,7 @@ async def serve(
     drain: Drain,
     principal: str | None,
 ) -> Object:
-    """Serve one stateless request, and return its result. Raise ProtocolError.
+    """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
 
     `tell` sends a notification that belongs to the request. `drain` waits until the client has read enough of these.
     """
@@ -187,10 +192,10 @@ async def serve(
     route = catalog.routes.get(request.method) or _find_route(catalog, request.method, meta.revision)
     extension = route.method.capability or ""
     if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
-        raise MissingCapability(extension)  # both sides declare an extension before it is used
+        raise MissingCapability(extension)  # client and server must both declare an extension
     if meta.log_level is not None and meta.log_level not in LEVELS:
         # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
-        raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level is one of {', '.join(LEVELS)}")
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level must be one of {', '.join(LEVELS)}")
     codec = codec_for(meta.revision)
     channel = StatelessRequest(catalog, meta, notify, drain, principal, subscriptions)
     try:
@@ -207,7 +212,7 @@ async def serve(
         except ProtocolError as error:
             raise channel.to_modern_error(error) from None
         if isinstance(result, CacheableResult) and request.method in catalog.cache_hints:
-            # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both fields
+            # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both members
             result.ttl_ms, result.cache_scope = catalog.cache_hints[request.method]
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.HandlerNeedsInput as required:
@@ -218,7 +223,7 @@ async def serve(
         channel.is_over = True
     if meta.revision not in catalog.info_as_json:
         catalog.info_as_json[meta.revision] = codec.encode(catalog.info)
-    # [2026-07-28 basic/index#_meta] servers SHOULD name themselves in every result
+    # [2026-07-28 basic/index#_meta] every result SHOULD contain the server's info
     given = cast("Object | None", wire.get("_meta"))
     wire["_meta"] = {**(given or {}), versioning.SERVER_INFO: catalog.info_as_json[meta.revision]}
     return wire

@@ -1,15 +1,16 @@
-"""Subscriptions on the server: `subscriptions/listen`, a request that stays open and brings notifications.
+"""The request `subscriptions/listen` on the server. It stays open, and the server sends notifications on its stream.
 
-    subscriptions/listen -> acknowledged, with the part of the filter that is honoured
-                         -> a notification for each change
-                         -> the result, when the server ends the subscription
+    client -> subscriptions/listen, with a filter: the wanted notifications
+    server -> `notifications/subscriptions/acknowledged`, with the accepted part of the filter
+    server -> a notification for each change
+    server -> the result, when the server ends the subscription
 
-It replaces `resources/subscribe` and the GET stream of the legacy era. A stateless server has no session that could
-keep a subscription, so the open request keeps it [2026-07-28 changelog#major-changes].
+In the legacy era, a session stores the subscriptions of `resources/subscribe`. The modern era has no sessions, so the
+open request is the subscription [2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 Wire:  C->S subscriptions/listen; S->C notifications/subscriptions/acknowledged
-Above: stateless.py. Below: catalog.py, basic/subscriptions.py.
+Used by: stateless.py. Uses: catalog.py, basic/subscriptions.py.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class OpenSubscription:
         drain = partial(context.channel.drain, context.request_id)
         self.announcer = Announcer(self._wants, self._send_change, drain)
         self._catalog, self._honoured, self._context = catalog, honoured, context
-        # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST include the id, of the same type
+        # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST have the request's id, of the same type
         self.meta: Object = {SUBSCRIPTION_ID: context.request_id}
 
     def _wants(self, method: str, subject: str | None) -> bool:
@@ -85,7 +86,7 @@ class OpenSubscription:
 
 
 async def _subscribable(catalog: Catalog, uris: list[str]) -> list[str]:
-    """Return the URIs that belong to resources. Yield to other requests, because a thousand URIs take long."""
+    """Return the URIs that belong to resources. Let other requests run meanwhile: a thousand URIs take long."""
     found = []
     for number, uri in enumerate(uris):
         if number % YIELD_INTERVAL == YIELD_INTERVAL - 1:
@@ -101,12 +102,11 @@ async def listen(
     params: SubscriptionsListenRequestParams,
     context: RequestContext,
 ) -> EmptyResult:
-    """Serve `subscriptions/listen` until the client cancels it, or the server ends it."""
+    """Serve `subscriptions/listen` until the client cancels the request, or the server ends the subscription."""
     wanted = params.notifications
     if max(len(wanted.resource_subscriptions or ()), len(wanted.task_ids or ())) > MAX_RESOURCES:
-        raise ProtocolError(
-            INVALID_PARAMS, f"Invalid params: a subscription names {MAX_RESOURCES} resources or tasks at most"
-        )
+        text = f"Invalid params: a subscription must not name more than {MAX_RESOURCES} resources or tasks"
+        raise ProtocolError(INVALID_PARAMS, text)
     offered = catalog.capabilities()
     tasks: list[str] | None = None
     if wanted.task_ids is not None and offered.extensions is not None:
@@ -124,7 +124,7 @@ async def listen(
         tasks,
     )
     subscription = OpenSubscription(catalog, honoured, context)
-    # [2026-07-28 basic/patterns/subscriptions#acknowledgment] MUST be the first message
+    # [2026-07-28 basic/patterns/subscriptions#acknowledgment] the acknowledgement MUST be the first message
     acknowledged = SubscriptionsAcknowledgedNotificationParams(honoured, subscription.meta)
     subscription.notify("notifications/subscriptions/acknowledged", acknowledged)
     catalog.announcers.add(subscription.announcer)
@@ -137,8 +137,8 @@ async def listen(
         subscription.announcer.close()
         subscription.ended.cancel()
     if subscriptions.shares_stream:
-        # [2026-07-28 basic/patterns/cancellation#intro] MUST send it for a subscription that the server ends. The
-        # schema asks for it on stdio only: over HTTP the stream ends instead. The result follows on both.
+        # [2026-07-28 basic/patterns/cancellation#intro] a server that ends a subscription MUST send `cancelled`. The
+        # schema limits this rule to stdio, because over HTTP the end of the stream shows the end of the subscription.
         cancelled = CancelledNotificationParams(context.request_id, meta=subscription.meta)
         subscription.notify("notifications/cancelled", cancelled)
     return EmptyResult(subscription.meta)
