@@ -1,11 +1,11 @@
 """The client: `Client`, which connects to one server, and its parts.
 
-handlers.py        requests of the server: roots, sampling, elicitation
-session.py         requests and results in both eras, multi round-trip requests
-negotiation.py     finding the era and the revision that a server speaks
-connector.py       connect, request, reconnect
+handlers.py        the client's handlers for requests of the server: roots, sampling, elicitation
+session.py         requests in both eras, and multi round-trip requests
+negotiation.py     the negotiation of the era and the revision
+connector.py       the connection: connect, send requests, reconnect
 subscriptions.py   notifications of the server, and subscriptions
-tools.py           tool calls, their checks, and tasks
+tools.py           tool calls, checks of their results, and tasks
 client.py          `Client`, the class that programs use
 sync.py            `SyncClient`, for programs without asyncio
 """

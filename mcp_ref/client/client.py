@@ -1,11 +1,11 @@
-"""The client: it connects to one server, and has a method for each feature of the server.
+"""`Client`: it connects to one server, and has a method for each feature of the server.
 
     async with Client(["python3", "server.py"]) as client:
         print((await client.call_tool("add", {"a": 1, "b": 2})).text)
 
-The program may also give the server a model (`sampling`), a way to ask the user (`elicitation`) and directories
-(`roots`). Each one declares a capability. Tool descriptions and results SHOULD be treated as untrusted
-[2025-06-18 server/tools#security-considerations]: their text may try to make the model do something else.
+A program can also let the server use a model (`sampling`), ask the user (`elicitation`), and see directories (`roots`).
+For each of these the client declares a capability. Tool descriptions and results SHOULD be treated as untrusted
+[2025-06-18 server/tools#security-considerations], because their text can contain instructions that mislead the model.
 
 Spec:  basic/lifecycle; the pages of server/ (the methods) and of client/ (the handlers)
 """
@@ -53,41 +53,42 @@ if TYPE_CHECKING:
 
 
 class Client(Connector):
-    """An MCP client for one server. It is an async context manager, and connects once.
+    """An MCP client for one server. Use it as an async context manager. A client connects only once.
 
-    A request raises NotInRevision or CapabilityError if the server cannot serve it (nothing is sent), RemoteError for
-    an error of the server, RequestTimeout, ConnectionClosed, and InvalidMessage for a result of the wrong shape.
+    If the server's revision or capabilities exclude a request, the client raises NotInRevision or CapabilityError and
+    sends nothing. Other failures raise RemoteError (an error response of the server), RequestTimeout, ConnectionClosed,
+    or InvalidMessage (a malformed result).
 
-    In the modern era, a request that changes nothing is sent once more if its connection broke off. A tool call is not
-    repeated: it raises ConnectionClosed, and the caller has to find out if the tool ran.
+    If the connection is lost in the modern era, the client repeats the request once, if it only reads data. A tool call
+    is never repeated, but raises ConnectionClosed. The caller must then find out whether the tool ran.
 
     Args:
-        server: A command that starts the server, as a list; or its URL; or a `Server` in this program; or a transport.
-        revision: The only revision to speak. By default, the latest that both sides speak is negotiated.
+        server: The server's command as a list, the server's URL, a `Server` object, or a transport.
+        revision: The only revision to speak. Default: the latest revision that client and server both speak.
         revisions: The revisions to speak. Defaults to all six.
-        eras: Remembers the era of each server for later clients: any mutable mapping. Saves the probe.
-        info: The name and version that the server is told.
-        sampling: Async function that asks a model. Declares `sampling`.
-        sampling_tools: True if `sampling` can offer tools to the model.
-        elicitation: Async function that asks the user by a form. Declares `elicitation`.
-        elicitation_url: True if `elicitation` can also send the user to a URL.
-        roots: Paths, `file://` URIs or `Root`s that the server may use. Declares `roots`, even if empty.
-        tasks: True if `sampling` and `elicitation` requests of the server may create tasks (2025-11-25).
-        extensions: Settings of the extensions that the program implements, by name. Declared from 2026-07-28 on.
-        on_log: Called for each log message of the server. All callbacks run on the event loop: keep them short.
-        on_tools_changed: Called when the list of tools has changed.
-        on_resources_changed: Called when the list of resources has changed.
-        on_prompts_changed: Called when the list of prompts has changed.
-        on_elicitation_complete: Called with the id of an elicitation by URL that the server has completed.
-        timeout: Time limit of each request, in seconds, unless the request has its own. None means no limit.
-        env: Environment variables for a command, added to a few safe ones such as PATH.
+        eras: A mapping in which clients store the era of each server, so that later clients can skip the probe.
+        info: The client's name and version, which the server gets.
+        sampling: Async function that gets a message from a model. Declares the capability `sampling`.
+        sampling_tools: True if the `sampling` function can give tools to the model.
+        elicitation: Async function that shows the user a form. Declares the capability `elicitation`.
+        elicitation_url: True if the `elicitation` function can also ask the user to visit a URL.
+        roots: Paths, `file://` URIs or `Root`s that the server can use. Even an empty list declares `roots`.
+        tasks: True if the server can run its `sampling` and `elicitation` requests as tasks (2025-11-25).
+        extensions: The extensions that the program implements: a mapping from name to settings (2026-07-28).
+        on_log: Called for each log message of the server. All callbacks block the event loop, so keep them short.
+        on_tools_changed: Called when the server's list of tools has changed.
+        on_resources_changed: Called when the server's list of resources has changed.
+        on_prompts_changed: Called when the server's list of prompts has changed.
+        on_elicitation_complete: Called with the elicitation's id when the server reports the end of a visit to a URL.
+        timeout: Default time limit of each request, in seconds. None means no limit.
+        env: More environment variables for a command. The command gets only these and a few safe ones such as PATH.
         cwd: Working directory of a command.
         on_stderr: Called with the bytes of a command's standard error. Defaults to the program's own standard error.
         headers: HTTP headers of every request to a URL, such as {"Authorization": "Bearer ..."}.
-        http: HTTP client for a URL, with its TLS settings, proxy and limits. `close` closes it too.
-        limits: Limits of the session, such as the number of requests in flight.
-        cache: A cache to share with other clients, True for a private cache, or False for none.
-        trace: Called with the direction and the bytes of every message.
+        http: HTTP client for a URL, with TLS settings, proxy and limits. `Client.close` closes this HTTP client too.
+        limits: Limits of the session, such as the maximum number of open requests.
+        cache: True for the client's own cache, False for no cache, or a `ResponseCache` to share with other clients.
+        trace: Called with the direction and the bytes of each message.
     """
 
     def __init__(
@@ -109,12 +110,12 @@ class Client(Connector):
     ) -> None:  # fmt: skip
         self.revisions: Sequence[Revision] = sorted_revisions(revisions if revision is None else [revision])
         self.cache = (ResponseCache() if cache else None) if isinstance(cache, bool) else cache
-        """The cached results of the modern era, or None if nothing is cached."""
+        """The cache of modern-era results, or None if the client has no cache."""
         self._info = info or Implementation("mcp_ref", __version__)
         self._extensions: Object = {**checked_extensions(extensions), EXTENSION: {}}
         self._handlers: ClientHandlers | None = None
         if sampling is not None or elicitation is not None or roots is not None or tasks:
-            from .handlers import ClientHandlers  # lazy: the pages of the client's features are for clients with them
+            from .handlers import ClientHandlers  # lazy: many clients have no handlers
 
             self._handlers = ClientHandlers(
                 sampling, sampling_tools, elicitation, elicitation_url, roots, tasks, on_elicitation_complete
@@ -136,15 +137,15 @@ class Client(Connector):
         await self.close()
 
     async def connect(self) -> None:
-        """Start or reach the server, and negotiate a revision. If that fails, the client is closed.
+        """Start the server's process or connect to its URL, and negotiate a revision. If this fails, close the client.
 
         Raises:
-            ConnectionClosed: If the server cannot be started or reached, or ends at once.
+            ConnectionClosed: If the server cannot be started or reached, or ends during the negotiation.
             UnsupportedRevision: If client and server have no revision in common.
             RuntimeError: If the client has connected before.
         """
         if self.is_used:
-            raise RuntimeError("a Client connects once; make a new one for a new connection")
+            raise RuntimeError("a Client can connect only once: create a new Client for a new connection")
         capabilities = self._handlers.capabilities() if self._handlers is not None else ClientCapabilities()
         capabilities.extensions = self._extensions
         try:
@@ -155,7 +156,7 @@ class Client(Connector):
             raise
 
     async def close(self) -> None:
-        """Close the session, and end a server process. May be called again, from any task."""
+        """Close the session, and end the server's process. Any asyncio task can call this, also repeatedly."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)  # closing continues if the caller is cancelled
@@ -171,7 +172,7 @@ class Client(Connector):
 
     @property
     def server_info(self) -> Implementation:
-        """The server's name and version, as it claims."""
+        """The name and version that the server claims. They are unverified."""
         return self.server_identity.info
 
     @property
@@ -186,34 +187,34 @@ class Client(Connector):
 
     @property
     def subscriptions(self) -> dict[str, list[Subscription]]:
-        """The open subscriptions of the legacy era, by URI."""
+        """The open `resources/subscribe` subscriptions of the legacy era, by URI."""
         return self._notifications.subscriptions
 
     @property
     def tasks(self) -> Tasks:
-        """The tasks that the server's requests have created. Raises CapabilityError if the client has no handlers."""
+        """The tasks that requests of the server created on this client. Raises CapabilityError without handlers."""
         if self._handlers is None:
-            raise CapabilityError("a client without sampling, elicitation and roots serves nothing, so it has no tasks")
+            raise CapabilityError("a client has tasks only if it is created with sampling, elicitation, roots or tasks")
         return self._handlers.tasks
 
     @cached_property
     def _tools(self) -> ToolCalls:
-        from .tools import ToolCalls  # lazy: a client that calls no tool needs no schemas
+        from .tools import ToolCalls  # lazy: a client that calls no tools needs no schemas
 
         return ToolCalls(self)
 
     async def ping(self, *, timeout: float | None = None) -> None:
-        """Check that the server responds. The modern era has no ping, so `server/discover` is sent there.
+        """Check that the server responds. Sends `server/discover` in the modern era, which has no `ping`.
 
         Args:
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
         method = "ping" if self.revision.era == "legacy" else "server/discover"
-        self.response_cache.forget(self.cache_key[0], method)  # a cached result says nothing about the server now
+        self.response_cache.forget(self.cache_key[0], method)  # a cached result proves no response
         await self.request(method, RequestParams(), EmptyResult, timeout)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
-        """Return all tools. From then on, results are checked against the output schemas of the tools.
+        """Return all tools. Later tool calls check their results against the listed output schemas.
 
         Args:
             timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
@@ -230,8 +231,8 @@ class Client(Connector):
             name: Name of the tool.
             arguments: Arguments by name.
             on_progress: Called with progress, total and message.
-            timeout: Time limit in seconds, for a task too. A task has none by default, except its time to live.
-            max_timeout: Total time limit in seconds. If given, each progress notification restarts `timeout`.
+            timeout: Time limit in seconds. Without a given limit, a task is limited only by its time to live.
+            max_timeout: Total time limit in seconds. If it is given, each progress notification restarts `timeout`.
             meta: `_meta` of the request, such as trace context.
 
         Returns:
@@ -247,13 +248,13 @@ class Client(Connector):
         on_progress: ProgressHandler | None = None, timeout: float | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> RunningTask[CallToolResult]:  # fmt: skip
-        """Call a tool as a task, and do not wait for its result. A tool that cannot run as a task is waited for.
+        """Call a tool as a task, without waiting for its result. If the tool cannot be a task, wait for its result.
 
         Args:
             name: Name of the tool.
             arguments: Arguments by name.
-            ttl: Time for which the server is asked to keep the task, in seconds (2025-11-25 only).
-            on_progress: Called with progress, total and message. From 2026-07-28 on a task reports no progress.
+            ttl: Time for which the server should store the task, in seconds (2025-11-25 only).
+            on_progress: Called with progress, total and message. Tasks report no progress from 2026-07-28 on.
             timeout: Time limit for the request that creates the task, in seconds.
             meta: `_meta` of the request, such as trace context.
 
@@ -275,7 +276,7 @@ class Client(Connector):
         return await self._tools.find_task(id, timeout)
 
     async def list_tasks(self, *, timeout: float | None = None) -> list[Task]:
-        """Return the tasks that the server keeps for this client (2025-11-25).
+        """Return the tasks of this client that the server stores (2025-11-25).
 
         Args:
             timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
@@ -307,7 +308,7 @@ class Client(Connector):
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
 
         Raises:
-            RemoteError: If the resource does not exist. The code depends on the revision.
+            RemoteError: If the resource does not exist. The error's code depends on the revision.
         """
         return cast("ReadResourceResult", await self.request_by_name("resources/read", timeout, uri=uri))
 
@@ -318,7 +319,7 @@ class Client(Connector):
                 async for changed_uri in updates: ...
 
         Args:
-            uri: URI of the resource. Updates of resources below it are included.
+            uri: URI of the resource. The subscription includes resources whose URI is below this URI.
         """
         return Subscription(self, self._notifications.subscriptions, uri)
 
@@ -347,13 +348,13 @@ class Client(Connector):
         self, ref: Reference, argument: str, value: str, arguments: dict[str, str] | None = None, *,
         timeout: float | None = None,
     ) -> Completion:  # fmt: skip
-        """Return suggestions for the value of an argument that the user is typing.
+        """Return suggestions for the value of an argument while the user types the value.
 
         Args:
             ref: The prompt or resource template of the argument.
             argument: Name of the argument.
-            value: The part of the value that is typed already.
-            arguments: The other arguments that are known, by name.
+            value: The part of the value that the user has typed.
+            arguments: The values that the user has already given for other arguments, by name.
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
         completion = features.completion
@@ -363,16 +364,17 @@ class Client(Connector):
         return result.completion
 
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
-        """Set the least severe level of the log messages that the server sends from now on.
+        """Set the lowest level of the log messages that the server sends from now on.
 
-        Before the first call, a legacy server decides, and a modern server sends all messages if `on_log` is given.
+        Without a call of this method, a legacy server chooses the level. A modern server sends all messages if the
+        client has `on_log`, and otherwise none.
 
         Args:
             level: The level, such as "warning".
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
         if self.revision.era == "modern":
-            # [2026-07-28 server/utilities/logging#per-request-log-level] each request carries the level
+            # [2026-07-28 server/utilities/logging#per-request-log-level] every request names the level
             self.session.request_meta[LOG_LEVEL] = level
         else:
             await self.request_by_name("logging/setLevel", timeout, level=level)
@@ -381,31 +383,31 @@ class Client(Connector):
         """Send several requests in one JSON-RPC batch (2025-03-26): `await client.batch(client.ping(), ...)`.
 
         Args:
-            *calls: Calls of this client that each send one request.
+            *calls: Coroutines of this client's methods. Each one must send one request.
 
         Returns:
-            The results in order, with an exception for each call that failed.
+            The results in the order of the calls. A failed call has its exception instead of a result.
 
         Raises:
-            CapabilityError: If the negotiated revision has no batches.
+            CapabilityError: If the negotiated revision does not allow batches.
         """
         if self._server_identity is None or not self.revision.batch:
             for call in calls:
                 call.close()
-            raise CapabilityError(f"revision {self.revision} has no batches; send the requests one by one")
+            raise CapabilityError(f"revision {self.revision} does not allow batches: send the requests one by one")
         return await self.session.dispatcher.batch(*calls)
 
     async def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
-        """Replace the roots, and tell the server.
+        """Replace the roots, and notify the server.
 
         Args:
-            roots: Paths, `file://` URIs or `Root`s that the server may use.
+            roots: Paths, `file://` URIs or `Root`s that the server can use.
 
         Raises:
-            CapabilityError: If the client was made without `roots`.
+            CapabilityError: If the client was created without `roots`.
         """
         if self._handlers is None or self._handlers.roots is None:
-            raise CapabilityError("roots were not declared: make the client with roots=[...], empty or not")
+            raise CapabilityError("the client did not declare roots: create it with roots=[], or with a list of roots")
         self._handlers.set_roots(roots)
         self.session.notify("notifications/roots/list_changed", NotificationParams())
         await self.session.transport.drain()

@@ -1,13 +1,15 @@
-"""The way to a server: connect, negotiate, send requests, reconnect.
+"""The connection to a server: connect, negotiate, send requests, reconnect.
 
-    Target --open--> transport --> ClientSession --negotiate--> request ... request --> close
+    Target.open -> transport -> ClientSession -> negotiate -> requests -> close
 
-In the modern era a server process that ends is started again: no session is lost with it
-[2026-07-28 basic/transports/stdio#unexpected-termination]. In the legacy era the session is lost, and requests fail.
+If the server's process ends in the modern era, the client starts the process again. Nothing is lost, because a modern
+server has no session [2026-07-28 basic/transports/stdio#unexpected-termination]. In the legacy era the session is lost,
+and all further requests fail.
 
-A modern request that broke off is sent again, with a new id, if it changes nothing at the server (`REPEATABLE`)
-[2026-07-28 changelog#major-changes]. A tool call is never repeated automatically: the first call may have sent the mail
-or moved the money. Up to 2025-11-25 Streamable HTTP resumed the stream instead; modern streams cannot be resumed.
+If a modern request gets no response because the connection was lost, the client sends the request again with a new id
+[2026-07-28 changelog#major-changes]. The client does this only for requests that change nothing (`REPEATABLE`). A tool
+call is never repeated automatically, because the first call may already have sent a mail or moved money. In the legacy
+era, Streamable HTTP resumes the broken stream. A modern stream cannot be resumed.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
 """
@@ -50,7 +52,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_RESTARTS = 3
-"""Maximum number of restarts of a server process since its last response."""
+"""Maximum number of times that the client restarts the server's process without getting a response."""
 
 REPEATABLE = frozenset(
     {
@@ -58,7 +60,7 @@ REPEATABLE = frozenset(
         "resources/read", "completion/complete", "tasks/get",
     }
 )  # fmt: skip
-"""The requests that change nothing at the server, so that a lost request is sent again."""
+"""The methods that change nothing on the server. A request of these methods can be sent twice without harm."""
 
 
 @runtime_checkable
@@ -66,12 +68,12 @@ class InProcessServer(Protocol):
     """A server in the same program, such as a `Server`."""
 
     async def serve(self, transport: Transport) -> None:
-        """Serve one client until the transport is closed."""
+        """Serve one client until the client closes the transport."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """The address of a server, and the settings of a transport to it. `Client` documents the fields."""
+    """The server to connect to, and the settings of the transport. `Client` documents the fields."""
 
     server: Sequence[str] | str | InProcessServer | Transport
     env: Mapping[str, str] | None = None
@@ -88,31 +90,31 @@ class Target:
 
     @property
     def is_url(self) -> bool:
-        """True if the server is reached over HTTP."""
+        """True if the server has a URL, so that the transport is HTTP."""
         return isinstance(self.server, str)
 
     @property
     def name(self) -> str | None:
-        """The URL or command, under which the era is remembered. None for an object of this program."""
+        """The URL or command, as the key of the mapping `eras`. None for a `Server` object or a transport."""
         server = self.server
         return "\0".join(server) if isinstance(server, (list, tuple)) else server if isinstance(server, str) else None
 
     @property
     def cache_key(self) -> CacheKey:
-        """The server and the hash of its credentials, for a shared cache. The cache keeps no secret."""
-        # The objects themselves, not their id(): another object may get the same id later.
+        """The key of this server in a shared cache. Credentials are hashed, so that the cache stores no secret."""
+        # The key is the object, not its id(): a later object can have the same id.
         server = self.name or (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self)
         return server, (hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest(), self.http)
 
     def open(self, parameter_headers: ParameterHeaders) -> tuple[Transport, asyncio.Task[None] | None]:
-        """Return a transport, and the task that serves an `InProcessServer` until the transport is closed."""
+        """Return a transport. For an `InProcessServer`, also return the asyncio task that serves this client."""
         server, trace = self.server, self.trace or trace_from_environment()
         if isinstance(server, (list, tuple)):
             return StdioClientTransport(server, env=self.env, cwd=self.cwd, on_stderr=self.on_stderr, trace=trace), None
         if isinstance(server, str):
             if not server.startswith(("http://", "https://")):
                 command = 'a command as a list, ["python3", "server.py"]'
-                raise TypeError(f"give a URL that begins with http:// or https://, or {command}, not {server!r}")
+                raise TypeError(f"the server must be a URL with http:// or https://, or {command}, not {server!r}")
             from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
 
             return StreamableHttpClientTransport(
@@ -122,12 +124,12 @@ class Target:
             ours, theirs = memory_pair(trace)
             return ours, asyncio.create_task(server.serve(theirs))
         if not isinstance(server, Transport):
-            raise TypeError(f"a Client takes a command as a list, a URL, a Server or a transport, not {server!r}")
+            raise TypeError(f"the server must be a command as a list, a URL, a Server or a transport, not {server!r}")
         return server, None
 
 
 class ConnectionState(Enum):
-    """The state of a client. Only a server process of the modern era is restarted: no session is lost with it.
+    """The state of the connection. RESTARTING is only for the process of a modern-era server.
 
     NEW --> CONNECTING --negotiated--> CONNECTED --process ended--> RESTARTING
                                         |     ^---process runs------    |
@@ -151,11 +153,11 @@ _TRANSITIONS = {
     ConnectionState.LOST: {ConnectionState.CLOSED},
     ConnectionState.CLOSED: set[ConnectionState](),
 }
-"""The transitions of the diagram."""
+"""The allowed next states of each state, as in the diagram."""
 
 
 class Connector:
-    """A client without features: it connects, sends requests and reconnects. `Client` adds the features."""
+    """A client without the methods for features: it connects, sends requests and reconnects."""
 
     def __init__(
         self, target: Target, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
@@ -163,12 +165,12 @@ class Connector:
         on_disconnect: Callable[[], None],
     ) -> None:  # fmt: skip
         self.timeout = timeout
-        """Time limit of a request without its own, in seconds. None means no limit."""
+        """Default time limit of a request, in seconds. None means no limit."""
         self.target = target
         self.response_cache, self.cache_key = cache, target.cache_key
         self.state = ConnectionState.NEW
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
-        """The arguments that are copied to HTTP headers, by tool: header name -> path of the argument."""
+        """The tool arguments to copy to HTTP headers: tool name -> header name -> path of the argument."""
         settings = (limits, handlers, cache, self.cache_key)
         self._make_session = partial(ClientSession, *settings, on_notification, self._disconnected)
         self._eras, self._on_disconnect = eras, on_disconnect
@@ -176,17 +178,17 @@ class Connector:
         self._server_task: asyncio.Task[None] | None = None  # serves an InProcessServer
         self._server_identity: ServerIdentity | None = None
         self._restart_task: asyncio.Task[None] | None = None
-        self._restarts = 0  # since the last response
+        self._restarts = 0  # number of restarts since the last response
         self._closed = asyncio.Event()
 
     def _change_state(self, state: ConnectionState) -> None:
-        """Change the state if the diagram has this transition."""
+        """Change the state if the diagram of `ConnectionState` allows this transition."""
         if state in _TRANSITIONS[self.state]:
             self.state = state
 
     @property
     def session(self) -> ClientSession:
-        """The session with the server. Raises RuntimeError before negotiation."""
+        """The session with the server. Raises RuntimeError before the negotiation is complete."""
         if self._session is None or self._server_identity is None:
             raise RuntimeError("not connected: use `async with Client(...) as client`")
         return self._session
@@ -199,7 +201,7 @@ class Connector:
     @property
     def server_identity(self) -> ServerIdentity:
         """The server's name, version and instructions."""
-        _ = self.session  # raises RuntimeError before negotiation
+        _ = self.session  # raises RuntimeError before the negotiation is complete
         return cast("ServerIdentity", self._server_identity)
 
     def server_can(self, capability: str) -> bool:
@@ -216,7 +218,7 @@ class Connector:
         return self._session is not None
 
     async def _connect(self, identity: ClientIdentity) -> None:
-        """Open a transport to the server and negotiate a revision. Raise what `Client.connect` documents."""
+        """Open a transport to the server, and negotiate a revision. `Client.connect` documents the exceptions."""
         self._change_state(ConnectionState.CONNECTING)
         name = self.target.name
         known_era = self._eras.get(name) if name is not None else None
@@ -233,16 +235,16 @@ class Connector:
             elif (
                 self.target.is_process and session.ended.done() and identity.revisions_of("legacy") and not knows_legacy
             ):
-                retry = "legacy"  # the process ended because it does not know `server/discover`
+                retry = "legacy"  # some legacy servers end when they get `server/discover`
             else:
                 raise
-            log.debug("negotiation failed; it is repeated: %s", error)
+            log.debug("the negotiation failed and is tried again: %s", error)
             if session.ended.done():
                 await session.close()
                 session = await self._open_session()
             self._server_identity = await negotiate(session, identity, self.timeout, retry)
         self._change_state(ConnectionState.CONNECTED)
-        if name is not None and identity.revisions_of("modern"):  # without modern revisions nothing was probed
+        if name is not None and identity.revisions_of("modern"):  # else the client sent no probe
             self._eras[name] = self.revision.era
 
     async def _open_session(self) -> ClientSession:
@@ -257,7 +259,7 @@ class Connector:
         return self._make_session(transport)
 
     async def stop_reconnecting(self) -> None:
-        """Enter CLOSED, so that a lost server is not restarted. The open session can still be used."""
+        """Change the state to CLOSED, so that the server's process is not restarted. The session stays open."""
         self._change_state(ConnectionState.CLOSED)
         self._closed.set()
         if self._restart_task is not None:
@@ -265,31 +267,31 @@ class Connector:
             await asyncio.wait([self._restart_task])
 
     async def _close_session(self) -> None:
-        """Close the session, and end the server process if there is one."""
+        """Close the session, and end the server's process if the client has started one."""
         if self._session is not None:
             await self._session.close()
         if self._server_task is not None:
             await asyncio.wait([self._server_task], timeout=5.0)
 
     def _disconnected(self, session: ClientSession) -> None:
-        """Report the end of a session. Restart the server process if its era allows it."""
+        """Report the end of a session. Restart the server's process in the modern era."""
         self._on_disconnect()
         if session.has_responded:
             self._restarts = 0
         if session is not self._session or self.state is not ConnectionState.CONNECTED:
             return
         if self.can_reconnect() and self.target.is_process and self._restarts < MAX_RESTARTS:
-            # [2026-07-28 basic/transports/stdio#unexpected-termination] the client SHOULD restart it
+            # [2026-07-28 basic/transports/stdio#unexpected-termination] a client SHOULD restart the process
             self._change_state(ConnectionState.RESTARTING)
             self._restart_task = asyncio.get_running_loop().create_task(self._restart(session))
         else:
             self._change_state(ConnectionState.LOST)
 
     async def _restart(self, old: ClientSession) -> None:
-        """Start the server process until it keeps running, at most `MAX_RESTARTS` times."""
+        """Restart the server's process. If the new process ends at once, try again, at most `MAX_RESTARTS` times."""
         while old.ended.done() and self._restarts < MAX_RESTARTS:
             self._restarts += 1
-            log.warning("the server process has ended; it is started again")
+            log.warning("the server's process has ended and is started again")
             await old.close()
             new = self._new_session()
             new.continue_from(old)
@@ -302,18 +304,18 @@ class Connector:
         self._change_state(ConnectionState.LOST if old.ended.done() else ConnectionState.CONNECTED)
 
     def can_reconnect(self) -> bool:
-        """Return True if lost requests can be sent again: they are stateless, and the server is a process or a URL."""
+        """Return True if the client can connect again: to a modern-era server that has a command or a URL."""
         is_open = self.state in (ConnectionState.CONNECTED, ConnectionState.RESTARTING)
         return is_open and self.revision.era == "modern" and (self.target.is_url or self.target.is_process)
 
     async def pause(self, seconds: float) -> None:
-        """Wait for some seconds, or until the client is closed."""
+        """Sleep for some seconds. Return earlier if the client is closed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
     async def ready(self) -> ClientSession:
-        """Wait for a restart of the server process, if there is one, and return the session."""
+        """Return the session. If the server's process is being restarted, wait for the new session."""
         if self.state is ConnectionState.RESTARTING and self._restart_task is not None:
             await asyncio.wait([self._restart_task])
         return self.session
@@ -322,9 +324,9 @@ class Connector:
         self, method: str, params: object, result: type[T], timeout: float | None, max_timeout: float | None = None,
         on_progress: ProgressHandler | None = None, before_send: Callable[[RequestId], None] | None = None,
     ) -> T:  # fmt: skip
-        """Send a request and return its result. A lost modern request is sent again if it is in `REPEATABLE`.
+        """Send a request and return its result. Send a lost `REPEATABLE` request of the modern era again.
 
-        `Session.request` documents the arguments and the errors. `timeout` defaults to the client's.
+        `Session.request` documents the arguments and the exceptions. Without a `timeout`, use the client's timeout.
         """
         seconds = timeout if timeout is not None else self.timeout
         session = await self.ready()
@@ -333,22 +335,22 @@ class Connector:
                 method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
                 before_send=before_send)  # fmt: skip
         except InvalidMessage:
-            self.response_cache.forget(self.cache_key[0], method)  # otherwise the cache would return it again
+            self.response_cache.forget(self.cache_key[0], method)  # else the cache would return it again
             raise
         except ConnectionClosed as error:
             if isinstance(error, UnrecognizedReply) or method not in REPEATABLE or not self.can_reconnect():
                 raise
-        # [2026-07-28 changelog#major-changes] MUST re-issue it as a new request with a new request ID
+        # [2026-07-28 changelog#major-changes] MUST send a lost request again with a new request ID
         session = await self.ready()
         return await session.request(method, params, result, timeout=seconds)
 
     async def request_by_name(self, method: str, timeout: float | None, **members: object) -> object:
-        """Send a request and return its result. The method table names its types, which are imported on first use."""
+        """Send a request with these params, and return its result. The method table names the dataclasses of both."""
         row = next(row for row in METHODS if row.name == method)
         return await self.request(method, load_type(row.params)(**members), load_type(row.result or ""), timeout)
 
     async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
-        """Return all items of a list. Each page holds its items in the attribute `member`."""
+        """Return the items of all pages of a list. The attribute `member` of a page contains the items."""
 
         async def fetch(cursor: str | None) -> tuple[list[object], str | None]:
             page = vars(await self.request_by_name(method, timeout, cursor=cursor))

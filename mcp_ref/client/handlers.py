@@ -1,17 +1,17 @@
-"""The handlers of a client, for the requests of its server.
+"""The client's handlers for requests of the server.
 
-A server may request three things: a message of a language model (sampling), input of the user (elicitation), and the
-directories that it may use (roots). The client declares each one as a capability. A legacy server sends requests, and a
-modern server puts input requests into a result.
+A server can request three things: a message from a language model (sampling), input from the user (elicitation), and
+the directories that the server is allowed to use (roots). The client declares a capability for each of them. A legacy
+server sends these requests. A modern server puts them into a result, as input requests.
 
-The program decides which of them the server gets. Applications SHOULD let the user see and refuse a request to the
-model, and its response [2025-11-25 client/sampling#user-interaction-model]. A server that could prompt the model or the
-user unseen would spend the user's money, or phish for passwords.
+The program chooses the requests that the server can make. An application SHOULD let the user see and refuse each
+request to the model, and the model's response [2025-11-25 client/sampling#user-interaction-model]. Otherwise a server
+could secretly spend the user's money on the model. Through elicitation, a server could phish for passwords.
 
     2024-10-07 to 2025-03-26   roots, sampling
     2025-06-18                 elicitation by form
-    2025-11-25                 elicitation by URL; tools in sampling; each request may be a task
-    2026-07-28                 as input requests only; roots and sampling are deprecated
+    2025-11-25                 elicitation by URL; tools in sampling; sampling and elicitation as tasks
+    2026-07-28                 only as input requests; roots and sampling are deprecated
 
 Spec:  client/roots, client/sampling, client/elicitation (all revisions); 2025-11-25 basic/utilities/tasks
 """
@@ -42,11 +42,11 @@ from ..session import Handler
 T = TypeVar("T")
 
 MAX_ELICITATIONS = 1000
-"""Maximum number of open elicitations by URL. The oldest are forgotten first."""
+"""Maximum number of stored ids of open elicitations by URL. If there are more, the oldest id is dropped."""
 
 
 class ClientHandlers:
-    """The handlers of one client, and the capabilities that declare them."""
+    """The handlers of one client, and the capabilities that the client declares for them."""
 
     def __init__(
         self, sampling: sampling.SamplingHandler | None, sampling_tools: bool,
@@ -61,7 +61,7 @@ class ClientHandlers:
         self._open_elicitations: dict[str, None] = {}  # ids in order of arrival
 
     def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
-        """Replace the roots. Raise ValueError if one is neither a path nor a `file://` URI."""
+        """Replace the roots. Raise ValueError if a root is neither a path nor a `file://` URI."""
         self.roots = to_roots(roots)
 
     def capabilities(self) -> ClientCapabilities:
@@ -75,7 +75,7 @@ class ClientHandlers:
         )
 
     def find(self, method: str) -> Handler | None:
-        """Return the handler of a method, or None if the client has none."""
+        """Return the handler of a method, or None if the client has no such handler."""
         tasks = self.tasks if method.startswith("tasks/") else None
         handlers = {
             "roots/list": self.list_roots,
@@ -89,7 +89,7 @@ class ClientHandlers:
         return cast("Handler | None", handlers.get(method))
 
     def check_request(self, params: object, revision: Revision) -> None:
-        """Raise ProtocolError if a request uses an undeclared option, such as elicitation by URL."""
+        """Raise ProtocolError if a request needs an undeclared capability, such as elicitation by URL."""
         if isinstance(params, CreateMessageRequestParams):
             sampling.check_request(params, {"tools": {}} if self._sampling_tools else {})
         elif isinstance(params, ElicitRequestParams):
@@ -109,7 +109,7 @@ class ClientHandlers:
         assert self._sampling is not None
         result = await _awaitable(self._sampling(params), "sampling")
         if not isinstance(result, CreateMessageResult):
-            raise TypeError(f"the sampling handler returns a CreateMessageResult, not {type(result).__name__}")
+            raise TypeError(f"the sampling handler must return a CreateMessageResult, not {type(result).__name__}")
         return result
 
     async def elicit(self, params: ElicitRequestParams, context: RequestContext) -> object:
@@ -123,31 +123,31 @@ class ClientHandlers:
             self.expect_completion(params.request.elicitation_id)
         result = await _awaitable(self._elicitation(params.request), "elicitation")
         if not isinstance(result, ElicitResult):
-            raise TypeError(f"the elicitation handler returns an ElicitResult, not {type(result).__name__}")
+            raise TypeError(f"the elicitation handler must return an ElicitResult, not {type(result).__name__}")
         return elicitation.checked_result(params.request, result)
 
     async def _run(
         self, task: TaskMetadata | None, work: Coroutine[object, object, object], context: RequestContext
     ) -> object:
-        """Await the work of a handler. If the server asks for a task and the client serves tasks, start a task."""
+        """Run a handler, and return its result. If the server requests a task and tasks are allowed, return a task."""
         if task is None or not self._serves_tasks or not context.revision.tasks_are_core:
             return await work
         return await self.tasks.start(LiveTask(self.tasks, context.channel, task.ttl), work)
 
     def expect_completion(self, id: str) -> None:
-        """Remember an elicitation by URL, so that its completion is reported."""
+        """Store the id of an elicitation by URL, so that `complete_elicitation` can report its end to the program."""
         self._open_elicitations[id] = None
         if len(self._open_elicitations) > MAX_ELICITATIONS:
             del self._open_elicitations[next(iter(self._open_elicitations))]
 
     def expect_completions(self, error: RemoteError) -> None:
-        """Remember the elicitations that the error -32042 names. They have to be completed before a request."""
+        """Store the ids of the elicitations in an error -32042: URLs that the user must visit before a request."""
         for id in elicitation.url_elicitations(error):
             self.expect_completion(id)
 
     def complete_elicitation(self, id: str) -> None:
-        """Report that the server has completed an elicitation by URL."""
-        # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] unknown ones: ignore
+        """Tell the program that the user's visit to a URL is over. The server has sent a notification about it."""
+        # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] ignore unknown ids
         if id in self._open_elicitations:
             del self._open_elicitations[id]
             if self._on_elicitation_complete is not None:
@@ -155,7 +155,7 @@ class ClientHandlers:
 
     @cached_property
     def tasks(self) -> Tasks:
-        """The tasks that the server's requests have created."""
+        """The tasks that requests of the server created on this client."""
         return Tasks()
 
     async def close(self) -> None:
@@ -165,7 +165,7 @@ class ClientHandlers:
 
 
 def _awaitable(returned: Awaitable[T], handler: str) -> Awaitable[T]:
-    """Return what a handler returned. Raise TypeError if it cannot be awaited."""
+    """Return the awaitable that a handler returned. Raise TypeError if the handler is a plain `def` function."""
     if not isawaitable(returned):
-        raise TypeError(f"write the {handler} handler as an `async def` function: a model or a user takes time")
+        raise TypeError(f"the {handler} handler must be an `async def` function, not a plain `def` function")
     return returned

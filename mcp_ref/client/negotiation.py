@@ -1,17 +1,19 @@
-"""Negotiation: a client finds out which era and revision a server speaks, and its name.
+"""Negotiation: a client finds out which era and revision a server speaks.
 
-    server/discover -> a result, or an error of the modern era: choose a modern revision, no handshake
-                    -> any other error, or PROBE_SECONDS of silence: `initialize`, the handshake of the legacy era
+The client sends `server/discover` first, as a probe of the era:
 
-`server/discover` is a safe probe, because no legacy server knows it. Some legacy servers do not insist on `initialize`,
-and would run a `tools/call` by legacy rules [2026-07-28 basic/transports/stdio#backward-compatibility].
+    a result, or an error of the modern era           -> choose a modern revision, without a handshake
+    any other error, or no response in PROBE_SECONDS  -> send `initialize`, the handshake of the legacy era
 
-The fallback MUST NOT depend on one error code. A legacy server may also stay silent: after `PROBE_SECONDS` the client
-sends `initialize` too, and takes the first result. An error of the modern era leads to another modern revision, not to
-a fallback. The client MAY remember the era of a server (`Client(eras=...)`), and probes again if that fails
+`server/discover` is a safe probe, because no legacy server knows this method. `tools/call` would not be safe: some
+legacy servers would run the tool before a handshake [2026-07-28 basic/transports/stdio#backward-compatibility].
+
+The handshake after an error MUST NOT depend on one error code. A legacy server can also ignore the probe. Therefore,
+after `PROBE_SECONDS` the client sends `initialize` too, and uses the first result. A client MAY store the era of a
+server (`Client(eras=...)`). If the stored era is wrong, the client probes again
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
-The server's name, version and instructions are unverified: show them, but do not base trust on them.
+The server's name, version and instructions are unverified: a client can show them, but must not trust them.
 
 Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
@@ -41,7 +43,7 @@ from .session import ClientSession
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-"""Time without a response to `server/discover`, in seconds, after which `initialize` is sent too."""
+"""Time to wait for the response to `server/discover` before the client sends `initialize` too, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class ServerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """A client's description of itself, and the revisions it speaks, oldest first."""
+    """A client's description of itself, and the revisions that the client speaks, oldest first."""
 
     revisions: Sequence[Revision]
     info: Implementation
@@ -76,13 +78,13 @@ class ClientIdentity:
 async def negotiate(
     session: ClientSession, client: ClientIdentity, timeout: float | None, known_era: Era | None = None
 ) -> ServerIdentity:
-    """Find the revision to speak, and make the session speak it.
+    """Find a common revision, and make the session use this revision.
 
     Args:
         session: An open session.
-        client: The identity that the server is told.
+        client: The client's revisions, name and capabilities.
         timeout: Time limit of each request, in seconds.
-        known_era: The era that an earlier client found.
+        known_era: The era that an earlier client found for this server.
 
     Raises:
         UnsupportedRevision: If client and server have no revision in common.
@@ -94,7 +96,7 @@ async def negotiate(
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 raise
             if not client.revisions_of("modern"):
-                raise client.no_common_revision_error(_supported_in(error), "another revision") from None
+                raise client.no_common_revision_error(_supported_in(error), "other revisions") from None
     probe = asyncio.create_task(_discover(session, client, timeout))
     handshake: asyncio.Task[ServerIdentity] | None = None
     try:
@@ -118,7 +120,7 @@ async def negotiate(
 async def _discover(
     session: ClientSession, client: ClientIdentity, timeout: float | None
 ) -> tuple[Revision, DiscoverResult, JSON] | None:
-    """Send `server/discover`. Return the revision, the result and the server's info; None for a legacy server."""
+    """Send `server/discover`. Return the revision, the result and the server's info, or None for a legacy server."""
     revision, refused = client.revisions_of("modern")[-1], list[Revision]()
     while True:
         codec = codec_for(revision)
@@ -128,20 +130,20 @@ async def _discover(
             result = codec.decode(DiscoverResult, wire)
             chosen = _choose_revision(result.supported_versions, client, refused)
             if chosen.era == "modern":
-                # Drafts of 2026-07-28 had the info in the result, the release has it in `_meta`.
+                # The server's info is in `_meta`. In drafts of 2026-07-28, the info was in the result itself.
                 return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
         except RemoteError as error:
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 _check_legacy_fallback(client, error)
                 return None
-            # [2026-07-28 basic/transports/stdio#backward-compatibility] modern, but another version: not initialize
+            # [2026-07-28 basic/transports/stdio#backward-compatibility] a modern server: no initialize
             refused.append(revision)
             chosen = _choose_revision(_supported_in(error), client, refused)
         except (UnrecognizedReply, InvalidMessage, ShapeError, RequestTimeout) as error:
             _check_legacy_fallback(client, error)
             return None
         if chosen.era == "legacy":
-            return None  # a server of both eras speaks this revision after a handshake
+            return None  # the server speaks both eras: a legacy revision needs a handshake
         revision = chosen
 
 
@@ -151,32 +153,32 @@ def _supported_in(error: RemoteError) -> list[JSON]:
 
 
 def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
-    """Return the latest revision that both sides speak. Raise UnsupportedRevision without one."""
+    """Return the latest revision that client and server speak. Raise UnsupportedRevision without a common one."""
     theirs = {find_revision(name) for name in names}
-    # During a rolling update, an old process may refuse a revision that the new one names: it is tried twice.
+    # Try a refused revision twice: during an update, old and new processes of a server can respond in turn.
     common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
-        raise client.no_common_revision_error(names, "none that it names")
+        raise client.no_common_revision_error(names, "other revisions")
     return common[-1]
 
 
 def _check_legacy_fallback(client: ClientIdentity, why: Exception) -> None:
-    """Raise UnsupportedRevision if the client cannot speak to a legacy server, such as this one seems to be."""
+    """Raise UnsupportedRevision if the client speaks no legacy revision. Raise `why` if it is a modern error."""
     if isinstance(why, RemoteError) and why.code in MODERN_ERROR_CODES:
         raise why
-    log.debug("the server does not speak the modern era: %s", why)
+    log.debug("the server speaks no modern revision: %s", why)
     if not client.revisions_of("legacy"):
         # [2026-07-28 basic/versioning#compatibility-matrix] modern client, legacy server: an actionable error
         raise UnsupportedRevision(
             f"the server does not speak {client}: it responded to server/discover with {str(why)[:200]!r}. "
-            "It may speak an earlier revision: leave `revision` out, or name one"
+            "If the server speaks an earlier revision, leave `revision` out, or name that revision"
         )
 
 
 def _use_modern_revision(
     session: ClientSession, client: ClientIdentity, revision: Revision, result: DiscoverResult, info: JSON
 ) -> ServerIdentity:
-    """Make the session speak a modern revision."""
+    """Make the session use a modern revision."""
     session.use_revision(revision)
     codec = session.codec
     session.capabilities = codec.encode(client.capabilities)
@@ -186,12 +188,12 @@ def _use_modern_revision(
     try:
         session.peer_info = codec.decode(Implementation, info)
     except ShapeError:
-        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] it is only a SHOULD
+        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] only a SHOULD
     return ServerIdentity(session.peer_info, result.instructions)
 
 
 async def _initialize(session: ClientSession, client: ClientIdentity, timeout: float | None) -> ServerIdentity:
-    """Perform the handshake: offer the latest legacy revision, and speak the one that the server chooses."""
+    """Perform the handshake: name our latest legacy revision, and use the revision that the server chooses."""
     offered = client.revisions_of("legacy")[-1]
     session.use_revision(offered)
     session.capabilities = session.codec.encode(client.capabilities)

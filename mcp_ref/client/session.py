@@ -1,15 +1,15 @@
-"""A client's session: requests to the server, results, and the server's own messages, in both eras.
+"""A client's session: it sends requests in both eras, and handles the server's requests and notifications.
 
-In the legacy era the server may send requests of its own. In the modern era every request is stateless, and the server
-puts its input requests into the result (multi round-trip requests):
+In the legacy era the server can send requests to the client. In the modern era the server puts its input requests into
+a result, and the client sends its own request again with the responses (multi round-trip requests):
 
-    params -> add _meta -> in the cache? -> send -> complete: return it
-                                              ^  -> input_required: call the handlers, add their responses --+
-                                              +--------------------------------------------------------------+
+    params -> add _meta -> is the result in the cache? -> send -> complete: return the result
+                                                           ^   -> input_required: run the handlers --+
+                                                           +---------- add their responses ----------+
 
-`mrtr.MAX_ROUNDS` bounds the rounds, so that one request cannot spend the model's tokens or the user's time without end.
-A server MUST NOT send an input request for a capability that the client did not declare
-[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]; the client refuses it.
+`mrtr.MAX_ROUNDS` limits these rounds. Otherwise a server could use the model or the user without end. A server MUST NOT
+send an input request for a capability that the client did not declare
+[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]. The client refuses such a request.
 
 Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/lifecycle#operation (legacy)
 """
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_FOLLOWED_TASKS = 1000
-"""Maximum number of tasks whose progress is reported. The oldest are forgotten first."""
+"""Maximum number of tasks whose progress is reported. If there are more, the oldest task is dropped."""
 
 _INPUT_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
 INPUT_REQUESTS = {method.name: method for method in METHODS if method.name in _INPUT_METHODS}
-"""The methods that `inputRequests` may name. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
+"""The methods that input requests can have. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
 
 CacheKey: TypeAlias = tuple[Hashable, Hashable]
-"""The server and its credentials. A shared cache keeps the results of each pair apart."""
+"""The server and its credentials. A shared cache stores the results of each such pair separately."""
 
 Listener: TypeAlias = Callable[[str, object], None]
-"""The receiver of the notifications of a `subscriptions/listen` request: gets the method and the params."""
+"""A function that gets the notifications of one `subscriptions/listen` request, as method and params."""
 
 
 class ClientSession(Session):
-    """A session with one server: one handshake, or the stateless requests over one transport."""
+    """A session with one server: after a handshake, or with stateless requests over one transport."""
 
     def __init__(
         self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache, cache_key: CacheKey,
@@ -68,30 +68,30 @@ class ClientSession(Session):
     ) -> None:  # fmt: skip
         super().__init__("client", transport, limits)
         self.request_meta: Object = {}
-        """`_meta` of every stateless request: revision, client info, capabilities and an optional log level."""
+        """The `_meta` of each stateless request: revision, client info, capabilities and an optional log level."""
         self.listeners: dict[RequestId, Listener] = {}
-        """The receivers of the modern era's subscriptions, by the id of the `subscriptions/listen` request."""
+        """The listeners of the modern-era subscriptions, by the id of the `subscriptions/listen` request."""
         self.has_responded = False
-        """True if the server has sent a result since negotiation."""
-        self._task_progress: dict[RequestId, ProgressHandler] = {}  # by progress token, the oldest first
+        """True if the server has sent a result since the negotiation."""
+        self._task_progress: dict[RequestId, ProgressHandler] = {}  # by progress token, oldest first
         self._handlers, self._cache, self._cache_key = handlers, cache, cache_key
         self._on_notification, self._on_end = on_notification, on_end
 
     def use_revision(self, revision: Revision) -> None:
-        """Use this revision for all messages from now on."""
+        """Send and read all further messages in this revision."""
         super().use_revision(revision)
         self.send_stateless = self._send_stateless if revision.era == "modern" else None
-        # [2026-07-28 basic/transports/stdio#sending-messages] a client MUST NOT write responses
+        # [2026-07-28 basic/transports/stdio#sending-messages] a client MUST NOT send responses
         self.dispatcher.may_respond = revision.era == "legacy"
 
     def continue_from(self, other: ClientSession) -> None:
-        """Copy the negotiated state of an earlier session with another process of the same command."""
+        """Copy the negotiated state from the session with the previous process of the same server."""
         self.use_revision(other.revision)
         self.capabilities, self.request_meta = other.capabilities, other.request_meta
         self.peer_capabilities, self.peer_info = other.peer_capabilities, other.peer_info
 
     async def _send_stateless(self, method: str, params: Object, send: SendRequest) -> Object:
-        """Return the complete result of a stateless request: from the cache, or after rounds of input requests."""
+        """Return the complete result of a stateless request, from the cache or after rounds of input requests."""
         params = {**params, "_meta": {**cast("Object", params.get("_meta", {})), **self.request_meta}}
         if method not in CACHEABLE:
             result = await send(params)
@@ -109,11 +109,11 @@ class ClientSession(Session):
             params = mrtr.retry_params(params, result, responses)
             result = await send(params)
         if not _is_final(method, result):
-            raise InvalidMessage(f"{method}: the server still requires input after {mrtr.MAX_ROUNDS} rounds")
+            raise InvalidMessage(f"{method} failed: the server still requires input after {mrtr.MAX_ROUNDS} rounds")
         return result
 
     async def _handle_all(self, requests: dict[str, mrtr.InputRequest]) -> Object:
-        """Return the responses by key. Check all requests before the first handler runs. Raise the first failure."""
+        """Return the responses to all input requests, by key. Check all requests before a handler runs."""
         checked = {key: self._check(request) for key, request in requests.items()}
         tasks = {key: asyncio.create_task(self._handle(*each)) for key, each in checked.items()}
         try:
@@ -126,53 +126,53 @@ class ClientSession(Session):
         return {key: task.result() for key, task in tasks.items()}
 
     async def handle_input_request(self, request: mrtr.InputRequest) -> Object:
-        """Return the response to one input request, as JSON. Raise InvalidMessage if the server may not send it."""
+        """Return the response to one input request, as JSON. Raise InvalidMessage if the request is not allowed."""
         return await self._handle(*self._check(request))
 
     def _check(self, request: mrtr.InputRequest) -> tuple[Handler, object]:
-        """Return the handler and the params of an input request. Raise InvalidMessage if the server may not send it."""
+        """Return the handler and the params of an input request. Raise InvalidMessage if the request is not allowed."""
         row, handlers = INPUT_REQUESTS.get(request.method), self._handlers
         handler = handlers.find(request.method) if handlers is not None and row is not None else None
         if row is None or handlers is None or handler is None or not self._is_declared(self.capabilities, row):
-            # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] only for declared capabilities
-            raise InvalidMessage(f"the server asks for {request.method[:80]}, which this client did not declare")
+            # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] only declared capabilities
+            raise InvalidMessage(f"the server requests {request.method[:80]}, which this client did not declare")
         try:
             params: object = self.codec.decode(load_type(row.params), request.params)
             handlers.check_request(params, self.revision)
         except (ShapeError, ProtocolError) as error:
-            raise InvalidMessage(f"the server's {request.method}: {error}") from None
+            raise InvalidMessage(f"the server's input request {request.method} is invalid: {error}") from None
         return handler, params
 
     async def _handle(self, handler: Handler, params: object) -> Object:
-        context = RequestContext(self, 0, None)  # an input request has no id of its own
+        context = RequestContext(self, 0, None)  # an input request has no id
         return self.codec.encode(await handler(params, context))
 
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
-            return  # the probe of negotiation: a legacy server does not know the request that it would cancel
+            return  # the probe of the negotiation: a legacy server has not accepted this request
         super()._send_cancelled(id, reason)
 
     def handle_error_response(self, error: RemoteError) -> None:
-        """Remember the URLs that the server wants the user to visit before it serves the request."""
+        """Store the URLs in the error: the server serves the request after the user has visited these URLs."""
         if self._handlers is not None and isinstance(error.data, dict) and "elicitations" in error.data:
             self._handlers.expect_completions(error)
 
     def follow_progress(self, token: RequestId, handler: ProgressHandler) -> None:
-        """Keep reporting the progress of a request after its response, because the response was a task."""
+        """Continue to report the progress of a request after its response, because the response was a task."""
         self._task_progress[token] = handler
         if len(self._task_progress) > MAX_FOLLOWED_TASKS:
             del self._task_progress[next(iter(self._task_progress))]
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a request that the server may send. Its capability is declared."""
+        """Return the handler of a request method of the server, or None if the client has no such handler."""
         if method.name == "ping":
             return cast("Handler", ping)
         return self._handlers.find(method.name) if self._handlers is not None else None
 
     @property
     def task_owner(self) -> str:
-        """The owner of every task on this client: its only server."""
+        """The owner of all tasks on this client: its only server."""
         return "server"
 
     async def _serve(self, request: Request) -> Object:
@@ -180,21 +180,21 @@ class ClientSession(Session):
         meta = request.params.get("_meta")
         related = meta.get(RELATED_TASK) if isinstance(meta, dict) else None
         if related is not None:
-            # [2025-11-25 basic/utilities/tasks#related-task-metadata] responses MUST have it, like their requests
+            # [2025-11-25 basic/utilities/tasks#related-task-metadata] a response MUST have the task's id
             result["_meta"] = extended_meta(result, {RELATED_TASK: related})
         return result
 
     def handle_notification(self, method: str, params: object) -> None:
-        """Hand a notification of the server to its receiver."""
+        """Pass a notification of the server to its handler."""
         listener = self._listener(params)
         if isinstance(params, ProgressNotificationParams):
             handler = self._task_progress.get(params.progress_token)
             if handler is not None and params.progress_token not in self.dispatcher.pending:
-                # [2025-11-25 basic/utilities/tasks] the token stays valid throughout the task's lifetime
+                # [2025-11-25 basic/utilities/tasks] the progress token stays valid while the task runs
                 return handler(params.progress, params.total, params.message)
             receive_progress(params, self.dispatcher)
         elif listener is not None and isinstance(params, CancelledNotificationParams):
-            # [2026-07-28 basic/patterns/cancellation#intro] the server ends the subscription, as with a result
+            # [2026-07-28 basic/patterns/cancellation#intro] like a result, `cancelled` ends it
             self.dispatcher.receive(Response(params.request_id, {}))
         elif listener is not None:
             listener(method, params)
@@ -207,25 +207,25 @@ class ClientSession(Session):
             self._handlers.complete_elicitation(completed.elicitation_id)
 
     def _listener(self, params: object) -> Listener | None:
-        """Return the subscription of a notification, or None if it belongs to no subscription."""
-        # [2026-07-28 basic/transports/stdio#receiving-messages] MUST use the id in the notification
+        """Return the listener of a notification, or None if the notification belongs to no subscription."""
+        # [2026-07-28 basic/transports/stdio#receiving-messages] MUST use the subscription's id in the notification
         meta = getattr(params, "meta", None)
         id = params.request_id if isinstance(params, CancelledNotificationParams) else (meta or {}).get(SUBSCRIPTION_ID)
-        return self.listeners.get(id) if type(id) is int else None  # this client's ids are integers
+        return self.listeners.get(id) if type(id) is int else None  # the ids of our requests are integers
 
     def transport_ended(self, error: McpError | None) -> None:
-        """End the session: the server is gone."""
+        """End the session, because the transport has ended."""
         super().transport_ended(error)
         self._on_end(self)
 
 
 def _is_final(method: str, result: Object) -> bool:
-    """Return True if a result is the last, False if it requires input. Raise InvalidMessage for any other type."""
-    # [2026-07-28 basic/index#result-responses] an absent type, as in earlier revisions, means "complete"
+    """Return False if a result requires input, otherwise True. Raise InvalidMessage for an unknown `resultType`."""
+    # [2026-07-28 basic/index#result-responses] a result without the type is "complete"
     kind = result.get("resultType", "complete")
     if kind == "input_required" and method in mrtr.INPUT_METHODS:
         return False
     if kind == "complete" or (kind == "task" and method in TASK_METHODS):
         return True
-    # [2026-07-28 basic/index#result-responses] an unrecognized resultType: MUST consider it invalid
-    raise InvalidMessage(f"the result of {method} is of the type {str(kind)[:80]!r}, which is invalid")
+    # [2026-07-28 basic/index#result-responses] MUST treat an unknown type as invalid
+    raise InvalidMessage(f"the result of {method} has an unknown type: resultType {str(kind)[:80]!r}")

@@ -1,11 +1,12 @@
-"""Notifications of the server on the client: changed lists, log messages, and `client.subscribe(uri)`.
+"""Notifications from the server: changed lists, log messages, and the updates of `client.subscribe(uri)`.
 
-    legacy era   notifications arrive on the session; `resources/subscribe` adds the updates of one resource
-    modern era   `subscriptions/listen`, a request that stays open, names the changes; log messages come by request
+    legacy era   the server sends notifications on the session; `resources/subscribe` requests updates of one resource
+    modern era   the request `subscriptions/listen` stays open and lists the wanted notifications
 
-A modern server MUST NOT send notifications that the client did not request
-[2026-07-28 basic/patterns/subscriptions#opening-a-stream]: a stateless server keeps no list of clients. A subscription
-that breaks off is requested again, and reports its resources and lists as changed: they may have changed meanwhile.
+In the modern era, the server sends log messages only while it serves a request. A modern server MUST NOT send
+notifications that the client did not request [2026-07-28 basic/patterns/subscriptions#opening-a-stream], because the
+server stores no list of clients. If the connection of a subscription is lost, the client requests the subscription
+again. It then reports all its resources and lists as changed, because a notification could have been missed.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
@@ -41,16 +42,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_UPDATES = 1000
-"""Maximum number of unread updates of one subscription. The oldest are dropped first."""
+"""Maximum number of unread updates of one subscription. If there are more, the oldest update is dropped."""
 
 ACKNOWLEDGE_SECONDS = 5.0
-"""Time limit for the acknowledgement of the subscription to the lists, in seconds. A timeout is only logged."""
+"""Time limit for the server to acknowledge the subscription to its lists, in seconds. A timeout is only logged."""
 
 MAX_ATTEMPTS = 5
-"""Maximum number of times that a broken subscription is requested again since its last acknowledgement."""
+"""Maximum number of times that a lost subscription is requested again without an acknowledgement."""
 
 MIN_RETRY_PAUSE = 0.1
-"""Pause before the first new attempt, in seconds. Each further pause is twice as long."""
+"""Pause before the first new attempt, in seconds. Each later pause is twice as long."""
 
 MAX_RETRY_PAUSE = 30.0
 """Maximum pause between two attempts, in seconds."""
@@ -60,17 +61,17 @@ RESOURCE_UPDATED = "notifications/resources/updated"
 
 @dataclass(eq=False)
 class ServerNotifications:
-    """The receivers of the server's notifications: the functions given to `Client`, and the legacy subscriptions."""
+    """The receivers of notifications: the callbacks of `Client`, and the legacy subscriptions."""
 
     _on_log: Callable[[LoggingMessageNotificationParams], None] | None
-    _on_changed: dict[str, Callable[[], None] | None]  # by kind of list: tools, prompts, resources
-    _invalidate: Callable[[str, str | None], None]  # drops the cached results that a notification outdates
+    _on_changed: dict[str, Callable[[], None] | None]  # the keys are tools, prompts and resources
+    _invalidate: Callable[[str, str | None], None]  # removes outdated results from the cache
     _listening: ListenRequest | None = None
     subscriptions: dict[str, list[Subscription]] = field(default_factory=dict)
     """The subscriptions of the legacy era, by URI."""
 
     async def listen(self, connector: Connector) -> None:
-        """Request the notifications for which the program gave a function. A legacy server sends all without that."""
+        """Request the notifications that have a callback. A legacy server sends all notifications without a request."""
         if connector.revision.era == "legacy":
             return
         if self._on_log is not None:
@@ -86,7 +87,7 @@ class ServerNotifications:
             await request.open(ACKNOWLEDGE_SECONDS)
             self._listening = request
         except McpError as error:
-            log.warning("the server will not report changes of its lists: %s", error)
+            log.warning("the server does not report changes of its lists: %s", error)
 
     async def close(self) -> None:
         """Cancel the subscription to the lists."""
@@ -94,12 +95,12 @@ class ServerNotifications:
             await self._listening.close()
 
     def end_subscriptions(self) -> None:
-        """End the subscriptions of the session that was lost."""
+        """End the legacy subscriptions, because their session is lost."""
         for subscription in chain(*self.subscriptions.values()):
-            subscription.end(ConnectionClosed("the server is gone"))
+            subscription.end(ConnectionClosed("the connection to the server was lost"))
 
     def receive(self, method: str, params: object) -> None:
-        """Hand a notification that belongs to no request to its receivers."""
+        """Pass a notification that belongs to no request to its receivers."""
         uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None
         self._invalidate(method, uri)
         if uri is not None:
@@ -115,25 +116,26 @@ class ServerNotifications:
         if function is not None:
             try:
                 function()
-            except Exception:  # the function's own fault: other receivers still get the notification
+            except Exception:  # a failed callback must not stop other receivers
                 log.exception("the handler of %s failed", method)
 
     def _log_end(self, reason: Exception | None) -> None:
-        log.warning("the server no longer reports changes of its lists: %s", reason or "it ended the subscription")
+        log.warning("the server no longer reports changes of its lists: %s", reason or "subscription ended")
 
 
 class Subscription:
     """The updates of one resource: an async context manager, and within it an async iterator of URIs.
 
-    The URI is that of the resource or of a resource below it. Several changes before the program reads are one update.
-    The iterator ends when the server ends the subscription, and raises ConnectionClosed when the session is lost.
-    Entering raises CapabilityError if the server has no subscriptions to resources.
+    Each URI is the URI of the resource or of a resource below. If a resource changes several times before the program
+    reads the update, the program gets one update. The iterator ends when the server ends the subscription. If the
+    session is lost, the iterator raises ConnectionClosed. `async with` raises CapabilityError if the server has no
+    subscriptions to resources.
     """
 
     def __init__(self, connector: Connector, by_uri: dict[str, list[Subscription]], uri: str) -> None:
         self.uri, self._connector = uri, connector
         self._by_uri = by_uri  # legacy subscriptions, by URI
-        self._changed: dict[str, None] = {}  # unread URIs, each one once, in order of change
+        self._changed: dict[str, None] = {}  # unread URIs without duplicates, in order of change
         self._wakeup = asyncio.Event()
         self._request: ListenRequest | None = None
         self._ended = False
@@ -145,7 +147,7 @@ class Subscription:
             self._request = ListenRequest(self._connector, wanted, self.receive, self.end)
             await self._request.open(self._connector.timeout)
             return self
-        self._by_uri.setdefault(self.uri, []).append(self)  # first: an update may come before the response
+        self._by_uri.setdefault(self.uri, []).append(self)  # an update can arrive before the response
         try:
             await self._connector.request_by_name("resources/subscribe", None, uri=self.uri)
         except BaseException:
@@ -160,7 +162,7 @@ class Subscription:
             await self._connector.request_by_name("resources/unsubscribe", None, uri=self.uri)
 
     def _unregister(self) -> bool:
-        """Stop receiving. Return True if no other subscription has the same URI."""
+        """Stop receiving updates. Return True if no other subscription has the same URI."""
         others = [subscription for subscription in self._by_uri.pop(self.uri, []) if subscription is not self]
         if others:
             self._by_uri[self.uri] = others
@@ -182,7 +184,7 @@ class Subscription:
         return uri
 
     def receive(self, method: str, uri: str | None) -> None:
-        """Queue the URI of an update, if it concerns this subscription."""
+        """Queue the URI of an update, if the URI belongs to this subscription."""
         if uri is not None and includes_uri(self.uri, uri):
             self._changed[uri] = None
             if len(self._changed) > MAX_UPDATES:
@@ -190,16 +192,16 @@ class Subscription:
             self._wakeup.set()
 
     def end(self, error: Exception | None) -> None:
-        """End the iteration after the queued updates. Without an error, the server ended the subscription."""
+        """End the iteration after the queued updates. Without `error`, the server ended the subscription."""
         self._ended, self._error = True, error
         self._wakeup.set()
 
 
 class ListenState(Enum):
-    """The state of a subscription by `subscriptions/listen`.
+    """The state of a modern-era subscription.
 
     OPENING --acknowledged--> LISTENING <--acknowledged-- RECONNECTING
-       |                          |------broke off------------>|
+       |                          |-----connection lost------->|
        +---------- refused, ended or closed, in any state -----+----> ENDED
     """
 
@@ -211,24 +213,24 @@ class ListenState(Enum):
 
 @dataclass(eq=False)
 class ListenRequest:
-    """One `subscriptions/listen` request, and its repetitions after it broke off."""
+    """One `subscriptions/listen` request, which is sent again after its connection is lost."""
 
     _connector: Connector
     _wanted: SubscriptionFilter
     _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
-    _on_end: Callable[[Exception | None], None]  # after the acknowledgement: None if the server ended the subscription
+    _on_end: Callable[[Exception | None], None]  # called after the acknowledgement; None: the server ended it
     _state: ListenState = ListenState.OPENING
     _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
-    _timeout: float | None = None  # for the acknowledgement, in seconds
-    _timer: asyncio.Timeout | None = None  # runs until the acknowledgement
-    _attempts: int = 0  # since the last acknowledgement
+    _timeout: float | None = None  # time limit for the acknowledgement, in seconds
+    _timer: asyncio.Timeout | None = None  # measures the time until the acknowledgement
+    _attempts: int = 0  # number of attempts since the last acknowledgement
     _pause: float = MIN_RETRY_PAUSE
     _task: asyncio.Task[None] | None = None
 
     async def open(self, timeout: float | None) -> SubscriptionFilter:
-        """Start to listen, and return the filter that the server acknowledges. Raise CapabilityError if it is empty.
+        """Start to listen, and return the accepted part of the filter. Raise CapabilityError if this part is empty.
 
-        The timeout, in seconds, holds for each acknowledgement. The errors of a request are raised too.
+        `timeout` limits the time until each acknowledgement, in seconds. `Connector.request` lists further exceptions.
         """
         self._timeout = timeout
         self._task = asyncio.create_task(self._listen())
@@ -249,7 +251,7 @@ class ListenRequest:
             self._task.cancel()
             await asyncio.wait([self._task])
         if self._acknowledged.done() and not self._acknowledged.cancelled():
-            self._acknowledged.exception()  # asyncio logs an exception that nobody has read
+            self._acknowledged.exception()  # read the exception: otherwise asyncio would log it
 
     def receive(self, method: str, params: object) -> None:
         """Handle a notification of this subscription."""
@@ -262,7 +264,7 @@ class ListenRequest:
             self._timer.reschedule(None)
         if not self._acknowledged.done():
             self._acknowledged.set_result(params.notifications)
-        if self._state is ListenState.RECONNECTING:  # changes during the interruption are unknown: report all
+        if self._state is ListenState.RECONNECTING:  # report all as changed: a change could have been missed
             for uri in self._wanted.resource_subscriptions or ():
                 self._report(RESOURCE_UPDATED, uri)
             for kind in ("tools", "prompts", "resources"):
@@ -286,11 +288,11 @@ class ListenRequest:
                 can_retry = self._connector.can_reconnect() and self._attempts < MAX_ATTEMPTS
                 if self._state is ListenState.OPENING or not can_retry:
                     return self._end(error)
-                log.info("a subscription broke off, and is requested again: %s", error)
-            except Exception as error:  # an error of the server, or a request that cannot be sent
+                log.info("a subscription lost its connection and is requested again: %s", error)
+            except Exception as error:  # an error response, or a request that cannot be sent
                 return self._end(error)
             if loop.time() - start > 10 * self._pause:
-                self._pause = MIN_RETRY_PAUSE  # the connection was stable
+                self._pause = MIN_RETRY_PAUSE  # the last connection was open for long enough
             self._state = ListenState.RECONNECTING
             self._attempts += 1
             pause, self._pause = self._pause, min(2 * self._pause, MAX_RETRY_PAUSE)
@@ -309,7 +311,7 @@ class ListenRequest:
             async with asyncio.timeout(self._timeout) as self._timer:
                 await session.request("subscriptions/listen", params, EmptyResult, timeout=None, before_send=register)
         except TimeoutError:
-            raise RequestTimeout(f"the server did not acknowledge a subscription within {self._timeout} s") from None
+            raise RequestTimeout(f"the server did not acknowledge within {self._timeout} s") from None
         finally:
             for id in ids:
                 del session.listeners[id]

@@ -3,8 +3,8 @@
     with SyncClient(["python3", "server.py"]) as client:
         print(client.call_tool("add", {"a": 1, "b": 2}).text)
 
-It runs a `Client` on an event loop in a second thread, and each call waits for that loop. Callbacks (`sampling`,
-`on_log`, ...) run in the second thread.
+A `SyncClient` runs a `Client` on an event loop in a second thread. Each method call waits for the result from that
+thread. Callbacks (`sampling`, `on_log`, ...) run in the second thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ P = ParamSpec("P")
 def _blocking(
     method: Callable[Concatenate[Client, P], Coroutine[object, object, T]],
 ) -> Callable[Concatenate[SyncClient, P], T]:
-    """Return a method of `SyncClient` that waits for a method of `Client`, with its arguments and docstring."""
+    """Return a method of `SyncClient` that runs a method of `Client` and waits for its result."""
 
     @functools.wraps(method)
     def call(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -40,13 +40,13 @@ def _blocking(
 
 
 class SyncClient:
-    """A blocking client, to be used as a context manager.
+    """A client whose methods block until the result is there. Use it as a context manager.
 
-    The methods take the arguments of the methods of `Client`. `run` waits for any other method:
-    `client.run(client.client.start_tool("report"))`.
+    The methods have the same arguments as the methods of `Client`. For a method of `Client` that is not in this class,
+    write `client.run(client.client.start_tool("report"))`.
 
     Args:
-        server: A command as a list, a URL, a `Server`, or a `Client` that is not connected yet.
+        server: The server's command as a list, the server's URL, a `Server`, or a `Client` that is not connected yet.
     """
 
     def __init__(self, server: Client | Sequence[str] | str | InProcessServer) -> None:
@@ -56,7 +56,7 @@ class SyncClient:
 
     def __enter__(self) -> SyncClient:
         if self._thread is not None or self.client.is_used:
-            raise RuntimeError("a client connects once; make a new one for a new connection")
+            raise RuntimeError("a client can connect only once: create a new client for a new connection")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, args=(self._loop,), name="mcp-client", daemon=True)
         self._thread.start()
@@ -76,12 +76,12 @@ class SyncClient:
         finally:
             self._loop = None
             if loop is not None:
-                with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                with contextlib.suppress(RuntimeError):  # the event loop is already closed
                     loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the event loop. If a `sys.exit` in a callback ends it, no caller is left waiting."""
+        """Run the event loop. At its end, cancel all tasks, so that no thread waits without end for a result."""
         try:
             loop.run_forever()
         finally:
@@ -95,21 +95,21 @@ class SyncClient:
             loop.close()
 
     def run(self, call: Coroutine[object, object, T]) -> T:
-        """Return the result of a call of the underlying client, after waiting for it.
+        """Return the result of a coroutine of the `Client`, after waiting for the result.
 
         Args:
             call: A coroutine, such as `client.client.start_tool("report")`.
 
         Raises:
-            RuntimeError: If the client is not connected, or if a callback of the client waits for the client.
-            ConnectionClosed: If the client is closed before the call is done.
+            RuntimeError: If the client is not connected, or if a callback of the client calls this method.
+            ConnectionClosed: If the client is closed before the coroutine ends.
         """
         if self._loop is None:
             call.close()
             raise RuntimeError("not connected: use `with SyncClient(...) as client`")
         if threading.current_thread() is self._thread:
             call.close()
-            raise RuntimeError("a callback runs in the client's own thread, which cannot wait for itself")
+            raise RuntimeError("a callback must not call the SyncClient: the client's thread would wait for itself")
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()
@@ -118,7 +118,7 @@ class SyncClient:
                 raise ConnectionClosed("the client was closed") from None
             raise
         except BaseException:
-            future.cancel()  # such as Ctrl-C: the server is told that the request is cancelled
+            future.cancel()  # for example after Ctrl-C: cancel the request at the server too
             raise
 
     @property
@@ -128,7 +128,7 @@ class SyncClient:
 
     @property
     def server_info(self) -> Implementation:
-        """The server's name and version, as it claims."""
+        """The name and version that the server claims. They are unverified."""
         return self.client.server_info
 
     ping = _blocking(Client.ping)

@@ -1,10 +1,11 @@
-"""Tool calls of a client, and the facts about tools that it learns from `tools/list`.
+"""The tool calls of a client.
 
-    tools/list -> output schemas to check results; arguments to copy to HTTP headers (modern era); task support
-    tools/call -> a result; or a task, which is awaited; or an error that a new `tools/list` may resolve
+The client learns three facts about each tool from `tools/list`: the output schema, which checks results; the arguments
+to copy to HTTP headers (modern era); and whether the tool can or must run as a task. The response to a tool call is a
+result, an error, or a task. The client waits for the result of a task.
 
-A tool call is not repeated after a lost connection, because the tool may have done its work already. It is sent again
-only after an error that says that the server did not run it.
+The client does not repeat a tool call after a lost connection, because the tool may already have done its work. The
+client repeats a call only after an error that proves that the server did not run the tool.
 
 Spec:  server/tools; 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/utilities/tasks
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
@@ -40,14 +41,14 @@ Seconds: TypeAlias = float | None
 
 @dataclass
 class CallToolOutcome:
-    """The response to `tools/call`: a result, or the task that will have it."""
+    """The response to `tools/call`: a result, or a task whose result comes later."""
 
     result: CallToolResult | None = None
     task: CreateTaskResult | None = None
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Tell a task from a result: by its shape in 2025-11-25, by `resultType` from 2026-07-28 on."""
+        """Tell a task from a result: by members in 2025-11-25, by `resultType` from 2026-07-28 on."""
         core = revision.tasks_are_core and "task" in wire and "content" not in wire
         return {"task" if core or wire.get("resultType") == "task" else "result": wire}
 
@@ -58,26 +59,26 @@ class ToolCalls:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._checker: ResultChecker | None = None
-        self._task_support: dict[str, str] = {}  # by name of each listed tool
-        self._cancellations: set[asyncio.Task[None]] = set()  # of tasks whose call was abandoned
+        self._task_support: dict[str, str] = {}  # by tool name
+        self._cancellations: set[asyncio.Task[None]] = set()  # each one cancels a task that the caller left
 
     @staticmethod
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
-        """Return the params of `tools/call`. The encoder refuses values that JSON cannot hold."""
+        """Return the params of `tools/call`."""
         own = None if meta is None else cast("Object", dict(meta))
         if own:
             check_meta_keys(own)
         return CallToolRequestParams(name, None if arguments is None else cast("Object", dict(arguments)), own)
 
     async def close(self) -> None:
-        """Wait up to a second until the abandoned tasks are cancelled at the server."""
+        """Wait at most one second until the server has cancelled the tasks that their callers left."""
         if self._cancellations:
             await asyncio.wait(self._cancellations, timeout=1.0)
 
     async def list_tools(self, timeout: Seconds) -> list[Tool]:
-        """Return all tools, and learn their output schemas, headers and task support."""
+        """Return all tools. Store their output schemas, HTTP headers and task support."""
         listed = cast("list[Tool]", await self._connector.request_all_pages("tools/list", "tools", timeout))
         tools = self._with_valid_headers(listed)
         self._checker = self._checker or ResultChecker()
@@ -86,7 +87,7 @@ class ToolCalls:
         return tools
 
     def _with_valid_headers(self, tools: list[Tool]) -> list[Tool]:
-        """Return the tools whose `x-mcp-header` annotations are valid. Only modern HTTP has such headers."""
+        """Return the tools whose `x-mcp-header` annotations are valid. They matter only over HTTP in the modern era."""
         if not self._connector.target.is_url or self._connector.revision.era == "legacy":
             return tools
         valid, headers = [], {}
@@ -95,19 +96,19 @@ class ToolCalls:
                 headers[tool.name] = parameter_headers(tool.input_schema)
                 valid.append(tool)
             except ValueError as error:
-                # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude it, SHOULD log a warning
-                log.warning("the tool %.100r is left out of the list: %s", tool.name, error)
+                # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude the tool, SHOULD log
+                log.warning("ignored the tool %.100r: its header annotations are invalid: %s", tool.name, error)
         self._connector.parameter_headers = headers
         return valid
 
     @property
     def _calls_can_be_tasks(self) -> bool:
-        """True if `tools/call` may ask for a task: in 2025-11-25, if the server declares it."""
+        """True if `tools/call` can request a task: only in 2025-11-25, and if the server declares the capability."""
         return self._connector.revision.tasks_are_core and self._connector.server_can("tasks.requests.tools.call")
 
     def _add_required_task(self, params: CallToolRequestParams) -> None:
-        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST be a task if the tool requires it, and MUST NOT
-        # be one if the server does not declare tasks
+        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task if the tool requires tasks, but
+        # MUST NOT request a task if the server does not declare tasks
         if self._task_support.get(params.name) == "required" and self._calls_can_be_tasks:
             params.task = TaskMetadata()
 
@@ -119,7 +120,7 @@ class ToolCalls:
     async def call_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResult:
-        """Return the result of a call. If a task is created, wait for it; cancel it if the caller is cancelled."""
+        """Return the result of a tool call. If the server creates a task, wait for its result."""
         outcome = await self._call(params, on_progress, timeout, max_timeout)
         if outcome.result is not None:
             return outcome.result
@@ -133,24 +134,24 @@ class ToolCalls:
     async def start_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, ttl: Seconds
     ) -> RunningTask[CallToolResult]:
-        """Return the task of a call. If the server creates no task, the result is wrapped in a finished task."""
+        """Return the task of a tool call. If the server creates no task, return a finished task with the result."""
         if self._calls_can_be_tasks:
             if params.name not in self._task_support:
                 await self.list_tools(timeout)
-            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST NOT be tried where it is forbidden
+            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST NOT request a forbidden task
             if self._task_support.get(params.name) in ("optional", "required"):
                 params.task = TaskMetadata(None if ttl is None else round(ttl * 1000))
         return self._running_task(params.name, await self._call(params, on_progress, timeout, None))
 
     async def find_task(self, id: str, timeout: Seconds) -> RunningTask[CallToolResult]:
-        """Return a task of an earlier call by its id."""
+        """Return the task of an earlier tool call, by the task's id."""
         task = await self._connector.request("tasks/get", TaskRequestParams(id), Task, timeout)
         return self._running_task(None, CallToolOutcome(task=CreateTaskResult(task)))
 
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolOutcome:
-        """Send `tools/call`. Send it once more if a new list of tools shows what the refused call lacked."""
+        """Send `tools/call`. If `_can_retry` finds the reason of an error, send the call once more."""
         if params.task is None:
             self._add_required_task(params)
         ids: list[RequestId] = []
@@ -168,10 +169,10 @@ class ToolCalls:
         return outcome
 
     async def _can_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
-        """Return True if a new list of tools shows what a refused call lacked. Add `task` to the params if needed."""
+        """List the tools again after a refused call. Return True if the call lacked an HTTP header or `task`."""
         connector = self._connector
         if error.code == HEADER_MISMATCH and connector.target.is_url:
-            # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
+            # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools and retry
             before = connector.parameter_headers.get(params.name, {})
             connector.response_cache.forget(connector.cache_key[0], "tools/list")
             await self.list_tools(timeout)

@@ -547,7 +547,7 @@ async def test_client_sends_no_request_that_the_server_did_not_declare(revision:
         if revision >= "2025-03-26":  # before, completions were not declared
             with pytest.raises(CapabilityError, match="completions"):
                 await client.complete(PromptReference("x"), "a", "b")
-        with pytest.raises(CapabilityError, match="roots were not declared"):
+        with pytest.raises(CapabilityError, match="did not declare roots"):
             await client.set_roots([])
         await wire.nothing_more()
 

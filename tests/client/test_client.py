@@ -334,15 +334,15 @@ async def test_a_client_that_is_not_connected_says_what_to_write() -> None:
 async def test_a_client_connects_once_whatever_became_of_it() -> None:
     client = Client(Server("s"))
     async with client:
-        with pytest.raises(RuntimeError, match="connects once"):
+        with pytest.raises(RuntimeError, match="connect only once"):
             await client.connect()
         await client.ping()
-    with pytest.raises(RuntimeError, match="connects once"):
+    with pytest.raises(RuntimeError, match="connect only once"):
         await client.connect()
     failed = Client(["no-such-command-anywhere"])
     with pytest.raises(ConnectionClosed):
         await failed.connect()
-    with pytest.raises(RuntimeError, match="connects once"):
+    with pytest.raises(RuntimeError, match="connect only once"):
         await failed.connect()
 
 
@@ -456,7 +456,7 @@ async def test_server_info_and_capabilities_are_known_after_connect() -> None:
 
 @pytest.mark.parametrize("server", [None, 5, Path("server.py")])
 async def test_client_of_an_unknown_kind_of_server_names_it(server: object) -> None:
-    with pytest.raises(TypeError, match="a Client takes a command as a list, a URL, a Server or a transport"):
+    with pytest.raises(TypeError, match="the server must be a command as a list, a URL, a Server or a transport"):
         async with Client(server):  # type: ignore[arg-type]
             pass
 
@@ -468,7 +468,7 @@ def test_client_revisions_refuses_a_single_string() -> None:
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_a_handler_that_cannot_be_awaited_is_named(revision: str, caplog: pytest.LogCaptureFixture) -> None:
-    why = "write the elicitation handler as an `async def` function"
+    why = "the elicitation handler must be an `async def` function"
 
     async def test() -> None:
         server = Server("s")

@@ -352,7 +352,7 @@ def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
 
     with caplog.at_level(logging.WARNING):
         run(test())
-    assert "will not report changes" in caplog.text
+    assert "does not report changes" in caplog.text
 
 
 def test_a_server_that_stops_telling_of_changes_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

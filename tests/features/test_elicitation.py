@@ -432,7 +432,7 @@ async def test_elicitation_handler_with_an_invalid_result_is_named_in_the_log(ca
         await handshake(client, wire)
         answer = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
         assert error_of(answer)["code"] == -32603
-    assert "the elicitation handler returns an ElicitResult, not str" in caplog.text
+    assert "the elicitation handler must return an ElicitResult, not str" in caplog.text
 
 
 def test_url_elicitation_required_error_becomes_input_required_in_2026_07_28() -> None:
