@@ -165,7 +165,7 @@ class StatelessRequest(Channel):
         for id in pages:
             response = self._responses.get(id)
             if isinstance(response, dict) and response.get("action") != "accept":
-                return ProtocolError(INVALID_PARAMS, f"{error.message}; the user refused to visit the URL")
+                return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
         codec = codec_for(self.revision)
         # [2026-07-28 client/elicitation#url-mode-elicitation-requests] `accept` does not end the visit: request it
         return mrtr.HandlerNeedsInput(
