@@ -5,9 +5,8 @@ A request of the peer passes through these parts:
     transport -> Dispatcher -> Session._serve: is the request allowed now? -> codec: JSON to dataclass -> handler
 
 Each side declares its capabilities. A side uses only capabilities that the peer declared
-[2025-11-25 basic/lifecycle#operation]. If our program sends a request without the peer's capability, the session raises
-an exception and sends nothing. If the peer sends a request without our capability, the session responds with the error
-"method not found".
+[2025-11-25 basic/lifecycle#operation]. For any other request of our program, the session raises an exception and sends
+nothing. To a request of the peer that needs an undeclared capability, it responds with the error "method not found".
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25)
 Used by: server/session.py, client/session.py. Uses: jsonrpc/dispatcher.py, codec.py, the method table in revisions.py.
@@ -84,7 +83,7 @@ def find_route(
 
 
 class Session(Channel):
-    """One conversation with one peer. `role` is our own role."""
+    """One conversation with one peer. `role` is our own role, client or server."""
 
     send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
     """The function that sends a stateless request, with its retries. None in the legacy era."""
@@ -120,7 +119,6 @@ class Session(Channel):
         self._sendable.clear()
 
     async def open(self) -> None:
-        """Start the transport."""
         await self.transport.start(self.dispatcher.receive, self.transport_ended)
 
     def transport_ended(self, error: McpError | None) -> None:

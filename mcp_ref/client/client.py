@@ -59,8 +59,8 @@ class Client(Connector):
     sends nothing. Other failures raise RemoteError (an error response of the server), RequestTimeout, ConnectionClosed,
     or InvalidMessage (a malformed result).
 
-    If the connection is lost in the modern era, the client repeats the request once, if it only reads data. A tool call
-    is never repeated, but raises ConnectionClosed. The caller must then find out whether the tool ran.
+    If the connection is lost in the modern era, the client sends the request again, but only a request that changes
+    nothing. A tool call raises ConnectionClosed instead. The caller must then find out whether the tool ran.
 
     Args:
         server: The server's command as a list, the server's URL, a `Server` object, or a transport.

@@ -3,13 +3,11 @@
     Target.open -> transport -> ClientSession -> negotiate -> requests -> close
 
 If the server's process ends in the modern era, the client starts the process again. Nothing is lost, because a modern
-server has no session [2026-07-28 basic/transports/stdio#unexpected-termination]. In the legacy era the session is lost,
-and all further requests fail.
+server has no session [2026-07-28 basic/transports/stdio#unexpected-termination]. In the legacy era, requests then fail.
 
 If a modern request gets no response because the connection was lost, the client sends the request again with a new id
 [2026-07-28 changelog#major-changes]. The client does this only for requests that change nothing (`REPEATABLE`). A tool
-call is never repeated automatically, because the first call may already have sent a mail or moved money. In the legacy
-era, Streamable HTTP resumes the broken stream. A modern stream cannot be resumed.
+call is never repeated automatically, because the first call may already have sent a mail or moved money.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
 """

@@ -65,7 +65,6 @@ class ClientHandlers:
         self.roots = to_roots(roots)
 
     def capabilities(self) -> ClientCapabilities:
-        """Return the capabilities that the client declares."""
         form_and_url: Object = {"form": {}, "url": {}}
         return ClientCapabilities(
             roots={"listChanged": True} if self.roots is not None else None,
@@ -97,11 +96,9 @@ class ClientHandlers:
             elicitation.check_request(params.request, modes, revision)
 
     async def list_roots(self, params: RequestParams, context: RequestContext) -> ListRootsResult:
-        """Serve `roots/list`."""
         return ListRootsResult(self.roots or [])
 
     async def create_message(self, params: CreateMessageRequestParams, context: RequestContext) -> object:
-        """Serve `sampling/createMessage`."""
         self.check_request(params, context.revision)
         return await self._run(params.task, self._sample(params), context)
 
@@ -113,7 +110,6 @@ class ClientHandlers:
         return result
 
     async def elicit(self, params: ElicitRequestParams, context: RequestContext) -> object:
-        """Serve `elicitation/create`."""
         self.check_request(params, context.revision)
         return await self._run(params.request.task, self._elicit(params), context)
 
@@ -159,7 +155,6 @@ class ClientHandlers:
         return Tasks()
 
     async def close(self) -> None:
-        """Stop the running tasks."""
         if "tasks" in self.__dict__:
             await self.tasks.close()
 

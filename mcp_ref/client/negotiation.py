@@ -63,11 +63,9 @@ class ClientIdentity:
     capabilities: ClientCapabilities
 
     def revisions_of(self, era: Era) -> list[Revision]:
-        """Return the revisions of one era."""
         return [revision for revision in self.revisions if revision.era == era]
 
     def no_common_revision_error(self, theirs: Sequence[JSON], otherwise: str) -> UnsupportedRevision:
-        """Return the error for a server that speaks other revisions."""
         listed = ", ".join(str(name)[:40] for name in theirs[:20]) or otherwise
         return UnsupportedRevision(f"the server speaks {listed}; this client speaks {self}")
 
@@ -178,7 +176,6 @@ def _check_legacy_fallback(client: ClientIdentity, why: Exception) -> None:
 def _use_modern_revision(
     session: ClientSession, client: ClientIdentity, revision: Revision, result: DiscoverResult, info: JSON
 ) -> ServerIdentity:
-    """Make the session use a modern revision."""
     session.use_revision(revision)
     codec = session.codec
     session.capabilities = codec.encode(client.capabilities)

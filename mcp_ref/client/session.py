@@ -78,7 +78,6 @@ class ClientSession(Session):
         self._on_notification, self._on_end = on_notification, on_end
 
     def use_revision(self, revision: Revision) -> None:
-        """Send and read all further messages in this revision."""
         super().use_revision(revision)
         self.send_stateless = self._send_stateless if revision.era == "modern" else None
         # [2026-07-28 basic/transports/stdio#sending-messages] a client MUST NOT send responses
@@ -150,7 +149,7 @@ class ClientSession(Session):
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
-            return  # the probe of the negotiation: a legacy server has not accepted this request
+            return  # the probe of the negotiation: a legacy server does not know this request
         super()._send_cancelled(id, reason)
 
     def handle_error_response(self, error: RemoteError) -> None:
@@ -185,7 +184,6 @@ class ClientSession(Session):
         return result
 
     def handle_notification(self, method: str, params: object) -> None:
-        """Pass a notification of the server to its handler."""
         listener = self._listener(params)
         if isinstance(params, ProgressNotificationParams):
             handler = self._task_progress.get(params.progress_token)
@@ -214,7 +212,6 @@ class ClientSession(Session):
         return self.listeners.get(id) if type(id) is int else None  # the ids of our requests are integers
 
     def transport_ended(self, error: McpError | None) -> None:
-        """End the session, because the transport has ended."""
         super().transport_ended(error)
         self._on_end(self)
 

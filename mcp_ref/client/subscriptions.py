@@ -126,10 +126,9 @@ class ServerNotifications:
 class Subscription:
     """The updates of one resource: an async context manager, and within it an async iterator of URIs.
 
-    Each URI is the URI of the resource or of a resource below. If a resource changes several times before the program
-    reads the update, the program gets one update. The iterator ends when the server ends the subscription. If the
-    session is lost, the iterator raises ConnectionClosed. `async with` raises CapabilityError if the server has no
-    subscriptions to resources.
+    Each URI is the URI of the resource or of a resource below. Several changes of a resource before the program reads
+    the update become one update. The iterator ends when the server ends the subscription. If the session is lost, the
+    iterator raises ConnectionClosed. `async with` raises CapabilityError if the server has no such subscriptions.
     """
 
     def __init__(self, connector: Connector, by_uri: dict[str, list[Subscription]], uri: str) -> None:
@@ -218,7 +217,7 @@ class ListenRequest:
     _connector: Connector
     _wanted: SubscriptionFilter
     _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
-    _on_end: Callable[[Exception | None], None]  # called after the acknowledgement; None: the server ended it
+    _on_end: Callable[[Exception | None], None]  # called at the end; None: the server ended it
     _state: ListenState = ListenState.OPENING
     _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
     _timeout: float | None = None  # time limit for the acknowledgement, in seconds
@@ -245,7 +244,6 @@ class ListenRequest:
         return honored
 
     async def close(self) -> None:
-        """Stop listening, and cancel the request."""
         self._state = ListenState.ENDED
         if self._task is not None:
             self._task.cancel()
@@ -254,7 +252,6 @@ class ListenRequest:
             self._acknowledged.exception()  # read the exception: otherwise asyncio would log it
 
     def receive(self, method: str, params: object) -> None:
-        """Handle a notification of this subscription."""
         if not isinstance(params, SubscriptionsAcknowledgedNotificationParams):
             self._pause = MIN_RETRY_PAUSE
             uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None

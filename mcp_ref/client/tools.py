@@ -66,7 +66,6 @@ class ToolCalls:
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
-        """Return the params of `tools/call`."""
         own = None if meta is None else cast("Object", dict(meta))
         if own:
             check_meta_keys(own)

@@ -65,7 +65,7 @@ SUBSCRIPTION_END_SECONDS: Final = 0.5
 
 
 class Announcer:
-    """The queue of changes for one client, and the asyncio task that sends them. Equal changes are sent once.
+    """The queue of changes for one client, and the asyncio task that sends them. Equal queued changes are sent once.
 
     `wants` and `send` get the method of the notification, and the URI or task id that has changed. `wants` returns True
     if the client wants the notification. The first notification is sent after `ready` is set.
@@ -163,7 +163,6 @@ class Catalog:
         self.routes: dict[str, Route] = {}
         """The routes of stateless requests, by method."""
         self.announcers: set[Announcer] = set()
-        """The announcers of the open sessions and subscriptions."""
         self.serving: set[object] = set()
         """The sessions and HTTP applications that now serve the catalog. When none is left, the running tasks end."""
         self.workers: concurrent.futures.Executor | None = None
@@ -251,7 +250,6 @@ class Catalog:
         return find(self) if find is not None else None
 
     async def discover(self, params: RequestParams, context: RequestContext) -> DiscoverResult:
-        """Serve `server/discover`."""
         names = [revision.name for revision in reversed(self.revisions)]
         return DiscoverResult(names, self.capabilities(), self.instructions)
 

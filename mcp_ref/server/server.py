@@ -163,9 +163,7 @@ class Server:
         return self.catalog.tasks
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
-        """Return a decorator that makes a function a tool.
-
-        The function's signature becomes the tool's input schema. The docstring becomes the description.
+        """Return a decorator that makes a function a tool. The function's signature becomes the input schema.
 
         Args:
             name: The tool's name. Default: the function's name.
@@ -193,9 +191,7 @@ class Server:
         return _decorator("resource", uri, add)
 
     def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
-        """Return a decorator that makes a function a prompt.
-
-        The function's parameters become the prompt's arguments. Every parameter is a `str`.
+        """Return a decorator that makes a function a prompt. Its parameters, all `str`, become the prompt's arguments.
 
         Args:
             name: The prompt's name. Default: the function's name.
@@ -231,8 +227,7 @@ class Server:
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
 
-        Meanwhile `print` writes to standard error, and `input()` finds an empty input. So a tool cannot mix its text
-        into the messages.
+        Meanwhile `print` writes to standard error, and `input()` reads nothing, so that tools cannot disturb messages.
         """
         with claimed_stdio() as (source, sink):
             await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment()))

@@ -84,7 +84,7 @@ class ServerSession(Session):
         self._cancelling: set[asyncio.Task[None]] = set()  # each one cancels a task that runs on the client
 
     async def _serve(self, request: Request) -> Object:
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] each request decides
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] by request
         names_revision = "_meta" in request.params and is_stateless(request.params)
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             return await stateless.serve(

@@ -8,9 +8,8 @@ Since 2026-07-28 a server sends no requests. So any process of the server can se
 `input_required` result. The client repeats the request with its responses to the input requests, and the handler runs
 again from its first line. The responses of earlier rounds come back in the text `requestState`.
 
-A client could forge `requestState` to claim a consent that no user gave. So the server signs the state with an HMAC.
-The signature is valid for one principal, one request and a limited time
-[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
+A client could forge `requestState` to claim a consent that no user gave. So the server signs the state, for one
+principal, one request and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
 Used by: session.py, http.py. Uses: catalog.py, basic/mrtr.py.
@@ -167,7 +166,7 @@ class StatelessRequest(Channel):
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
         codec = codec_for(self.revision)
-        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] `accept` does not end the visit: request it
+        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] `accept` is not the visit: request again
         return mrtr.HandlerNeedsInput(
             {id: {"method": "elicitation/create", "params": codec.encode(page)} for id, page in pages.items()}
         )
@@ -186,7 +185,7 @@ async def serve(
     `tell` sends a notification that belongs to the request. `drain` waits until the client has read enough of these.
     """
     if request.method == "initialize" and not versioning.is_stateless(request.params):
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD list ours
         raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), catalog.revisions)
     meta = versioning.read_request_meta(request.params, catalog.revisions)
     route = catalog.routes.get(request.method) or _find_route(catalog, request.method, meta.revision)

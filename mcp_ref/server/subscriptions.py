@@ -81,7 +81,6 @@ class OpenSubscription:
             self.notify(method, features.resources.ResourceUpdatedNotificationParams(subject, self.meta))
 
     def notify(self, method: str, params: object) -> None:
-        """Send a notification of this subscription."""
         self._context.channel.notify(method, params, self._context.request_id)
 
 
