@@ -217,7 +217,7 @@ class ListenRequest:
     _connector: Connector
     _wanted: SubscriptionFilter
     _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
-    _on_end: Callable[[Exception | None], None]  # called at the end; None: the server ended it
+    _on_end: Callable[[Exception | None], None]  # called at the end, if acknowledged; None: by the server
     _state: ListenState = ListenState.OPENING
     _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
     _timeout: float | None = None  # time limit for the acknowledgement, in seconds

@@ -84,7 +84,7 @@ class ServerSession(Session):
         self._cancelling: set[asyncio.Task[None]] = set()  # each one cancels a task that runs on the client
 
     async def _serve(self, request: Request) -> Object:
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] by request
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] one era per request
         names_revision = "_meta" in request.params and is_stateless(request.params)
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             return await stateless.serve(
@@ -116,7 +116,7 @@ class ServerSession(Session):
         # [2025-11-25 basic/lifecycle#initialization] before `initialized`, only pings
         await self.initialized.wait()
         if not self.is_serving(related) and not self.is_disconnected:
-            raise McpError(f"{method} was not sent: the tool call that needs it is already cancelled or complete")
+            raise McpError(f"{method} was not sent: the tool call that needs it is cancelled or complete")
         if not asks_for_task(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
         from ..extensions.tasks.requestor import RunningTask, cancel_in_background  # lazy: few clients run tasks

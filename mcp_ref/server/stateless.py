@@ -107,7 +107,7 @@ class StatelessRequest(Channel):
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
         if self.is_over:
-            raise McpError(f"{method} was not sent: the tool call that needs it is already complete")
+            raise McpError(f"{method} was not sent: the tool call that needs it is complete")
         if not self.may_need_input:
             raise McpError(f"{method} was not sent: only handlers of tools, prompts and resources can request input")
         codec = codec_for(self.revision)
