@@ -297,7 +297,7 @@ async def test_sampling_handler_with_an_invalid_result_is_named_in_the_log(caplo
     async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
         return "noon"  # type: ignore[return-value]
 
-    why = "the sampling handler returns a CreateMessageResult, not str"
+    why = "the sampling handler must return a CreateMessageResult, not str"
     async with Client(server_that_asks(), sampling=model, revision="2025-11-25") as client:
         assert (await client.call_tool("think")).is_error
     assert why in caplog.text

@@ -138,6 +138,6 @@ async def test_more_calls_that_ask_back_than_there_are_connections_are_all_answe
 
 
 def test_the_endpoint_is_not_where_the_older_transport_is() -> None:
-    with pytest.raises(ValueError, match="/sse is where"):
+    with pytest.raises(ValueError, match="uses the path /sse"):
         Server("s").asgi(path="/sse")
     Server("s").asgi(path="/sse", http_sse=False)
