@@ -502,7 +502,7 @@ async def test_server_serves_many_clients_at_a_time_with_separate_responses() ->
 @pytest.mark.parametrize(
     ("revisions", "why"),
     [
-        ([], "revisions is empty"),
+        ([], "revisions must not be empty"),
         (["1.0"], "unknown protocol revision '1.0'"),
     ],
 )
