@@ -2,7 +2,7 @@
 
 A curve is the set of points (x, y) with y² = x³ - 3x + b, modulo a prime. Points can be added. A private key is a
 number. Its public key is that multiple of the *base point*. The functions keep a point as (x/z², y/z³), because that
-saves a division in every addition (Jacobian coordinates). z = 0 is the neutral point.
+saves a division in every addition. z = 0 is the neutral point.
 
 A verification reads only public data, so its timing reveals no secret. Signing is different: a few known bits of the
 nonces of many signatures give away the private key, and Python's integers do not take constant time. So `sign` takes
@@ -23,43 +23,34 @@ from functools import lru_cache
 from typing import Final
 
 MAX_CACHED_KEYS: Final = 128
-"""Maximum number of public keys whose multiples are kept. A key takes about 10 kilobytes."""
+"""Maximum number of public keys whose multiples are kept. A key takes about 20 kilobytes."""
 
-Point = tuple[int, ...]
-"""The coordinates of a point, in the form of its group."""
-Add = Callable[[Point, Point], Point]
-"""The addition of a group. It adds all points: equal, opposite and neutral ones too."""
+Point = tuple[int, ...]  # coordinates, in the form of the group
+Add = Callable[[Point, Point], Point]  # the addition of a group, for all points: equal, opposite and neutral ones too
 
 
 @lru_cache(MAX_CACHED_KEYS)
-def multiples(add: Add, point: Point, width: int, parts: int, bits: int = 64) -> list[list[Point]]:
-    """Return a table for each part of a scalar, of some bits: the odd multiples below 2**width of the part's point."""
+def multiples(add: Add, neutral: Point, point: Point, parts: int, bits: int = 64) -> list[list[Point]]:
+    """Return a table for each part of a scalar, of 64 bits or fewer: 0 to 15 times the point, shifted to the part."""
     tables: list[list[Point]] = []
     for _ in range(parts):
         for _ in range(bits if tables else 0):
             point = add(point, point)
-        table, twice = [point], add(point, point)
-        while len(table) < 1 << (width - 1):
-            table.append(add(table[-1], twice))
-        tables.append(table)
+        tables.append([neutral, point])
+        while len(tables[-1]) < 16:
+            tables[-1].append(add(tables[-1][-1], point))
     return tables
 
 
-def sum_of_products(add: Add, total: Point, *terms: tuple[int, list[list[Point]]]) -> Point:
-    """Return the sum of scalars times points, from the neutral `total` on. All share 64 doublings (Straus' method)."""
-    additions: list[list[Point]] = [[] for _ in range(64)]
-    for scalar, tables in terms:
-        for shift, table in enumerate(tables):
-            part, position, width = scalar >> 64 * shift & (1 << 64) - 1, 0, len(table).bit_length()
-            while part:  # cut the part into odd digits, with zeros between
-                zeros = (part & -part).bit_length() - 1
-                additions[position + zeros].append(table[(part >> zeros & (1 << width) - 1) >> 1])
-                part >>= zeros + width
-                position += zeros + width
-    for points in reversed(additions):
-        total = add(total, total)
-        for point in points:
-            total = add(total, point)
+def sum_of_products(add: Add, neutral: Point, *terms: tuple[int, list[list[Point]]]) -> Point:
+    """Return the sum of scalars times points, given by their `multiples`. All parts share 64 doublings (Straus)."""
+    parts = [(scalar >> 64 * i, table) for scalar, tables in terms for i, table in enumerate(tables)]
+    total = neutral
+    for shift in range(60, -1, -4):
+        for _ in range(4):
+            total = add(total, total)
+        for part, table in parts:
+            total = add(total, table[part >> shift & 15])
     return total
 
 
@@ -77,6 +68,10 @@ class Curve:
     def contains(self, x: int, y: int) -> bool:
         """Return True for the coordinates of a point. The neutral point has none."""
         return max(x, y) < self.prime and (y * y - x * x * x + 3 * x - self.b) % self.prime == 0
+
+    def multiples(self, x: int, y: int) -> list[list[Point]]:
+        """Return the multiples of a point for scalars as long as a coordinate."""
+        return multiples(self.add, (1, 1, 0), (x, y, 1), self.bits // 64)
 
     def add(self, a: Point, b: Point) -> Point:
         """Return the sum of two points."""
@@ -103,11 +98,6 @@ class Curve:
         x3 = (slope * slope - 8 * xyy) % p
         return x3, (slope * (4 * xyy - x3) - 8 * yy * yy) % p, 2 * y * z % p
 
-    def affine(self, a: Point) -> tuple[int, int]:
-        """Return x and y of a point that is not neutral."""
-        inverse = pow(a[2], -1, self.prime)
-        return a[0] * inverse**2 % self.prime, a[1] * inverse**3 % self.prime
-
 
 P256: Final = Curve(
     256,
@@ -129,37 +119,36 @@ P384: Final = Curve(
 
 def verify(curve: Curve, key: tuple[int, int], message: bytes, signature: bytes) -> bool:
     """Return True if a signature is valid. It is r and s, each as long as a coordinate. The DER form is refused."""
-    n, size = curve.order, curve.bits // 8
+    n, p, size = curve.order, curve.prime, curve.bits // 8
     r, s = int.from_bytes(signature[:size]), int.from_bytes(signature[size:])
     if len(signature) != 2 * size or not (0 < r < n and 0 < s < n):
         return False
     hashed, inverse = int.from_bytes(hashlib.new(f"sha{curve.bits}", message).digest()), pow(s, -1, n)
-    base = multiples(curve.add, (curve.x, curve.y, 1), 6, curve.bits // 64)
-    own = multiples(curve.add, (*key, 1), 4, curve.bits // 64)
-    point = sum_of_products(curve.add, (1, 1, 0), (hashed * inverse % n, base), (r * inverse % n, own))
-    return point[2] != 0 and curve.affine(point)[0] % n == r
+    base, own = curve.multiples(curve.x, curve.y), curve.multiples(*key)
+    x, _, z = sum_of_products(curve.add, (1, 1, 0), (hashed * inverse % n, base), (r * inverse % n, own))
+    return z != 0 and x * pow(z, -2, p) % p % n == r
 
 
 def public_key(secret: int) -> tuple[int, int]:
     """Return the public key of a private key on P-256, by the same 64 additions for every private key."""
-    scalar = secret + P256.order
+    scalar, p, blind = secret + P256.order, P256.prime, secrets.randbelow(P256.prime - 1) + 1
     scalar += P256.order * (1 - scalar % 2)  # an odd number with the same product: all its digits can be odd
-    digits, tables = [], multiples(P256.add, (P256.x, P256.y, 1), width=4, parts=65, bits=4)
+    digits, tables = [], multiples(P256.add, (1, 1, 0), (P256.x, P256.y, 1), parts=65, bits=4)
     for _ in range(64):
         digits.append(scalar % 32 - 16)  # -15, -13, ... 15
         scalar = (scalar - digits[-1]) >> 4
-    p, blind, (x, y, z) = P256.prime, secrets.randbelow(P256.prime - 1) + 1, tables[64][scalar >> 1]
+    x, y, z = tables[64][scalar]
     total: Point = (x * blind**2 % p, y * blind**3 % p, z * blind % p)
     for digit, table in zip(digits, tables, strict=False):
-        x, y, z = table[abs(digit) >> 1]
+        x, y, z = table[abs(digit)]
         total = P256.add(total, (x, (y, p - y)[digit < 0], z))
-    return P256.affine(total)
+    return total[0] * pow(total[2], -2, p) % p, total[1] * pow(total[2], -3, p) % p
 
 
-def sign(secret: int, message: bytes, extra: bytes | None = None) -> bytes:
-    """Return the ES256 signature of a message, 64 bytes. Random bytes enter the nonce, or in tests `extra`."""
+def sign(secret: int, message: bytes) -> bytes:
+    """Return the ES256 signature of a message, 64 bytes."""
     n, hashed = P256.order, hashlib.sha256(message).digest()
-    nonce = _nonce(secret, hashed, secrets.token_bytes(32) if extra is None else extra)
+    nonce = _nonce(secret, hashed, secrets.token_bytes(32))
     r = public_key(nonce)[0] % n
     blind = secrets.randbelow(n - 1) + 1  # hides the nonce and the private key from the division
     s = pow(nonce * blind, -1, n) * (int.from_bytes(hashed) * blind + secret * blind % n * r) % n
@@ -167,19 +156,18 @@ def sign(secret: int, message: bytes, extra: bytes | None = None) -> bytes:
 
 
 def _nonce(secret: int, hashed: bytes, extra: bytes) -> int:
-    """Return the nonce for one signature (RFC 6979 3.2). A nonce that repeats gives away the private key.
+    """Return the nonce of a signature. Two messages with one nonce would give away the private key.
 
-    The nonce depends on the key and the message, so a weak random generator cannot repeat it. The extra bytes (3.6)
-    make each signature differ, against attackers who measure or disturb many signatures of one message.
+    The nonce depends on the key and message (RFC 6979 3.2), so a weak random generator cannot repeat it. The extra
+    bytes (3.6) hinder attackers who measure many signatures of one message.
     """
     seed = secret.to_bytes(32) + (int.from_bytes(hashed) % P256.order).to_bytes(32) + extra
     key, value = bytes(32), b"\x01" * 32
     for end in (b"\x00" + seed, b"\x01" + seed):
         key = hmac.digest(key, value + end, "sha256")
         value = hmac.digest(key, value, "sha256")
-    while True:
-        value = hmac.digest(key, value, "sha256")
-        if 0 < int.from_bytes(value) < P256.order:
-            return int.from_bytes(value)
+    value = hmac.digest(key, value, "sha256")
+    while not 0 < int.from_bytes(value) < P256.order:
         key = hmac.digest(key, value + b"\x00", "sha256")
-        value = hmac.digest(key, value, "sha256")
+        value = hmac.digest(key, hmac.digest(key, value, "sha256"), "sha256")
+    return int.from_bytes(value)

@@ -18,9 +18,9 @@ from typing import Final
 from .curves import Point, multiples, sum_of_products
 
 PRIME: Final = 2**255 - 19
-ORDER: Final = 2**252 + 27742317777372353535851937790883648493
-"""The order of the base point."""
+ORDER: Final = 2**252 + 27742317777372353535851937790883648493  # of the base point
 _D: Final = -121665 * pow(121666, -1, PRIME) % PRIME
+_NEUTRAL: Final = (0, 1, 1, 0)
 _BASE: Final = (0x216936D3CD6E53FEC0A4E231FDD6DC5C692CC7609525A7B2C9562D608F25D51A, 4 * pow(5, -1, PRIME) % PRIME)
 
 
@@ -57,8 +57,8 @@ def verify(key: tuple[int, int], message: bytes, signature: bytes) -> bool:
     if len(signature) != 64 or s >= ORDER:
         return False
     k = int.from_bytes(hashlib.sha512(signature[:32] + _encode_point(*key) + message).digest(), "little") % ORDER
-    base, own = multiples(add, _extended(*_BASE), 6, 4), multiples(add, _extended(PRIME - key[0], key[1]), 4, 4)
-    x, y, z, _ = sum_of_products(add, (0, 1, 1, 0), (s, base), (k, own))
+    base, own = (multiples(add, _NEUTRAL, _extended(*point), 4) for point in (_BASE, (PRIME - key[0], key[1])))
+    x, y, z, _ = sum_of_products(add, _NEUTRAL, (s, base), (k, own))
     inverse = pow(z, -1, PRIME)
     return _encode_point(x * inverse % PRIME, y * inverse % PRIME) == signature[:32]
 

@@ -1,0 +1,225 @@
+"""JSON Web Keys: public keys that verify tokens, and private keys on P-256 that sign them.
+
+    keys = parse_key_set(b'{"keys": [{"kty": "EC", "crv": "P-256", "x": "...", "y": "...", "kid": "1"}]}')
+    private = parse_private_key(pem_text)
+    private.public.verify("ES256", message, private.sign(message))  # True
+
+A key fits one kind of algorithm, so nobody can pass off an RSA key as an HMAC secret: shared secrets (`HS256`) and
+`none` do not exist here. A key is refused if it is weak, off its curve, meant for encryption, or published with its
+private part. Every number has one spelling, so a key has one thumbprint.
+
+Spec:  RFC 7517 (JWK), RFC 7518 6, RFC 7638 (thumbprint), RFC 8037 2; RFC 5208 (PKCS#8), RFC 5915 (SEC1), RFC 7468 (PEM)
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TypeAlias
+
+from . import curves, ed25519, rsa
+
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+
+MAX_KEY_SET: Final = 256 * 1024
+"""Maximum size of a JWK Set, in bytes."""
+MAX_KEYS: Final = 100
+"""Maximum number of keys in a JWK Set."""
+MAX_BRACKETS: Final = 1000
+"""Maximum number of arrays and objects in a JWK Set or a part of a token, and so of levels."""
+MIN_RSA_BITS: Final = 2048
+"""Minimum length of an RSA modulus, in bits (RFC 7518 3.3)."""
+MAX_RSA_BITS: Final = 8192
+"""Maximum length of an RSA modulus, in bits. It limits the time of a verification, as the next limit does."""
+MAX_RSA_EXPONENT: Final = 2**32 - 1
+"""Maximum public exponent of an RSA key: 32 bits."""
+
+ALGORITHMS: Final[dict[str, tuple[str, Callable[[tuple[int, int], bytes, bytes], bool]]]] = {
+    **{f"RS{bits}": ("RSA", partial(rsa.verify_pkcs1, f"sha{bits}")) for bits in (256, 384, 512)},
+    **{f"PS{bits}": ("RSA", partial(rsa.verify_pss, f"sha{bits}")) for bits in (256, 384, 512)},
+    "ES256": ("P-256", partial(curves.verify, curves.P256)),
+    "ES384": ("P-384", partial(curves.verify, curves.P384)),
+    **dict.fromkeys(("EdDSA", "Ed25519"), ("Ed25519", ed25519.verify)),
+}
+"""The kind of key and the function of each algorithm, by its name in the `alg` of a header or key."""
+
+
+class InvalidKey(ValueError):
+    """A key that cannot be used. The text contains the reason, and nothing secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """A public key that `parse_jwk` has checked. The members define the key. Without `algorithm`, it fits its kind."""
+
+    kind: str
+    numbers: tuple[int, int]
+    members: dict[str, str]
+    kid: str | None = None
+    algorithm: str | None = None
+
+    @property
+    def thumbprint(self) -> str:
+        """The SHA-256 of the members, in the spelling of RFC 7638 3. It names the key."""
+        return encode_base64url(hashlib.sha256(json.dumps(self.members, separators=(",", ":")).encode()).digest())
+
+    def fits(self, algorithm: str) -> bool:
+        """Return True if the key may verify signatures of an algorithm."""
+        found = ALGORITHMS.get(algorithm)
+        return found is not None and found[0] == self.kind and found == ALGORITHMS.get(self.algorithm or algorithm)
+
+    def verify(self, algorithm: str, message: bytes, signature: bytes) -> bool:
+        """Return True if a signature of a message is valid under this key and an algorithm that it fits."""
+        return self.fits(algorithm) and ALGORITHMS[algorithm][1](self.numbers, message, signature)
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateKey:
+    """A private key on P-256. Read about the risk of signing in `curves.py`."""
+
+    secret: int = field(repr=False)
+    public: PublicKey
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the ES256 signature of a message."""
+        return curves.sign(self.secret, message)
+
+
+def parse_key_set(text: bytes) -> tuple[PublicKey, ...]:
+    """Return the usable keys of a JWK Set, and skip others (RFC 7517 5). Raise InvalidKey if all are unusable."""
+    keys = parse_object(text, InvalidKey).get("keys") if len(text) <= MAX_KEY_SET else None
+    if not isinstance(keys, list) or len(keys) > MAX_KEYS:
+        raise InvalidKey(f"a key set has at most {MAX_KEY_SET} bytes, and `keys`, an array of at most {MAX_KEYS}")
+    usable, reasons = [], []
+    for key in keys:
+        try:
+            usable.append(parse_jwk(key))
+        except InvalidKey as reason:
+            reasons.append(reason)
+    if reasons and not usable:
+        raise InvalidKey(f"no key of the key set is usable. The first one: {reasons[0]}")
+    return tuple(usable)
+
+
+_MEMBERS: Final = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x")}
+_PRIVATE: Final = {"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
+
+
+def parse_jwk(jwk: JSON) -> PublicKey:
+    """Return the public key in a JWK. Raise InvalidKey if it is malformed, weak, private, or for another use."""
+    if not isinstance(jwk, dict) or (names := _MEMBERS.get(str(jwk.get("kty")))) is None:
+        raise InvalidKey("a key is an object with the kty RSA, EC or OKP")
+    if _PRIVATE & jwk.keys():
+        raise InvalidKey("the key has its private part. Replace the key, and publish the public part alone")
+    operations, algorithm, kid = jwk.get("key_ops", ["verify"]), jwk.get("alg"), jwk.get("kid")
+    if jwk.get("use", "sig") != "sig" or not isinstance(operations, list) or "verify" not in operations:
+        raise InvalidKey("the use or key_ops of the key exclude verification")
+    members = {name: value for name in names if isinstance(value := jwk.get(name), str)}
+    if len(members) < len(names) or not isinstance(kid, str | None) or not isinstance(algorithm, str | None):
+        raise InvalidKey(f"the members {', '.join(names)} of the key are strings, and so are kid and alg if present")
+    key = PublicKey(*_numbers(members), members, kid, algorithm)
+    if algorithm is not None and not key.fits(algorithm):
+        raise InvalidKey(f"{algorithm[:20]!r} is not a known signature algorithm for {key.kind}")
+    return key
+
+
+def _numbers(members: dict[str, str]) -> tuple[str, tuple[int, int]]:
+    """Return the kind and the numbers of a key."""
+    octets = [decode_base64url(members[name], InvalidKey) for name in ("n", "e", "x", "y") if name in members]
+    kind, first, last = members.get("crv", "RSA"), int.from_bytes(octets[0]), int.from_bytes(octets[-1])
+    curve = {"P-256": curves.P256, "P-384": curves.P384}.get(kind)
+    point = ed25519.decode_point(octets[0]) if (members["kty"], kind) == ("OKP", "Ed25519") else None
+    if members["kty"] == "RSA":
+        is_minimal = octets[0][:1] > b"\x00" < octets[1][:1]  # RFC 7518 2: the fewest octets
+        is_strong = MIN_RSA_BITS <= first.bit_length() <= MAX_RSA_BITS and 3 <= last <= MAX_RSA_EXPONENT
+        point = (first, last) if is_minimal and is_strong and first & last & 1 else None
+    elif members["kty"] == "EC" and curve is not None and {8 * len(one) for one in octets} == {curve.bits}:
+        point = (first, last) if curve.contains(first, last) else None
+    if point is None:
+        wanted = f"RSA of {MIN_RSA_BITS} to {MAX_RSA_BITS} bits with an odd exponent from 3 to {MAX_RSA_EXPONENT}"
+        raise InvalidKey(f"expected {wanted}, or a point of P-256, P-384 or Ed25519, in canonical form")
+    return kind, point
+
+
+def make_private_key(secret: int | None = None) -> PrivateKey:
+    """Return a private key. Without a secret, make a new one from the random numbers of the operating system."""
+    secret = secrets.randbelow(curves.P256.order - 1) + 1 if secret is None else secret
+    x, y = (encode_base64url(number.to_bytes(32)) for number in curves.public_key(secret))
+    return PrivateKey(secret, parse_jwk({"kty": "EC", "crv": "P-256", "x": x, "y": y}))
+
+
+_PEM: Final = re.compile(r"-----BEGIN ((?:EC )?PRIVATE KEY)-----([A-Za-z0-9+/\s]++={0,2}+\s*+)-----END \1-----")
+_EC: Final = bytes.fromhex("06072a8648ce3d0201")
+_P256: Final = bytes.fromhex("06082a8648ce3d030107")
+
+
+def parse_private_key(pem: str) -> PrivateKey:
+    """Return the P-256 private key in a PEM text: PKCS#8 ("PRIVATE KEY") or SEC1 ("EC PRIVATE KEY"), not encrypted.
+
+    A key has one encoding in DER, but for two optional parts. So DER is not parsed: each possible encoding is built and
+    compared. That also checks the public key. Raise InvalidKey for another key, several keys or another form.
+    """
+    found = _PEM.findall(pem)
+    label, text = found[0] if len(found) == 1 else ("", "")
+    text = "".join(text.split())
+    octets = base64.b64decode(text[: len(text) // 4 * 4]).partition(b"\x02\x01\x01\x04\x20")[2][:32]
+    if len(octets) == 32 and 0 < int.from_bytes(octets) < curves.P256.order:
+        key = make_private_key(int.from_bytes(octets))
+        point = b"\x00\x04" + b"".join(number.to_bytes(32) for number in key.public.numbers)
+        for public in (b"", _tlv(0xA1, _tlv(0x03, point))):
+            for curve in (b"", _tlv(0xA0, _P256)):
+                sec1 = _tlv(0x30, b"\x02\x01\x01", _tlv(0x04, octets), curve, public)
+                pkcs8 = _tlv(0x30, b"\x02\x01\x00", _tlv(0x30, _EC, _P256), _tlv(0x04, sec1))
+                der = pkcs8 if label == "PRIVATE KEY" else sec1 if curve else b""  # SEC1 alone must name its curve
+                if text == base64.b64encode(der).decode():
+                    return key
+    raise InvalidKey("expected one unencrypted P-256 private key in PEM, PKCS#8 or SEC1, as openssl writes it")
+
+
+def _tlv(tag: int, *contents: bytes) -> bytes:
+    """Return an element of DER, whose content has at most 255 bytes."""
+    content = b"".join(contents)
+    return bytes([tag, len(content)] if len(content) < 128 else [tag, 0x81, len(content)]) + content
+
+
+def encode_base64url(data: bytes) -> str:
+    """Return bytes in base64url without padding (RFC 7515 2)."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decode_base64url(text: str, error: type[ValueError]) -> bytes:
+    """Return the bytes of a base64url text. Raise `error` for padding, other characters or spare bits."""
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        data = b""
+    if encode_base64url(data) != text:
+        raise error("expected base64url without padding, line breaks or spare bits")
+    return data
+
+
+def parse_object(text: bytes, error: type[ValueError]) -> dict[str, JSON]:
+    """Return the JSON object in a UTF-8 text. Raise `error` for a text that two parsers could read differently."""
+    try:
+        value = _read_json(text.decode()) if text.count(b"[") + text.count(b"{") <= MAX_BRACKETS else None
+        json.dumps(value, ensure_ascii=False).encode()  # fails for half of a surrogate pair
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise error(f"expected a JSON object without duplicate keys and with at most {MAX_BRACKETS} brackets")
+    return value
+
+
+def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("duplicate key")
+    return dict(pairs)
+
+
+_read_json: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=int).decode  # int fails for NaN
