@@ -1,8 +1,8 @@
 """The interface between a transport and the session that uses it.
 
 A transport sends and receives JSON-RPC messages as bytes, for example over a pipe or HTTP. It knows neither methods nor
-features, because MCP means the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody can write
-a transport that keeps the message format [2025-11-25 basic/transports#custom-transports].
+features, because both are the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody can write
+another transport, but must not change the message format [2025-11-25 basic/transports#custom-transports].
 
     the session calls     start(receive, on_end), once
     the transport calls   receive(message), for each message from the peer (the program at the other end)
@@ -33,9 +33,9 @@ Receive = Callable[[Incoming], None]
 OnEnd = Callable[[McpError | None], None]
 """A function that a transport calls once, with the error that ended the transport, or with None after a normal end."""
 Notify = Callable[[str, Object], None]
-"""A function that sends a notification (method, params), before the response to a stateless request."""
+"""A function that sends a notification (method, params) before the response to a request without a session."""
 Drain = Callable[[], Awaitable[None]]
-"""A function that waits until the client has read most of the notifications of a stateless request."""
+"""A function that waits until the client has read most of the notifications before the response to such a request."""
 
 
 def no_trace(direction: Direction, frame: bytes) -> None:
@@ -73,7 +73,7 @@ class Transport(requester.Transport, Protocol):
 
 
 class EndReport:
-    """The report of a transport to its session that the transport has ended. Only the first report is delivered."""
+    """The report that a transport has ended. The session receives only the first report."""
 
     def __init__(self) -> None:
         self.is_sent = False
@@ -82,7 +82,7 @@ class EndReport:
         self._on_end: OnEnd | None = None
 
     def deliver_to(self, on_end: OnEnd) -> None:
-        """Deliver the report to `on_end`. If the transport has ended already, deliver the report now."""
+        """Set the function that receives the report. If the transport has ended already, call the function now."""
         if self.is_sent:
             on_end(self._error)
         else:

@@ -31,11 +31,11 @@ class MemoryTransport(Transport):
         self._size = 0  # total size of the messages in the inbox, in bytes
         self._paused = self._closed = False
         self._delivery_scheduled = False  # True while a call of `_deliver_inbox` is scheduled
-        self._writable = asyncio.Event()  # set while the inbox is small; else senders to this end wait
+        self._writable = asyncio.Event()  # set while the inbox is small; else the peer's `drain` waits
         self._writable.set()
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Begin to deliver messages. The first ones are those that the peer has sent before this call."""
+        """Begin to deliver messages, including the messages that the peer sent before this call."""
         self._receive = receive
         self._end.deliver_to(on_end)
         self._deliver_soon()

@@ -51,8 +51,8 @@ EXIT_SECONDS = 0.1
 class LineReader:
     """A reader that splits a stream of bytes into lines, and delivers one message for each line.
 
-    The reader skips a line longer than `limit` bytes, delivers a malformed message instead, and goes on with the next
-    line. While the reader is paused, complete lines wait in its buffer, and the caller must stop calling `feed`.
+    The reader skips a line longer than `limit` bytes, and delivers a `Malformed` object in place of the message.
+    While the reader is paused, complete lines wait in its buffer, and the caller must stop calling `feed`.
     """
 
     def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:
@@ -78,7 +78,7 @@ class LineReader:
         self._split_buffer()
 
     def resume(self) -> None:
-        """End a pause. Deliver in the next turn of the event loop, so that `receive` is never called inside itself."""
+        """End a pause. Deliver the waiting lines a moment later, so that `receive` is never called inside itself."""
         if self.paused:
             self.paused = False
             asyncio.get_running_loop().call_soon(self._split_buffer)
@@ -141,7 +141,7 @@ class _LineTransport(Transport):
         self._write(frame + b"\n")
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait while more than 64 KiB wait for the peer to read (the default limit of asyncio)."""
+        """Wait until the peer has read most of the data, if more than 64 KiB (asyncio's default limit) are unsent."""
         await self._writable.wait()
 
     def pause_reading(self) -> None:
@@ -220,8 +220,8 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
     async def _open_writer(self) -> asyncio.WriteTransport:
         loop, end = asyncio.get_running_loop(), _OutputProtocol(self)
         if stat.S_ISSOCK(os.fstat(self._sink).st_mode):
-            # asyncio closes a write pipe when input arrives on it. On a socket, this input can be the client's first
-            # message.
+            # asyncio closes a write pipe as soon as input arrives on it. A socket carries both directions, so the
+            # client's first message would close our output.
             connection, _ = await loop.connect_accepted_socket(lambda: end, socket.socket(fileno=os.dup(self._sink)))
             return connection
         pipe, _ = await loop.connect_write_pipe(lambda: end, os.fdopen(self._sink, "wb", 0, closefd=False))
@@ -247,7 +247,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
     def eof_received(self) -> None:
         """End the session, because the client has closed our input. Called by asyncio."""
         self._lines.feed_eof(lambda: self.report_end(None))
-        # The remaining lines are delivered first, but a request in them can wait too long for a free slot.
+        # While the dispatcher has paused reading, lines wait. The end waits for them at most `FLUSH_SECONDS` seconds.
         asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report_end, None)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -263,13 +263,13 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
     def _read_blocking(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             while data := os.read(self._source, 65536):
-                asyncio.run_coroutine_threadsafe(self._take(data), loop).result()
+                asyncio.run_coroutine_threadsafe(self._feed_from_thread(data), loop).result()
             loop.call_soon_threadsafe(self.eof_received)
         except (OSError, RuntimeError):  # the descriptor was closed, or the loop has ended
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self.connection_lost, None)
 
-    async def _take(self, data: bytes) -> None:
+    async def _feed_from_thread(self, data: bytes) -> None:
         while self._lines.paused:
             await asyncio.sleep(0.01)  # the thread that reads the file waits for this coroutine
         self.data_received(data)
@@ -324,7 +324,7 @@ INHERITED_VARIABLES = (
 )  # fmt: skip
 """The environment variables that a server inherits. Others can hold secrets, so a caller must pass them explicitly."""
 STDERR_TAIL_BYTES = 8192
-"""Size of the last part of the server's standard error, which error messages quote, in bytes."""
+"""Maximum number of bytes that an error message quotes from the end of the server's standard error."""
 
 
 def server_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -385,7 +385,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._stdin = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
         if self._closing is not None:
             await self._stop_process()
-            raise ConnectionClosed("the connection was closed while the server was started")
+            raise ConnectionClosed("the connection was closed while the server was starting")
 
     @property
     def pid(self) -> int | None:

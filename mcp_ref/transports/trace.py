@@ -5,13 +5,13 @@
 
 "->" marks a message that this program sends, and "<-" a message that it receives. In the code, the bytes of one message
 are a frame. The trace shows "***" for values that look like secrets, and escapes for control characters. It shows only
-those headers that the protocol defines. A head precedes its messages, except that a server shows the head of a response
-after the first message.
+those headers that the protocol defines. The line of a head comes before the lines of the messages in the HTTP body. But
+in a server's trace, the head of the response to a POST comes after the first message of that response.
 
 To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
 as the `trace` of a `Server` or `Client`.
 
-Of lib/http, this module imports only types, so that a stdio server loads no HTTP.
+This module imports only types from lib/http. Otherwise a stdio server would load the HTTP library.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Tracer:
 def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
     """Return a trace for the `trace` parameter of a `Server` or `Client`.
 
-    Each line shows the latest revision that a message named.
+    Each line shows the revision of the most recent message that names a revision.
 
     Args:
         out: The stream to write to. Default: standard error.
@@ -116,7 +116,7 @@ def _sounds_secret(name: str) -> bool:
 
 
 def _revision_in(value: JSON) -> str | None:
-    """Return the revision that a message names, or None. Return "-" for `initialize`, which has none yet."""
+    """Return the revision that a message names, or None. Return "-" for `initialize`: no revision is agreed yet."""
     if not isinstance(value, dict):
         return None
     params, result = value.get("params"), value.get("result")
@@ -195,7 +195,7 @@ def traced_http_client(http: HttpClient, trace: Trace | None) -> HttpSender:
 
 
 class TracedExchange:
-    """An HTTP request on the server, which traces the head of the request and the head of the response."""
+    """An HTTP request on the server, and its response. The trace shows the heads of both."""
 
     def __init__(self, exchange: Exchange, trace: HeadTrace) -> None:
         self.request: HttpRequest = exchange.request

@@ -1,4 +1,4 @@
-"""HTTP+SSE on the client: a GET opens the session's event stream, whose first event names the URL for POSTs.
+"""HTTP+SSE on the client: a GET opens the event stream. Its first event, `endpoint`, contains the URL for POSTs.
 
 The session ends with the stream, because the stream cannot be resumed. The URL for POSTs must have the stream's origin.
 Otherwise a hostile server could make the client send its messages and its `Authorization` header to another host.
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Maximum size of one message, in bytes (64 MiB)."""
 ENDPOINT_SECONDS: Final = 10.0
-"""Time that a server has to send the endpoint event, in seconds."""
+"""Time that a server has to send the `endpoint` event, in seconds."""
 POST_SECONDS: Final = 30.0
 """Time that a server has to accept a message, in seconds."""
 
@@ -128,7 +128,7 @@ class SseClientTransport(Transport):
         await finish(self._last_post)
 
     def pause_reading(self) -> None:
-        """Do nothing, because the dispatcher limits the number of the server's requests in flight."""
+        """Continue to read. The dispatcher refuses the server's requests while too many of them are in flight."""
 
     def resume_reading(self) -> None: ...
 

@@ -13,7 +13,7 @@ without an id. The error's message names the fault and the remedy.
     8  the server supports the revision                      400
 
 Reasons:
-- 1: of two headers with the same name, a proxy could use the first, and the server the second. An attacker could then
+- 1: if a header is sent twice, a proxy could use the first value, and the server the second. An attacker could then
   show the proxy one session or origin, and the server another session or origin.
 - 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
   evil.example. Then the attacker's DNS server changes the address of evil.example to 127.0.0.1. The browser still
@@ -56,7 +56,7 @@ JSON_HEADERS: Final = [("Content-Type", JSON_TYPE)]
 SSE_HEADERS: Final = [
     ("Content-Type", SSE_TYPE),
     ("Cache-Control", "no-cache, no-transform"),
-    # [2026-07-28 basic/transports/streamable-http#receiving-messages] SHOULD: nginx must not hold events back
+    # [2026-07-28 basic/transports/streamable-http#receiving-messages] SHOULD: without it, nginx buffers the events
     ("X-Accel-Buffering", "no"),
 ]
 
@@ -110,7 +110,7 @@ class CheckedRequest:
     deferred_failure: HttpRefusal | None
     """The first failure among checks 6 to 8, or None. It is raised after check 5 (authentication)."""
     compared_fields: tuple[JSON, str, str | None] | None = None
-    """The fields of the last body that matched these headers. See `headers.mirrored_fields`."""
+    """The `mirrored_fields` of the latest body that matched these headers. Equal fields are not compared again."""
 
 
 class RequestChecks:
@@ -139,7 +139,7 @@ class RequestChecks:
         self._methods, self._session_revisions, self._modern = methods, session_revisions, modern
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
         # The outcome depends only on the method and the headers. If a connection gets the same head again, the HTTP
-        # server reuses the Headers object, and this cache saves the checks (9 of 135 us of a request).
+        # server reuses the Headers object, and this cache saves the checks: 9 of the 135 microseconds of a request.
         self._known: WeakKeyDictionary[Headers, CheckedRequest] = WeakKeyDictionary()
 
     async def guard(

@@ -6,7 +6,7 @@
                              404          the server has ended the session; the client repeats the POST in a new session
                              400, 404 or 405 to `initialize`: the client tries HTTP+SSE, the older transport
 
-After the handshake, the client sends a GET. On its response, the listening stream, the server sends the messages that
+After the handshake, the client sends a GET. The response is the listening stream: the server uses it for messages that
 belong to no request. Stateless requests (from 2026-07-28) need neither a handshake nor the GET.
 
 Reasons:
@@ -56,7 +56,7 @@ from ..http_sse.client import SseClientTransport
 from ..trace import traced_http_client
 from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type, public_url
 from .resumption import listen, read_and_resume
-from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, StatelessRequests, error_in, http_error, remove
+from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, StatelessRequests, describe_http_error, error_in, remove
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +69,8 @@ CLOSE_ACCEPT_SECONDS: Final = 1.0
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
-# The session limits the time of each request. If all connections are in use, a request waits. Notifications,
-# responses and GETs use extra connections (`extra=True`), because a request in flight can depend on them.
+# No time limits: the session limits the time of each request. If all connections are in use, a request waits.
+# Notifications, responses and GETs use extra connections (`extra=True`), because a request in flight can need them.
 HTTP_LIMITS: Final = ClientLimits(first_byte=None, idle=None)
 
 
@@ -128,7 +128,7 @@ class StreamableHttpClientTransport(Transport):
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Store the functions. The first message opens the first connection."""
+        """Store both functions. The transport connects to the server when the first message is sent."""
         self._receive = receive
         self._end.deliver_to(on_end)
 
@@ -138,7 +138,7 @@ class StreamableHttpClientTransport(Transport):
             return
         if isinstance(message, Request) and is_stateless(message.params):
             return self._stateless.send(message, self._deliver)
-        if isinstance(message, Notification) and self._is_stateless_cancellation(message):
+        if isinstance(message, Notification) and self._cancel_stateless(message):
             return
         if self._http_sse is not None:
             return self._http_sse.send(message, related)
@@ -157,16 +157,16 @@ class StreamableHttpClientTransport(Transport):
         if isinstance(message, Notification):
             self._after_notification(message, task)
 
-    def _is_stateless_cancellation(self, notification: Notification) -> bool:
-        """Cancel the stateless request that a notification names. Return False if the notification must be sent."""
+    def _cancel_stateless(self, notification: Notification) -> bool:
+        """Cancel the stateless request that a notification names. Return True if the notification must not be sent."""
         if notification.method != "notifications/cancelled":
             return False
-        # Before the handshake, a request that is not in flight has its response already.
+        # Before the handshake, all requests are stateless. A request that is not in flight already has its response.
         return self._stateless.cancel(notification.params.get("requestId")) or self.state is ClientState.STATELESS
 
     def _after_notification(self, notification: Notification, task: asyncio.Task[None]) -> None:
         if notification.method == "notifications/initialized":
-            self._stateless.cancel_all()  # probes of the modern era; the client chose the legacy era
+            self._stateless.cancel_all()  # the client chose the legacy era, and needs no more modern responses
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
         elif notification.method == "notifications/cancelled":
             id = notification.params.get("requestId")
@@ -183,7 +183,7 @@ class StreamableHttpClientTransport(Transport):
             await finish(self._last_one_way_post)
 
     def pause_reading(self) -> None:
-        """Do nothing, because the dispatcher limits the number of the server's requests in flight."""
+        """Continue to read. The dispatcher refuses the server's requests while too many of them are in flight."""
 
     def resume_reading(self) -> None: ...
 
@@ -271,7 +271,7 @@ class StreamableHttpClientTransport(Transport):
 
     def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
         """Deliver an HTTP error to the requests of a POST. If the body is a JSON-RPC error, deliver that error."""
-        text, found = http_error(response, body), error_in(body)
+        text, found = describe_http_error(response, body), error_in(body)
         if found is None or (self._initialize is not None and ids == [self._initialize.id]):
             return self._fail_requests(ids, text, deliver)
         if not ids:
@@ -280,7 +280,7 @@ class StreamableHttpClientTransport(Transport):
             deliver(ErrorResponse(id, Error(found.error.code, text, found.error.data)))
 
     async def _try_http_sse(self, response: HttpResponse, ids: list[RequestId]) -> None:
-        """Try HTTP+SSE, because a server of that transport refuses the POST of `initialize` with such a status."""
+        """Try HTTP+SSE, because a server with that transport refuses the POST of `initialize` with 400, 404 or 405."""
         assert self._initialize is not None
         body = await response.read(MAX_RESPONSE)
         if (found := error_in(body)) is not None and found.error.code in MODERN_ERROR_CODES:
@@ -302,7 +302,7 @@ class StreamableHttpClientTransport(Transport):
         await listen(self._get, read, lambda: self._session, self._renew_session)
 
     async def _renew_session(self, ended: str | None) -> None:
-        """Replace the session with the id `ended` by a new session. Concurrent callers share the new session."""
+        """Begin a new session, because the session with the id `ended` has ended. Concurrent callers share it."""
         if self._renewal is None or self._renewal.done():
             if self._session != ended:
                 return

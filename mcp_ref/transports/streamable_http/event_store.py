@@ -111,55 +111,55 @@ class MemoryEventStore(EventStore):
         self._sessions[session] = _SessionEvents()
 
     def find_session(self, session: str) -> tuple[bytes, str | None] | None:
-        return None  # a later process finds no session here
+        return None  # the store ends with its process, so no later process can restore a session from it
 
     def append(self, session: str, stream: str, data: bytes) -> str:
-        kept = self._sessions[session]
+        stored = self._sessions[session]
         self._number += 1
-        kept.events.append((self._clock(), stream, self._number, data))
-        kept.size += len(data)
+        stored.events.append((self._clock(), stream, self._number, data))
+        stored.size += len(data)
         self._size += len(data)
-        self._by_age[session] = kept
+        self._by_age[session] = stored
         self._by_age.move_to_end(session)
-        while len(kept.events) > self._max_events:
-            self._drop_oldest(session, kept)
-        self._drop_aged(session, kept)
+        while len(stored.events) > self._max_events:
+            self._drop_oldest(session, stored)
+        self._drop_aged(session, stored)
         while self._size > self._max_bytes:
             self._drop_oldest(*next(iter(self._by_age.items())))
         return f"{stream}.{self._number}"
 
-    def _drop_aged(self, session: str, kept: _SessionEvents) -> None:
+    def _drop_aged(self, session: str, stored: _SessionEvents) -> None:
         oldest = self._clock() - self._max_age
-        while kept.events and kept.events[0][0] < oldest:
-            self._drop_oldest(session, kept)
+        while stored.events and stored.events[0][0] < oldest:
+            self._drop_oldest(session, stored)
 
-    def _drop_oldest(self, session: str, kept: _SessionEvents) -> None:
-        _, stream, number, data = kept.events.popleft()
-        kept.dropped.pop(stream, None)
-        kept.dropped[stream] = number
-        if len(kept.dropped) > MAX_DROPPED_STREAMS:
-            del kept.dropped[next(iter(kept.dropped))]
-        kept.size -= len(data)
+    def _drop_oldest(self, session: str, stored: _SessionEvents) -> None:
+        _, stream, number, data = stored.events.popleft()
+        stored.dropped.pop(stream, None)
+        stored.dropped[stream] = number
+        if len(stored.dropped) > MAX_DROPPED_STREAMS:
+            del stored.dropped[next(iter(stored.dropped))]
+        stored.size -= len(data)
         self._size -= len(data)
-        if not kept.events:
+        if not stored.events:
             self._by_age.pop(session, None)
 
     def events_after(self, session: str, event_id: str) -> list[Event] | None:
-        kept, number = self._sessions.get(session), number_of(event_id)
-        if kept is None or number is None:
+        stored, number = self._sessions.get(session), number_of(event_id)
+        if stored is None or number is None:
             return None
-        self._drop_aged(session, kept)
+        self._drop_aged(session, stored)
         stream = stream_of(event_id)
-        if kept.dropped.get(stream, 0) > number:
+        if stored.dropped.get(stream, 0) > number:
             return None  # the client would miss an event without noticing
-        later = [(n, data) for _, other, n, data in kept.events if other == stream and n >= number]
-        if kept.dropped.get(stream) == number:
+        later = [(n, data) for _, other, n, data in stored.events if other == stream and n >= number]
+        if stored.dropped.get(stream) == number:
             return [Event(f"{stream}.{n}", data) for n, data in later]
         is_known = bool(later) and later[0][0] == number
         return [Event(f"{stream}.{n}", data) for n, data in later[1:]] if is_known else None
 
     def delete_session(self, session: str) -> None:
-        kept = self._sessions.pop(session, None)
+        stored = self._sessions.pop(session, None)
         self._by_age.pop(session, None)
-        if kept is not None:
-            self._size -= kept.size
+        if stored is not None:
+            self._size -= stored.size

@@ -57,10 +57,10 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
         parser = parser.resumed()
         try:
             # [2025-11-25 basic/transports#resumability-and-redelivery] SHOULD: a GET with the last event's id
-            async with get(resume_header(parser)) as again:
-                if again.status == 200 and media_type(again.headers) == SSE_TYPE:
-                    await _read_events(again, parser, read, unanswered)
-                elif again.status < 500:
+            async with get(resume_header(parser)) as resumed:
+                if resumed.status == 200 and media_type(resumed.headers) == SSE_TYPE:
+                    await _read_events(resumed, parser, read, unanswered)
+                elif resumed.status < 500:
                     return  # the server cannot resume the stream
         except HttpError as error:
             log.debug("a stream was not resumed: %s", error)
@@ -83,16 +83,16 @@ async def _read_events(
 
 
 async def listen(
-    get: Get, read: ReadMessage, session: Callable[[], str | None], renew: Callable[[str | None], Awaitable[None]]
+    get: Get, read: ReadMessage, session_id: Callable[[], str | None], renew: Callable[[str | None], Awaitable[None]]
 ) -> None:
     """Keep the listening stream open. Return if the server does not offer one.
 
-    `session` returns the id of the current session. `renew` replaces an ended session, given its id, by a new session.
+    `session_id` returns the id of the current session. `renew` begins a new session, given the id of the ended session.
     """
     parser, loop, attempts = EventParser(MAX_RESPONSE), asyncio.get_running_loop(), 0
     listened_session = None  # id of the latest session in which the server opened the stream
     while True:
-        began, last, current = loop.time(), parser.last_event_id, session()
+        began, last, current = loop.time(), parser.last_event_id, session_id()
         parser = parser.resumed()
         ended = False
         try:
@@ -102,7 +102,7 @@ async def listen(
                     await _read_events(response, parser, read, None)
                 elif response.status == 404 and current is not None and listened_session == current:
                     ended = True
-                elif 400 <= response.status < 500 and (last or session() != current):
+                elif 400 <= response.status < 500 and (last or session_id() != current):
                     parser = EventParser(MAX_RESPONSE)  # the missed events are lost: listen without an event id
                 elif response.status < 500:
                     # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: no stream is offered

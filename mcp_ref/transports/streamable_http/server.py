@@ -221,7 +221,7 @@ class StreamableHttpEndpoint:
         return session
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
-        """Return True if the body or header names a modern revision, or if the endpoint serves only the modern era."""
+        """Return True if `_meta` names a revision, the header names a non-legacy one, or the server has no sessions."""
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
         named = checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in LEGACY
@@ -278,7 +278,7 @@ class StreamableHttpEndpoint:
             in_flight.discard(stateless)
 
     async def _send(self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None) -> None:
-        """Send a stream's events, after the event `last`, until the stream ends or the client disconnects."""
+        """Send events until the stream ends or the client disconnects. `last` is the id of the client's last event."""
         session = stream.session
         try:
             response = await exchange.stream(200, [*SSE_HEADERS, *headers])
@@ -326,7 +326,7 @@ def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
-        return None  # the dispatcher responds to all messages of a batch with a request
+        return None  # if a batch contains a request, the dispatcher also sends the errors
     errors: list[ErrorResponse] = [ErrorResponse(f.id, f.error, omit_id=revision.error_id_optional) for f in faults]
     return encode(Batch([*errors])) if isinstance(message, Batch) else encode(errors[0])
 

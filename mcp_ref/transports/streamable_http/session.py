@@ -49,9 +49,9 @@ class EndpointLimits:
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. A new session then ends the longest idle session, or is refused with 503."""
+    """Maximum number of sessions. A further session ends an idle one, or is refused with 503 if none is idle."""
     session_idle: float = 1800.0
-    """Time after which the server ends a session without a request in flight or a listening client, in seconds."""
+    """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     streams: int = 512
     """Maximum number of streams of one session. The server refuses a further POST with 429."""
     requests: int = 1000
@@ -79,7 +79,7 @@ class StreamState(Enum):
     ENDED = auto()  # the last message was sent
 
 
-UNDECIDED, OPENING, INTERRUPTED, CONNECTED, DETACHED, ENDED = StreamState  # faster to read than `StreamState.ENDED`
+UNDECIDED, OPENING, INTERRUPTED, CONNECTED, DETACHED, ENDED = StreamState  # Python looks up a short name faster
 
 
 class Stream:
@@ -94,7 +94,7 @@ class Stream:
         INTERRUPTED ------------------> DETACHED ---------+
                                                   end
 
-    The listening stream begins in DETACHED. Its events wait in memory too, because the first GET names no event.
+    The listening stream begins in DETACHED. Its events wait in memory, because the first GET has no `Last-Event-ID`.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Stream:
         """Send the `missed` events on this response (default: the waiting events), and then all further events."""
         previous, self._response = self._response, response
         if previous is not None:
-            previous.close()  # the client has reconnected, so it no longer reads this response
+            previous.close()  # the client has reconnected, so it no longer reads the previous response
         for event in self._waiting_events if missed is None else missed:
             response.write(self._encode(event))
         self._waiting_events.clear()
@@ -266,7 +266,7 @@ class SessionTransport(Transport):
         self._readable.set()
 
     def end(self) -> None:
-        """Report to the session that it has ended."""
+        """Report to the session that its transport has ended."""
         self._end.send(None)
 
     async def close(self) -> None:
@@ -296,8 +296,8 @@ class HttpSession(SessionTransport):
         """The streams that have not ended, by name."""
         self.streams_by_request: dict[RequestId, Stream] = {}
         """The streams of the requests in flight, by request id."""
-        run = secrets.token_hex(4)  # random, so that no stream has the name of a stream of an earlier process
-        self._stream_names = (f"{run}-{number}" for number in itertools.count(1))
+        prefix = secrets.token_hex(4)  # random, so that no stream has the name of a stream of an earlier process
+        self._stream_names = (f"{prefix}-{number}" for number in itertools.count(1))
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message on the stream of the request that caused the message, or else on the listening stream."""
@@ -343,7 +343,7 @@ class HttpSession(SessionTransport):
         await super().close()
 
     def open_stream(self, ids: tuple[RequestId, ...], accepts_json: bool, accepts_sse: bool) -> Stream:
-        """Return a new stream for the requests of one POST, whose ids differ from those of all requests in flight."""
+        """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
         stream = Stream(self, next(self._stream_names), ids, accepts_json, accepts_sse)
         self.streams[stream.name] = stream
         for id in ids:

@@ -69,8 +69,8 @@ class SqliteEventStore(EventStore):
 
     def find_session(self, session: str) -> tuple[bytes, str | None] | None:
         now = time.time()
-        found = "SELECT opening, principal FROM sessions WHERE session = ? AND time >= ?"
-        row = self._database.execute(found, (session, now - self._max_session_age)).fetchone()
+        query = "SELECT opening, principal FROM sessions WHERE session = ? AND time >= ?"
+        row = self._database.execute(query, (session, now - self._max_session_age)).fetchone()
         if row is None:
             return None
         self._database.execute("UPDATE sessions SET time = ? WHERE session = ?", (now, session))

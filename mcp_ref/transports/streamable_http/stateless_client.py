@@ -106,7 +106,7 @@ class StatelessRequests:
             receive(message)
             return None
         if response.status >= 300:
-            return http_error(response, body)
+            return describe_http_error(response, body)
         if not body:
             return "the response is empty"
         return f"the body of type {kind or '(none)'} is not the JSON-RPC response"
@@ -140,8 +140,8 @@ def _responds_to(message: object, id: RequestId) -> bool:
 
 def suggests_legacy_era(status: int) -> bool:
     """Return True if an HTTP response without JSON-RPC, with this status, suggests a server of the legacy era."""
-    # [2026-07-28 basic/versioning#compatibility-matrix] a 4xx status without a modern error. But `_CALLER_ERRORS`
-    # can come from a proxy, and a 5xx status only means that the server has a fault.
+    # [2026-07-28 basic/versioning#compatibility-matrix] a legacy server sends 4xx without a modern error. But
+    # `_CALLER_ERRORS` can come from a proxy, and a 5xx status only means that the server has a fault.
     return status < 300 or (400 <= status < 500 and status not in _CALLER_ERRORS)
 
 
@@ -164,7 +164,7 @@ def error_in(body: bytes) -> ErrorResponse | None:
     return message if isinstance(message, ErrorResponse) else None
 
 
-def http_error(response: HttpResponse, body: bytes) -> str:
+def describe_http_error(response: HttpResponse, body: bytes) -> str:
     """Return a description of an HTTP error, with the error message in the body, if the body has one."""
     text, detail = f"the server answered HTTP {response.status}", ""
     if (found := error_in(body)) is not None:
