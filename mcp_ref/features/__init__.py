@@ -5,7 +5,7 @@ invoke.py              Calls the Python function behind a tool, resource, prompt
 registry.py            Stores a server's tools, resources or prompts.
 pagination.py          Splits long lists into pages.
 caching.py             Stores results on the client, for as long as the server allows.
-task_augmentation.py   Adds the fields by which a request asks to run as a task.
+task_augmentation.py   Defines the field `task` of a request that should run as a task.
 discover.py            Describes a server to a client that has not made a handshake.
 tools.py               Lets the client's model call functions of the server.
 resources.py           Lets the client application read data of the server.

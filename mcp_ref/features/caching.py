@@ -9,15 +9,16 @@ cached result stale before that time is over. `cacheScope` names the users who c
 
 A cache that several users share can bypass access control. If a server marks one user's result as public, or a cache
 ignores "private", another user of the same gateway can read that result. So a cache MUST NOT share private results
-across authorization contexts. The cache in this module makes the credential a part of its key. A server MUST NOT rely
-on `cacheScope` alone, and MUST control each access [2026-07-28 server/utilities/caching#security-considerations].
+across authorization contexts. In this module, the key of a private result contains the user's credential. A server
+MUST NOT rely on `cacheScope` alone, and MUST control each access
+[2026-07-28 server/utilities/caching#security-considerations].
 
 2026-07-28 added the hints (SEP-2549). Results of earlier revisions are not cached.
 
 Spec:  2026-07-28 server/utilities/caching; schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,
         "cacheScope": "public"}}
-Used by: client/session.py, server/server.py, and the modules of these results. Uses: basic/subscriptions.py
+Used by: client/session.py, server/server.py, and the modules of the six methods. Uses: basic/subscriptions.py
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ CacheScope: TypeAlias = Literal["public", "private"]
 DISCOVER_AND_LISTS: Final = (
     "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
 )  # fmt: skip
-"""The methods whose hints the author passes to `Server`. `resources/read` has separate hints for each resource."""
+"""The methods whose hints are arguments of `Server`. For `resources/read`, each resource has its own hints."""
 
 CACHEABLE: Final = (*DISCOVER_AND_LISTS, "resources/read")
 """The methods with cacheable results. [2026-07-28 server/utilities/caching#cacheable-results]"""
@@ -94,14 +95,14 @@ def hints_by_method(
         ttl: Seconds for all methods, or a mapping from methods to seconds. A missing method has 0 seconds.
         scope: Scope for all methods, or a mapping from methods to scopes. A missing method has "public".
     """
-    # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages of a list MUST have one cacheScope, so
-    # the author cannot choose a scope for a single page
+    # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages of a list MUST have the same
+    # cacheScope, so an author chooses a scope for the whole list
     ttls = ttl if isinstance(ttl, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, ttl)
     scopes = scope if isinstance(scope, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, scope)
     for method in (*ttls, *scopes):
         if method not in DISCOVER_AND_LISTS:
             allowed = ", ".join(DISCOVER_AND_LISTS)
-            raise ValueError(f"cache_ttl and cache_scope must not name {method!r}, only {allowed}")
+            raise ValueError(f"cache_ttl and cache_scope accept only {allowed}, not {method!r}")
     return {method: hints_for(ttls.get(method, 0.0), scopes.get(method, "public")) for method in DISCOVER_AND_LISTS}
 
 
@@ -109,7 +110,7 @@ def hints_by_method(
 
 
 def read_hints(result: Object) -> CacheHints:
-    """Return the hints of a result. If a hint is missing or invalid, `ttl_ms` is 0, or the scope is "private"."""
+    """Return the hints of a result: 0 for a missing or invalid `ttlMs`, "private" for a `cacheScope`."""
     ttl, scope = result.get("ttlMs"), result.get("cacheScope")
     if type(ttl) is float and ttl.is_integer():
         ttl = int(ttl)  # JSON does not distinguish 1.0 from 1
@@ -168,7 +169,7 @@ class ResponseCache:
         """Drop the cached result of a request. Store the new result if its hints allow that.
 
         `invalidations` is the value of `self.invalidations` when the client sent the request. If `self.invalidations`
-        has grown since then, the server can have changed after it built the result, so the result is not stored.
+        has grown since then, the result is not stored, because it can be older than the server's latest change.
         """
         keys = _keys(server, credential, method, params)
         for key in keys:
@@ -201,7 +202,10 @@ class ResponseCache:
                 self.forget(server, "resources/read", uri)
 
     def forget(self, server: Hashable, method: str, uri: str | None = None) -> bool:
-        """Drop the results of a method, or only those for `uri` and URIs below or above `uri`. Return True if any."""
+        """Drop the results of a method. Return True if the cache had any.
+
+        With `uri`, drop only results for this URI, for URIs below it, and for URIs above it.
+        """
         self.invalidations += 1
         before = len(self._results)
         for key, kept in tuple(self._results.items()):

@@ -1,4 +1,4 @@
-"""Completion: while a user types an argument, the server suggests values, and the client shows them like an editor.
+"""Completion: the server suggests values while a user types an argument, as an editor suggests words.
 
 The client sends the text so far. The server returns at most 100 values, the best first. The server can complete the
 arguments of a prompt (`ref/prompt`) and the variables of a resource template (`ref/resource`). The server cannot
@@ -23,7 +23,7 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias, cast
 
@@ -140,9 +140,7 @@ class Completions:
         names = [parameter.name for parameter in signature.parameters]
         arguments: dict[str, object] = dict(zip(names, (params.argument.value, others), strict=False))
         value = await call(function, signature, arguments, context)
-        completion = (
-            value if isinstance(value, Completion) else Completion(list(map(str, cast(Iterable[object], value))))
-        )
+        completion = value if isinstance(value, Completion) else Completion([str(v) for v in cast(list[object], value)])
         if len(completion.values) > MAX_VALUES:
             total = completion.total if completion.total is not None else len(completion.values)
             completion = Completion(completion.values[:MAX_VALUES], total, True)

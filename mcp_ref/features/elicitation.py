@@ -7,9 +7,9 @@ user agreed to open the URL. The user has perhaps not finished the work on that 
 
 Secrets. Servers MUST NOT request passwords, API keys, tokens or payment data with a form. Servers MUST use URL mode for
 such data [2025-11-25 client/elicitation#user-interaction-model], because the client, its logs, the model and other
-servers can see the values of a form. URL mode (SEP-1036) is for API keys, payments, and third-party OAuth: the server
-is then the OAuth client of a third party. The third party's tokens MUST NOT reach the MCP client. A server MUST NOT use
-URL mode to authorize the MCP client itself.
+servers can see the values of a form. URL mode (SEP-1036) is for API keys, payments, and third-party OAuth. In
+third-party OAuth, the server is an OAuth client of another service. The tokens of this service MUST NOT reach the MCP
+client. A server MUST NOT use URL mode to authorize the MCP client itself.
 
 Phishing [2025-11-25 client/elicitation#phishing]. Alice starts an elicitation and sends its URL to Bob. Bob opens the
 URL and logs in. The server believes that Bob's tokens belong to Alice. So the server MUST verify that the user who
@@ -27,10 +27,11 @@ server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicit
                 user review the values, and let the user decline and cancel. `enumNames` contains the names of choices.
                 Only booleans can have a default.
     2025-11-25  Adds URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 ("the
-                user must visit a URL first"). The rules for clients of 2025-06-18 become MUST. A client declares its
-                modes; `{}` means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse this with
-                -32602. Adds choices with `oneOf` and `const`, multiple choices, and defaults for all types (SEP-1330,
-                SEP-1034). The server MUST bind its state to the user, not to a session id alone.
+                user must visit a URL first"). The SHOULD rules of 2025-06-18 become MUST. A client declares its modes;
+                `{}` means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse an undeclared
+                mode with -32602. Adds choices with `oneOf` and `const`, multiple choices, and defaults for all types
+                (SEP-1330, SEP-1034). The server MUST bind the state of an elicitation to the user, not only to a
+                session id.
     2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The client then retries its
                 request, and the new result shows the outcome. So `elicitationId`, the notification and -32042 were
                 removed. The server stores its own identifier in `requestState`. A client that cannot get the
@@ -150,7 +151,7 @@ def schema_fault(schema: Object, revision: Revision) -> str | None:
         if not isinstance(field, dict) or type(kind) is not str or kind not in _KEYWORDS_BY_TYPE:
             return f"{name}: the type of a form's field must be one of {', '.join(_KEYWORDS_BY_TYPE)}"
         if kind == "array" and not revision.elicitation_modes:
-            return f"{name}: a form's field must not be an array in revision {revision}, only since 2025-11-25"
+            return f"{name}: a form's field can be an array only since 2025-11-25, not in revision {revision}"
         if kind == "array" and not _is_choice(field.get("items")):
             return f"{name}: an array in a form must list its choices in items.enum or items.anyOf"
         if unknown := field.keys() - _KEYWORDS_BY_TYPE[kind]:
@@ -217,8 +218,7 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
 def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
     """Return the URL elicitations in an error -32042, by elicitation id. Return {} for another error.
 
-    A client of 2025-11-25 waits until the elicitations are complete. A server of 2026-07-28 converts them to input
-    requests.
+    A client of 2025-11-25 waits for the ends of these elicitations. A server of 2026-07-28 requests them as input.
     """
     listed = error.data.get("elicitations") if isinstance(error.data, dict) else None
     if error.code != URL_ELICITATION_REQUIRED or not isinstance(listed, list):

@@ -1,4 +1,4 @@
-"""Calls of the function that the author of a server wrote for a tool, resource, prompt or completer.
+"""Invocation: this module calls the functions that an author wrote for tools, resources, prompts and completers.
 
 An `async def` function runs on the event loop. A plain `def` function runs in a worker thread. On the event loop, a
 plain function that waits would stop the requests of all clients.
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 async def call(
     function: Callable[..., object], signature: Signature, arguments: dict[str, object], context: RequestContext
 ) -> object:
-    """Call a function with arguments by name. If it raises an exception group, raise the group's first exception."""
+    """Call a function with arguments by name. Convert an exception group that it raises to one exception."""
     if signature.context_parameter is not None:
         arguments = {**arguments, signature.context_parameter: context}
     try:
@@ -34,9 +34,8 @@ async def call(
         value = await context.run_in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain function can return a coroutine
     except BaseExceptionGroup as group:
-        failed = (
-            group.split(HandlerNeedsInput)[1] or group
-        )  # a failure comes first: input from the user cannot repair it
+        # the client must not ask its user for input if the handler would fail again, so a failure comes first
+        failed = group.split(HandlerNeedsInput)[1] or group
         raise collect_input_requests(group) or _first_exception(failed)  # noqa: B904  # the group is its `__context__`
 
 

@@ -10,7 +10,7 @@ the conversation. So an attacker's argument can inject instructions, or name a r
 
     2024-11-05  Messages have text, images and embedded resources. The list has pages.
     2025-03-26  Messages have audio.
-    2025-06-18  Messages have resource links (until 2026-07-28 only in the schema). Prompts have `title` and `_meta`.
+    2025-06-18  Messages have resource links. Before 2026-07-28, only the schema says so. Adds `title` and `_meta`.
     2025-11-25  Prompts have `icons`.
     2026-07-28  The list has `ttlMs` and `cacheScope`. `prompts/get` can return `input_required`. The list MUST NOT
                 depend on the connection, but MAY depend on the authorization. The server sends list_changed only on

@@ -72,7 +72,7 @@ class Resource:
     mime_type: str | None = None
     annotations: Annotated[Annotations | None, Availability(since=R2024_11_05)] = None
     size: Annotated[int | None, Availability(since=R2024_11_05)] = None
-    """Size of the contents in bytes, without the growth by Base64."""
+    """Size of the contents in bytes, before Base64 encoding."""
     icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
     meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
 
@@ -134,11 +134,11 @@ class UnsubscribeRequestParams(_UriParams):
 
 
 class ResourceUpdatedNotificationParams(_UriParams):
-    """The URI of the changed resource: the URI of the subscription, or a URI below it."""
+    """The URI of the changed resource. A subscription to `file:///a` also reports changes of `file:///a/b`."""
 
 
 class ResourceOptions(TypedDict, total=False):
-    """Options of a resource or template. The default of `name` and `description`: the function's name and docstring."""
+    """Options of a resource or template. `name` and `description` default to the function's name and docstring."""
 
     name: str
     title: str

@@ -23,12 +23,12 @@ first revision on or after 2027-07-28 can remove sampling. Use a model provider'
                 request, the client returns the error -1.
     2025-03-26  Messages have audio.
     2025-11-25  Adds `tools`, `toolChoice` and the stop reason "toolUse". `content` can be a list. The default of
-                `includeContext` is "none". Its values "thisServer" and "allServers" are soft-deprecated, because their
-                meaning was unclear. Servers SHOULD NOT use these values without the capability `sampling.context`.
+                `includeContext` is "none". Servers SHOULD avoid its values "thisServer" and "allServers", because their
+                meaning is unclear, and SHOULD NOT use these values without the capability `sampling.context`.
     2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. If the user refuses, the
                 client does not retry its own request. Removes the error -1. Clients MUST respect `maxTokens`.
                 Clients MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`.
-                "thisServer" and "allServers" are Deprecated. Servers SHOULD NOT store messages between requests.
+                "thisServer" and "allServers" are deprecated. Servers SHOULD NOT store messages between requests.
 
 Spec:  client/sampling (2024-11-05 to 2026-07-28); schema: CreateMessageRequest, SamplingMessage, CreateMessageResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {"messages": [{"role": "user",

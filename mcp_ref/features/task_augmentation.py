@@ -19,7 +19,7 @@ from ..jsonrpc.messages import Object
 from ..revisions import R2025_11_25, R2026_07_28, Availability, Revision
 
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
-"""The key in a message's `_meta` under which the task's id is."""
+"""The key of the task's id in a message's `_meta`."""
 
 TaskSupport = Literal["forbidden", "optional", "required"]
 """A tool's support for tasks: a call cannot be a task (the default), can be a task, or must be a task."""
@@ -44,13 +44,13 @@ class TaskAugmented(Protocol):
     meta: Object | None
 
 
-def ask_for_task(params: object, timeout: float | None) -> None:
+def add_task_field(params: object, timeout: float | None) -> None:
     """Add `task` to the params. `timeout` is the task's `ttl` in seconds; None lets the receiver choose the `ttl`."""
     holder = cast(TaskAugmented, getattr(params, "request", params))  # ElicitRequestParams has the fields in `request`
     holder.task = TaskMetadata(None if timeout is None else round(timeout * 1000))
 
 
-def asks_for_task(params: object) -> bool:
+def has_task_field(params: object) -> bool:
     """Return True if the params have `task`."""
     return getattr(getattr(params, "request", params), "task", None) is not None
 

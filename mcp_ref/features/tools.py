@@ -31,7 +31,7 @@ HTTP header SHOULD NOT be secret, because proxies can read headers [2026-07-28 s
                 order, so that caches stay valid. The list MUST NOT depend on the connection, but MAY depend on the
                 authorization. The server sends list_changed only on `subscriptions/listen`. `input_required` results
                 replace requests to the client. Removes `execution`, because tasks became an extension. Removes
-                sessions, so a tool with state returns an identifier, which the next call has as an argument.
+                sessions, so a tool with state returns an identifier. The next call has this identifier as an argument.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
@@ -172,9 +172,9 @@ class CallToolResult:
         """Write the structured content as the revision allows. 2024-10-07 has only the field `toolResult`."""
         if not revision.tool_result_is_any_json:
             return write_structured_content(wire, self.structured_null, revision)
-        return {"toolResult": {"error": self.text} if self.is_error else self._bare(wire)}
+        return {"toolResult": {"error": self.text} if self.is_error else self._tool_result(wire)}
 
-    def _bare(self, wire: Object) -> JSON:
+    def _tool_result(self, wire: Object) -> JSON:
         if self.has_structured_content:
             return self.structured_content
         is_one_text = len(self.content) == 1 and isinstance(self.content[0], TextContent)
@@ -186,16 +186,16 @@ class CallToolResult:
         if "toolResult" not in wire or "content" in wire:
             has_data = "structuredContent" in wire or "structuredNull" in wire
             return read_structured_content(wire, revision) if has_data else wire
-        bare = wire["toolResult"]
-        blocks = bare if isinstance(bare, list) else []
-        if blocks and all(isinstance(b, dict) and b.get("type") in _BARE_BLOCK_TYPES for b in blocks):
+        tool_result = wire["toolResult"]
+        blocks = tool_result if isinstance(tool_result, list) else []
+        if blocks and all(isinstance(b, dict) and b.get("type") in _BLOCK_TYPES_2024_10_07 for b in blocks):
             return {**wire, "content": blocks}
-        text = bare if type(bare) is str else json.dumps(bare, ensure_ascii=False)
-        structured: Object = {"structuredContent": bare} if type(bare) is dict else {}
+        text = tool_result if type(tool_result) is str else json.dumps(tool_result, ensure_ascii=False)
+        structured: Object = {"structuredContent": tool_result} if type(tool_result) is dict else {}
         return {**wire, "content": [{"type": "text", "text": text}], **structured}
 
 
-_BARE_BLOCK_TYPES = ("text", "image", "resource")
+_BLOCK_TYPES_2024_10_07 = ("text", "image", "resource")
 
 
 class ToolOptions(TypedDict, total=False):
@@ -214,8 +214,8 @@ class ToolOptions(TypedDict, total=False):
     task: TaskSupport
     """The tool's support for tasks. Default: "forbidden"."""
     asks_first: bool
-    """True if the task begins when the function calls `context.begin_task()`, so that the function can ask the user
-    before the task begins. Default: False, the task begins before the function starts."""
+    """True if the function begins the task itself, with `context.begin_task()`, after it has asked the user. Default:
+    False. The task then begins before the function starts."""
 
 
 class ToolError(Exception):
@@ -240,8 +240,8 @@ class RegisteredTool:
     def wraps_result(self, revision: Revision) -> bool:
         """Return True if the server sends the structured content as `{"result": ...}`.
 
-        That is necessary if the revision allows only objects. But an output schema that the author wrote is never
-        wrapped, because a `$ref` to its own root would then be wrong. The client gets only the text instead.
+        Before 2026-07-28, structured content must be an object, so the server wraps other values. But if the author
+        wrote the output schema, the client gets only the text. In a wrapper, a `$ref` to the schema's root would fail.
         """
         schema = self.tool.output_schema
         objects_only = revision.structured_results and not revision.structured_content_is_any_json
@@ -305,7 +305,7 @@ class Tools:
             check_result = compile_schema(tool.output_schema)
             if not isinstance(tool.output_schema, dict):  # JSON Schema allows true and false, but MCP does not
                 raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
-        headers = parameter_headers(tool.input_schema)  # raises ValueError for a mark that clients would refuse
+        headers = parameter_headers(tool.input_schema)  # raises ValueError for an invalid `x-mcp-header`
         if not _TOOL_NAME.fullmatch(tool.name):
             rule = "use 1 to 128 of the characters A-Z, a-z, 0-9, _, - and ."
             log.warning("clients can refuse the tool name %.140r: %s", tool.name, rule)
@@ -413,7 +413,7 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
 
 
 def _result_fault(validator: Validator | None, result: CallToolResult) -> str | None:
-    """Return the errors of a result's structured content by the output schema, or None if it is valid."""
+    """Return the errors that the output schema finds in a result, or None if the result is valid."""
     if validator is None:
         return None
     if not result.has_structured_content:

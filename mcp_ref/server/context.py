@@ -32,7 +32,7 @@ from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
 from ..basic.progress import ProgressReporter, progress_token
 from ..features import lazy as features
 from ..features.logging import LoggingLevel, LoggingMessageNotificationParams, is_wanted
-from ..features.task_augmentation import ask_for_task
+from ..features.task_augmentation import add_task_field
 from ..jsonrpc.errors import InvalidMessage
 from ..jsonrpc.messages import JSON, Object
 from ..lib.typed import schema_of
@@ -323,7 +323,7 @@ class Context(RequestContext):
         self, method: str, params: object, result: type[T], timeout: float | None, key: str | None, as_task: bool
     ) -> T:
         if as_task and self.revision.tasks_are_core and self.client_can(f"tasks.requests.{method.replace('/', '.')}"):
-            ask_for_task(params, timeout)
+            add_task_field(params, timeout)
         return await self.channel.request_input(method, params, result, timeout, self.request_id, key)
 
     def _require(self, capability: str) -> None:

@@ -31,7 +31,7 @@ from ..basic.subscriptions import includes_uri
 from ..basic.versioning import is_stateless
 from ..extensions.tasks.types import CreateTaskResult, owner_of
 from ..features import lazy as features
-from ..features.task_augmentation import asks_for_task
+from ..features.task_augmentation import has_task_field
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, Request, RequestId
@@ -117,7 +117,7 @@ class ServerSession(Session):
         await self.initialized.wait()
         if not self.is_serving(related) and not self.is_disconnected:
             raise McpError(f"{method} was not sent: the tool call that needs it is cancelled or complete")
-        if not asks_for_task(params):
+        if not has_task_field(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
         from ..extensions.tasks.requestor import RunningTask, cancel_in_background  # lazy: few clients run tasks
 

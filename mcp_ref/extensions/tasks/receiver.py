@@ -243,7 +243,7 @@ class _OpenInputRequest:
     """A request from the handler of a task to the requestor."""
 
     request: Object
-    result: type
+    result_type: type
     response: asyncio.Future[object]
 
 
@@ -253,15 +253,15 @@ class _OpenInputRequests:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._open: dict[str, _OpenInputRequest] = {}
-        self._used: set[str] = set()
+        self._used_keys: set[str] = set()
 
-    def add(self, request: Object, result: type, key: str | None) -> tuple[str, _OpenInputRequest]:
-        key = key or str(len(self._used) + 1)
-        if key in self._used:
+    def add(self, request: Object, result_type: type, key: str | None) -> tuple[str, _OpenInputRequest]:
+        key = key or str(len(self._used_keys) + 1)
+        if key in self._used_keys:
             # SEP-2663: a task MUST use each key for only one request
             raise ValueError(f"two input requests of one task have the key {key!r}; use another key")
-        self._used.add(key)
-        added = self._open[key] = _OpenInputRequest(request, result, self._loop.create_future())
+        self._used_keys.add(key)
+        added = self._open[key] = _OpenInputRequest(request, result_type, self._loop.create_future())
         return key, added
 
     def remove(self, key: str) -> bool:
@@ -272,7 +272,7 @@ class _OpenInputRequests:
         codec, taken = codec_for(revision), dict[str, object]()
         for key in responses.keys() & self._open.keys():
             try:
-                taken[key] = codec.decode(self._open[key].result, responses[key])
+                taken[key] = codec.decode(self._open[key].result_type, responses[key])
             except ShapeError as error:
                 text = f"Invalid params: the response to {self._open[key].request['method']}: {error}"
                 raise ProtocolError(INVALID_PARAMS, text) from None
@@ -291,7 +291,7 @@ class _OpenInputRequests:
 
 
 class _ResultRequests:
-    """The `tasks/result` requests for one task without a response. The handler's messages go on their streams."""
+    """The open `tasks/result` requests for one task. Messages from the task's handler go on their response streams."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Channel, RequestId]] = []
@@ -299,10 +299,10 @@ class _ResultRequests:
 
     def latest(self) -> tuple[Channel, RequestId] | None:
         """Return the channel and id of the latest request whose requestor is still connected, or None."""
-        usable = [
-            (channel, id) for channel, id in self._waiting if channel.is_serving(id) and not channel.is_disconnected
-        ]
-        return usable[-1] if usable else None
+        for channel, id in reversed(self._waiting):
+            if channel.is_serving(id) and not channel.is_disconnected:
+                return channel, id
+        return None
 
     async def next(self) -> tuple[Channel, RequestId]:
         """Wait for a `tasks/result` request, and return its channel and id."""
@@ -429,7 +429,7 @@ class LiveTask(Channel):
         if task.is_over:
             log.debug("task %.6s... is %s", task.task_id, status)
             self._end()
-        # [2025-11-25 basic/utilities/tasks#task-notifications] MAY be sent. SHOULD NOT have the task's id in `_meta`.
+        # [2025-11-25 basic/utilities/tasks#task-notifications] MAY send this. SHOULD NOT add the task's id to `_meta`
         if self.revision.tasks_are_core:
             self.origin.notify("notifications/tasks/status", task)
         self.tasks.on_change(task.task_id)

@@ -1,4 +1,4 @@
-"""The requestor of a task: the side that sent the request, which has become a task. It waits for the task's result.
+"""The requestor of a task: the side that sends a request, which becomes a task, and waits for the task's result.
 
     Step                        2025-11-25                                  2026-07-28
     poll the status             with `tasks/get`                            with `tasks/get`
@@ -41,7 +41,7 @@ MAX_POLL_SECONDS = 60.0
 """Maximum time between two `tasks/get` requests, in seconds."""
 
 MAX_RESULT_SECONDS = 7 * 24 * 3600.0
-"""Maximum default time limit of `RunningTask.result`, in seconds (a week)."""
+"""Upper limit of the default `timeout` of `RunningTask.result`, in seconds (a week)."""
 
 MAX_INPUT_REQUESTS = 1000
 """Maximum number of input requests of one task."""
@@ -93,7 +93,7 @@ class RunningTask(Generic[T]):
         return self.task.task_id if self.task is not None else None
 
     async def status(self) -> Task | None:
-        """Return the task after fetching its state, or None without a task. Raise RemoteError for an unknown task."""
+        """Return the current state of the task, or None without a task. Raise RemoteError for an unknown task."""
         if self.task is not None and not self.task.is_over:
             self.task = await self._send_request("tasks/get", TaskRequestParams(self.task.task_id), Task, None)
         return self.task
@@ -202,7 +202,7 @@ class RunningTask(Generic[T]):
 
 
 def cancel_in_background(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
-    """Cancel a task whose caller no longer waits. `attempts` contains the asyncio tasks of the cancellations."""
+    """Cancel a task in the background. `attempts` is the caller's set of cancellations that still run."""
 
     async def cancel() -> None:
         with contextlib.suppress(McpError, TimeoutError):

@@ -20,7 +20,7 @@ status with `tasks/get`:
                   until the task is over.                        `tasks/get`.
     input         Ordinary requests on the response stream of    The field `inputRequests` in the result of `tasks/get`.
                   `tasks/result`, and ordinary responses.        The client sends responses with `tasks/update`.
-    `isError`     The status is `failed`.                        The status is `completed`; JSON-RPC errors: `failed`.
+    `isError`     The status becomes `failed`.                   The status becomes `completed`.
     cancellation  Returns the task; -32602 if the task is over.  Returns {}; the server can still complete the task.
     list          `tasks/list`                                   Removed, because a task can be without an owner.
     notification  `notifications/tasks/status` (MAY)             `notifications/tasks` on `subscriptions/listen`
@@ -30,7 +30,7 @@ The extension has no `tasks/result`, because that request kept a connection open
 Security. An attacker who knows the id of a task could read its result. So receivers MUST bind a task to the
 authorization context. A receiver that cannot do so MUST use ids that nobody can guess, and SHOULD NOT declare the
 capability `tasks.list` [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Receivers SHOULD limit the
-number of tasks and the `ttl`. Old tasks would fill the memory [2025-11-25 basic/utilities/tasks#resource-management].
+number of tasks and the `ttl`. Otherwise tasks fill the memory [2025-11-25 basic/utilities/tasks#resource-management].
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Wire:  {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": {"taskId": "786512e2"}}
@@ -96,12 +96,12 @@ TASK_METHODS: Final = frozenset({"tools/call"})
 """The methods whose requests can become tasks in the extension."""
 
 TERMINAL_STATUSES: Final = frozenset({"completed", "failed", "cancelled"})
-"""The statuses that never change."""
+"""The statuses of a task that is over."""
 
 
 @dataclass
 class Task:
-    """The state of a task. Times of day are strings in ISO 8601."""
+    """The state of a task. Timestamps are strings in ISO 8601."""
 
     task_id: str
     status: TaskStatus
@@ -114,7 +114,7 @@ class Task:
     status_message: str | None = None
     """A description of the state, for people."""
     input_requests: Annotated[Object | None, Availability(since=R2026_07_28)] = None
-    """The requests to the requestor without a response: key -> request. Not in the JSON of 2025-11-25."""
+    """The requests that the requestor has not responded to: key -> request. Not in the JSON of 2025-11-25."""
     result: Annotated[Object | None, Availability(since=R2026_07_28)] = None
     """The result of the request if the status is `completed`. Not in the JSON of 2025-11-25."""
     error: Annotated[Object | None, Availability(since=R2026_07_28)] = None
@@ -128,17 +128,15 @@ class Task:
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Replace the names of 2025-11-25 by those of the extension: `ttlMs`, `pollIntervalMs`."""
-        return (
-            wire if revision.tasks_are_core else {_EXTENSION_FIELD_NAMES.get(name, name): wire[name] for name in wire}
-        )
+        return wire if revision.tasks_are_core else {_EXTENSION_NAMES.get(name, name): wire[name] for name in wire}
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return wire if revision.tasks_are_core else {_CORE_FIELD_NAMES.get(name, name): wire[name] for name in wire}
+        return wire if revision.tasks_are_core else {_CORE_NAMES.get(name, name): wire[name] for name in wire}
 
 
-_EXTENSION_FIELD_NAMES = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
-_CORE_FIELD_NAMES = {new: old for old, new in _EXTENSION_FIELD_NAMES.items()}
+_EXTENSION_NAMES = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
+_CORE_NAMES = {new: old for old, new in _EXTENSION_NAMES.items()}
 
 
 @dataclass
@@ -178,7 +176,7 @@ class UpdateTaskRequestParams:
 
 @dataclass
 class GetTaskPayloadResult:
-    """The result of `tasks/result`. It is equal to the result of the request if that had not become a task."""
+    """The result of `tasks/result`: the result that the request would have without a task."""
 
     payload: Object
 
@@ -262,9 +260,9 @@ def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabil
 
 
 def owner_of(principal: str | None, era: str, session: str = "") -> str:
-    """Return the owner of new tasks: the principal with the era; without a principal, the session; or "".
+    """Return the owner of new tasks: era and principal; without a principal, the session; without a session, "".
 
-    The owner includes the era, because the result of a task has the JSON of its era, and the other era cannot use it.
+    A task's result has the JSON of its era. With the era in the owner, clients of the other era cannot get the result.
     """
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST bind tasks to the authorization context
     return f"{era}:{principal}" if principal is not None else session and f"session:{session}"

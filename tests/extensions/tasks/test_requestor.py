@@ -476,7 +476,7 @@ async def test_a_question_is_answered_once_however_often_it_is_shown() -> None:
     [
         ({"k": {"method": "sampling/createMessage", "params": {}}}, "did not declare"),
         ({"k": {"method": "tools/call", "params": {}}}, "did not declare"),
-        ({"k": 5}, "is not a request"),
+        ({"k": 5}, "must have a method"),
     ],
 )
 async def test_a_task_that_asks_what_it_may_not_is_cancelled(shown: Object, why: str) -> None:
