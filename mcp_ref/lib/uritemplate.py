@@ -10,14 +10,15 @@ An expression is a part of a template in braces. An operator (one of `+ # . / ; 
 variable with `*` is called exploded: it has several values. Expansion supports the whole RFC (section 3). The RFC does
 not define matching (section 1.4). So this module has its own rules, for a server that gets URIs from clients:
 
-- A value ends **where the text after its variable first occurs**. If the template ends with this text, the value ends
-  where the URI ends with this text. If two variables are adjacent, the first one gets as much text as possible, so an
-  exploded variable must come last. Matching never backtracks, so its time is linear in the length of the URI.
+- A value ends **where the text after its variable first occurs**. A text at the end of the template must also be at
+  the end of the URI: `{x}.md` finds "a.md" in "a.md.md". Of two adjacent variables, the first one gets as much text
+  as possible. `{x*,y}` finds no values, because a text could belong to `x` or to `y`. Matching never backtracks, so
+  its time is linear in the length of the URI.
 - **A value stays in its path segment.** A value of `{x}`, `{.x}`, `{/x}` or `{;x}` with a slash or backslash, plain or
   encoded, does not match. Values of `{+x}`, `{#x}`, `{?x}` and `{&x}` can contain a slash. No value has the segment
   "..", because a client could use it to leave the directory that a server publishes.
 - Expressions with one of the operators `. / ; ? & #` are optional in the URI. Query parameters can have any order.
-- The result contains only the variables that the URI contains, and no empty `{x}`.
+- The result omits variables that the URI does not contain, and empty values of `{x}` and `{+x}`.
 
 Spec:  RFC 6570 (URI templates), RFC 3986 (URIs)
 """
@@ -83,7 +84,7 @@ class Expression(NamedTuple):
     variables: tuple[Variable, ...]
 
 
-# RFC 6570, section 2.1: the characters of literal text. The apostrophe is not in the grammar, but in the examples.
+# RFC 6570, section 2.1: the characters of literal text. The grammar lacks the apostrophe, which the RFC's examples use.
 _LITERAL_TEXT: Final = re.compile(r"""(?:[^\x00-\x20\x7f-\x9f"%<>\\^`{|}]|%[0-9A-Fa-f]{2})+""")
 # Section 2.2: the operators. The RFC reserves "=,!@|" for extensions, so these are errors.
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
@@ -93,7 +94,7 @@ _VARIABLE: Final = re.compile(rf"({_NAME_CHAR}+(?:\.{_NAME_CHAR}+)*)(?::([1-9][0
 
 _RESERVED_CHARS: Final = ":/?#[]@!$&'()*+,;="  # RFC 3986, section 2.2
 _STRAY_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_OUTSIDE_ASCII_SAFE: Final = "".join(map(chr, range(128)))
+_ALL_ASCII: Final = "".join(map(chr, range(128)))
 
 
 class UriTemplate:
@@ -124,7 +125,7 @@ class UriTemplate:
     def match(self, uri: str) -> dict[str, MatchedValue] | None:
         """Return the decoded values of the variables, or None if the URI does not match the template."""
         try:
-            found = self._pattern.fullmatch(uri if uri.isascii() else quote(uri, safe=_OUTSIDE_ASCII_SAFE))
+            found = self._pattern.fullmatch(uri if uri.isascii() else quote(uri, safe=_ALL_ASCII))
             return None if found is None else self._read_values(found)
         except UnicodeError:  # a lone surrogate, or encoded bytes that are not UTF-8
             return None
@@ -133,7 +134,7 @@ class UriTemplate:
     def _pattern(self) -> re.Pattern[str]:
         """The template as a regular expression, with a group for each expression.
 
-        The expression never backtracks: a lookahead `(?=(...))` finds a text, and a back reference consumes this text.
+        The pattern never backtracks: a lookahead `(?=(...))` finds a text, and a back reference consumes this text.
         (Possessive repetitions such as `*+` would be shorter, but they have a bug before Python 3.11.5.)
         """
         patterns = (_pattern_of(part, self.parts[index + 1 :], index) for index, part in enumerate(self.parts))
@@ -241,7 +242,7 @@ _SEGMENT_CHARS: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@"  # RFC 3986, section 3.3,
 
 
 def _pattern_of(part: str | Expression, following: list[str | Expression], index: int) -> str:
-    """Return the regular expression for the part at an index. Its end depends on the parts that follow."""
+    """Return the regular expression for a part. A value in the part ends where one of the `following` parts begins."""
     if isinstance(part, str):
         return re.escape(_encode(part, True))
     operator = part.operator

@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server, an HTTP/1.1 client, and server-sent events. The standard library has none for asyncio.
+"""An HTTP/1.1 server and client on asyncio, and server-sent events. The standard library has no HTTP for asyncio.
 
 These modules do not use MCP and import no other part of `mcp_ref`. Read them in this order:
 

@@ -31,7 +31,7 @@ def application(
 ) -> Application:
     """Return an ASGI application that serves every request with the handler.
 
-    The application also works without ASGI's lifespan events, which not every outer application forwards.
+    ASGI's lifespan events are optional, because some frameworks do not forward them to a mounted application.
 
     Args:
         handler: A coroutine function that responds to one exchange.
@@ -53,7 +53,7 @@ def application(
             text = f"the body is larger than {body_size} bytes\n".encode()
             return await exchange.respond(413, [("Content-Type", "text/plain; charset=utf-8")], text)
         try:
-            # A handler expects its own task. Middleware and tests can call several applications in one task.
+            # A handler can cancel its own task. Without a new task, it would cancel the middleware that called `app`.
             await asyncio.ensure_future(handler(exchange))
         finally:
             await exchange.finish()
@@ -129,15 +129,15 @@ class AsgiExchange:
             await self._send({"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body})
 
     async def stream(self, status: int, headers: HeaderList) -> AsgiStreamingResponse:
-        left = self.disconnected().done()
+        disconnected = self.disconnected().done()
         try:
             await self._begin(status, headers)
-            # [ASGI 3.0, Response Start] the server sends the head with the first piece of the body, which may be empty
+            # [ASGI 3.0, Response Start] the server sends the head only with a first piece, so send an empty one
             await self._send({"type": "http.response.body", "body": b"", "more_body": True})
         except OSError:
-            left = True
+            disconnected = True
         self._response = AsgiStreamingResponse(self._send)
-        if left or self.disconnected().done():
+        if disconnected or self.disconnected().done():
             self._response.end()
         return self._response
 
@@ -190,7 +190,7 @@ class AsgiStreamingResponse:
     async def wait_sent(self) -> None:
         """Wait until all pieces are sent, or the client has disconnected."""
         await self.ended
-        self._sender.cancel()  # a client that does not read would block this task without end
+        self._sender.cancel()  # a client that does not read would block the sender forever
         await asyncio.wait([self._sender])
 
     async def _send_all(self) -> None:

@@ -29,7 +29,7 @@ MAX_PIPELINED_BYTES: Final = 64 * 1024
 """Maximum size of the requests that arrive while a handler runs, in bytes. Above it the server stops reading."""
 
 LINGER_SECONDS: Final = 2.0
-"""Seconds in which the client must read the last response and close. Then the server aborts the connection."""
+"""Seconds for the client to read the last response and to close. After this time the server aborts the connection."""
 
 _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
@@ -40,7 +40,7 @@ class Phase(Enum):
     IDLE -> HEAD -> BODY -> RESPONSE -> IDLE -> ...     any of these -> CLOSING -> CLOSED
 
     Phase      The server waits for           Time limit                     After the time limit, the server
-    IDLE       the first byte of a request    idle_time (first: head_time)   closes the connection.
+    IDLE       the first byte of a request    idle_time (if new: head_time)  closes the connection.
     HEAD       the end of the head            head_time                      sends status 408 and closes.
     BODY       the end of the body            body_time                      sends status 408 and closes.
     RESPONSE   the handler                    (none)
@@ -163,7 +163,7 @@ class HttpConnection(asyncio.Protocol):
             # The client has disconnected, or has only stopped sending. Notify the handler in both cases: a false
             # notification costs less than a late one.
             exchange.notify_disconnect()
-        # Still send a short response, which is cheap even if the client has disconnected. A stream could be endless.
+        # Stay open until a complete response is sent, which costs little. Close a stream, which could be endless.
         streaming = exchange is not None and exchange.response is not None
         return self._phase is RESPONSE and not self._tls and not streaming
 
@@ -277,7 +277,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _close(self, linger: bool = True) -> None:
         """Close after all written bytes are sent. With `linger`, wait until the client has read them and has closed."""
-        # [RFC 9112 9.6] a close with unread bytes of the client would reset the connection, and could lose the response
+        # [RFC 9112 9.6] if we closed before we read all that the client sent, TCP could discard our response
         self._enter_phase(CLOSING, LINGER_SECONDS)
         self.parser.buffer.clear()
         if self._reading_paused:

@@ -4,7 +4,7 @@
     Host: localhost                > the head: lines that end in CRLF, then an empty line
     Content-Length: 2             /
 
-    {}                              the body: Content-Length has its size, or each chunk of the body has a size
+    {}                              the body: Content-Length states its size, or each chunk states its own size
 
 A proxy and the server behind it must agree where a request ends. Otherwise an attacker can hide a second request in
 the body of the first request. The proxy does not check the hidden request, and another user can get the response to it
@@ -84,7 +84,7 @@ def check_header_lines(lines: list[bytes], max_headers: int) -> None:
 
 
 def parse_response_head(head: bytes, max_headers: int) -> tuple[int, str, Headers]:
-    """Parse a response head, up to its empty line. Return status, version and headers. Raise BadMessage."""
+    """Parse a response head, including its empty line. Return status, version and headers. Raise BadMessage."""
     status_line, *lines = head[:-4].split(b"\r\n")
     found = _STATUS_LINE.fullmatch(status_line)
     if found is None:

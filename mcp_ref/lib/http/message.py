@@ -94,7 +94,7 @@ class HttpLimits:
     body_size: int = 4 * 1024 * 1024
     """Maximum size of a body without its chunk sizes, in bytes. A larger body gets status 413."""
     head_time: float = 10.0
-    """Seconds for a head to arrive, else status 408. A new connection is closed if no byte arrives in the same time."""
+    """Seconds for a head to arrive, else status 408. After this time, a new connection without any byte is closed."""
     body_time: float = 60.0
     """Seconds from the end of the head to the end of the body, else status 408."""
     idle_time: float = 75.0

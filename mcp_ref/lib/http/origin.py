@@ -35,7 +35,7 @@ class Origin:
 
     @property
     def is_loopback(self) -> bool:
-        """True if the host is this machine. No proxy is used then: `localhost` on the proxy is another machine."""
+        """True if the host is this machine. No proxy is used then, because its `localhost` is the proxy's machine."""
         return self.host in ("localhost", "127.0.0.1", "::1")
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ def redirect_target(url: str, location: str) -> str:
 
 
 def find_proxy(origin: Origin, proxies: Mapping[str, str]) -> SplitResult | None:
-    """Return the URL of the proxy for an origin, or None for a direct connection. Raise ValueError if it is bad."""
+    """Return the URL of the proxy for an origin, or None for a direct connection. Raise ValueError for a bad URL."""
     url = proxies.get(origin.scheme)
     if not url or origin.is_loopback or _is_in_no_proxy(origin, proxies.get("no", "")):
         return None
@@ -87,7 +87,7 @@ def find_proxy(origin: Origin, proxies: Mapping[str, str]) -> SplitResult | None
 
 
 def _is_in_no_proxy(origin: Origin, exceptions: str) -> bool:
-    """Return True if the value of NO_PROXY contains "*", the host, or a domain above the host. A port can follow."""
+    """Return True if NO_PROXY has "*", the host, or a domain above it. An item with another port is ignored."""
     for item in exceptions.lower().replace(" ", ",").split(","):
         name, _, port = item.rpartition(":") if re.search(r":\d+$", item) and item.count(":") == 1 else (item, "", "")
         if port and int(port) != origin.port:

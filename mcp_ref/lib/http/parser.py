@@ -4,7 +4,7 @@ First this module checks every line of a request's head strictly (framing.py des
 library's `http.server` parses the head. `http.server` alone would accept LF as a line end.
 
 An HTTP/1.1 request must have exactly one Host header. If the request target is a URL, the URL must have the same host.
-Otherwise a proxy could choose a website by the one host name, and the handler by the other host name.
+Otherwise a proxy and the handler could choose a website by two different host names.
 
 Spec:  RFC 9112, sections 2 to 3; RFC 9110, sections 7.2 (Host) and 10.1.1 (Expect)
 """
@@ -57,7 +57,7 @@ class RequestParser:
         """True if the client waits for a 100 (Continue) response before it sends the body."""
         self.cached_heads: dict[bytes, RequestHead] = {}
         self._limits = limits
-        self._searched_bytes = 0  # bytes at the start of the buffer without the end of a head
+        self._searched_bytes = 0  # number of bytes in the buffer in which no head ends
         self._chunk_decoder: ChunkDecoder | None = None
         self._body = bytearray()  # the decoded part of a chunked body
 
@@ -121,7 +121,7 @@ class RequestParser:
 
 
 def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
-    """Parse a head, up to its empty line. Raise BadMessage, with the status for the response."""
+    """Parse a head, including its empty line. Raise BadMessage, with the status for the response."""
     request_line, *lines = head[:-4].split(b"\r\n")
     found = _REQUEST_LINE.fullmatch(request_line)
     if found is None:

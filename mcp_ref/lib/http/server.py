@@ -49,7 +49,7 @@ class HttpServer:
         return len(self._connections.open)
 
     async def close(self, grace: float = 3.0) -> None:
-        """Accept no more connections. Give the handlers `grace` seconds to finish, then cancel the others."""
+        """Accept no more connections. Give the handlers `grace` seconds to finish, then cancel unfinished handlers."""
         if not self._listener.is_serving():
             return
         self._listener.close()

@@ -31,7 +31,7 @@ class EventTooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. `id` is the last id in the stream, perhaps that of an earlier event, or "" if no event had an id."""
+    """One event. If the event has no id of its own, `id` is the latest id before it in the stream, or ""."""
 
     data: str
     event: str = "message"
@@ -113,7 +113,7 @@ class EventParser:
 def encode_event(data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None) -> bytes:
     """Return the bytes of one event. Raise ValueError for an id or event name with a line break or NUL.
 
-    `data` is UTF-8 text, also with line breaks. The client waits `retry` milliseconds before it reconnects.
+    `data` is UTF-8 text, and can contain line breaks. The client waits `retry` milliseconds before it reconnects.
     """
     head = f"id: {_checked_line(id)}\n" if id is not None else ""
     head += f"event: {_checked_line(event)}\n" if event is not None else ""
