@@ -35,7 +35,7 @@ OnEnd = Callable[[McpError | None], None]
 Notify = Callable[[str, Object], None]
 """A function that sends a notification (method, params) before the response to a request without a session."""
 Drain = Callable[[], Awaitable[None]]
-"""A function that waits until the client has read most of the notifications before the response to such a request."""
+"""A function that waits until the client has read most of the notifications that `Notify` has sent."""
 
 
 def no_trace(direction: Direction, frame: bytes) -> None:

@@ -302,7 +302,7 @@ class StreamableHttpClientTransport(Transport):
         await listen(self._get, read, lambda: self._session, self._renew_session)
 
     async def _renew_session(self, ended: str | None) -> None:
-        """Begin a new session, because the session with the id `ended` has ended. Concurrent callers share it."""
+        """Begin a new session after the session with the id `ended`. Concurrent callers share the new session."""
         if self._renewal is None or self._renewal.done():
             if self._session != ended:
                 return

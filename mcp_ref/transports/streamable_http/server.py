@@ -278,7 +278,7 @@ class StreamableHttpEndpoint:
             in_flight.discard(stateless)
 
     async def _send(self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None) -> None:
-        """Send events until the stream ends or the client disconnects. `last` is the id of the client's last event."""
+        """Send events until the stream ends or the client disconnects. `last` is the `Last-Event-ID`, if any."""
         session = stream.session
         try:
             response = await exchange.stream(200, [*SSE_HEADERS, *headers])

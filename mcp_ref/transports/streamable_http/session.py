@@ -49,7 +49,7 @@ class EndpointLimits:
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. A further session ends an idle one, or is refused with 503 if none is idle."""
+    """Maximum number of sessions. For one more, the server ends the session that is idle longest, or else sends 503."""
     session_idle: float = 1800.0
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     streams: int = 512
@@ -79,7 +79,7 @@ class StreamState(Enum):
     ENDED = auto()  # the last message was sent
 
 
-UNDECIDED, OPENING, INTERRUPTED, CONNECTED, DETACHED, ENDED = StreamState  # Python looks up a short name faster
+UNDECIDED, OPENING, INTERRUPTED, CONNECTED, DETACHED, ENDED = StreamState  # globals are faster than attributes
 
 
 class Stream:

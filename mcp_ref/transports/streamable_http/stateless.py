@@ -88,7 +88,7 @@ class StatelessExchange:
         self._waiting: list[bytes] = []  # the events until the stream is open
         self._opening_task: asyncio.Task[None] | None = None
         self._task: asyncio.Task[object] | None = None  # the task of this exchange, while the request is served
-        self._expected_cancellations = 0  # the task's cancellations that no server shutdown has caused
+        self._expected_cancellations = 0  # how often the task was cancelled, except by a server shutdown
         self._client_left = False
 
     async def serve(self, result: Coroutine[object, object, Object]) -> None:
