@@ -7,11 +7,10 @@ cached result stale before that time is over. `cacheScope` names the users who c
     public    all users [2026-07-28 server/utilities/caching#cache-scope-field]
     private   users with the same authorization context, such as the same access token
 
-A cache that several users share can bypass access control. If a server marks one user's result as public, or a cache
-ignores "private", another user of the same gateway can read that result. So a cache MUST NOT share private results
-across authorization contexts. In this module, the key of a private result contains the user's credential. A server
-MUST NOT rely on `cacheScope` alone, and MUST control each access
-[2026-07-28 server/utilities/caching#security-considerations].
+A shared cache can bypass access control. If a server marks one user's result as public, or a cache ignores "private",
+another user of the cache can read that result. So a cache MUST NOT share private results across authorization contexts.
+In this module, the key of a private result contains the user's credential. A server MUST NOT rely on `cacheScope`
+alone, and MUST control each access [2026-07-28 server/utilities/caching#security-considerations].
 
 2026-07-28 added the hints (SEP-2549). Results of earlier revisions are not cached.
 
@@ -110,7 +109,7 @@ def hints_by_method(
 
 
 def read_hints(result: Object) -> CacheHints:
-    """Return the hints of a result: 0 for a missing or invalid `ttlMs`, "private" for a `cacheScope`."""
+    """Return the hints of a result. A missing or invalid `ttlMs` becomes 0, and such a `cacheScope` becomes "private"."""
     ttl, scope = result.get("ttlMs"), result.get("cacheScope")
     if type(ttl) is float and ttl.is_integer():
         ttl = int(ttl)  # JSON does not distinguish 1.0 from 1
@@ -169,7 +168,7 @@ class ResponseCache:
         """Drop the cached result of a request. Store the new result if its hints allow that.
 
         `invalidations` is the value of `self.invalidations` when the client sent the request. If `self.invalidations`
-        has grown since then, the result is not stored, because it can be older than the server's latest change.
+        has grown since then, the result is not stored, because the result can be older than the latest change.
         """
         keys = _keys(server, credential, method, params)
         for key in keys:

@@ -1,8 +1,7 @@
 """Completion: the server suggests values while a user types an argument, as an editor suggests words.
 
-The client sends the text so far. The server returns at most 100 values, the best first. The server can complete the
-arguments of a prompt (`ref/prompt`) and the variables of a resource template (`ref/resource`). The server cannot
-complete the arguments of a tool.
+The client sends the text so far. The server returns at most 100 values, the best first. The server can complete
+arguments of prompts (`ref/prompt`) and variables of resource templates (`ref/resource`), but not arguments of tools.
 
 Suggestions MUST NOT disclose sensitive data [2025-11-25 server/utilities/completion#security]. Otherwise an attacker
 could request completions for one letter after the other, and so read a secret list of users, files or customers. So a

@@ -23,15 +23,13 @@ in other letters can look like a known domain). The server MUST NOT put user dat
 a malicious client could use the data or the login. A form SHOULD NOT contain clickable links. The client MUST show the
 server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
 
-    2025-06-18  Form mode only. Servers MUST NOT request sensitive data. Clients SHOULD show the server's name, let the
-                user review the values, and let the user decline and cancel. `enumNames` contains the names of choices.
-                Only booleans can have a default.
+    2025-06-18  Forms only. Servers MUST NOT request sensitive data. Clients SHOULD show the server's name, and let the
+                user review the values, decline or cancel. `enumNames` names the choices. Only booleans have defaults.
     2025-11-25  Adds URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 ("the
                 user must visit a URL first"). The SHOULD rules of 2025-06-18 become MUST. A client declares its modes;
-                `{}` means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse an undeclared
-                mode with -32602. Adds choices with `oneOf` and `const`, multiple choices, and defaults for all types
-                (SEP-1330, SEP-1034). The server MUST bind the state of an elicitation to the user, not only to a
-                session id.
+                `{}` means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse such a mode with
+                -32602. Adds choices with `oneOf` and `const`, multiple choices, defaults for all types (SEP-1330,
+                SEP-1034). The server MUST bind the state of an elicitation to the user, not only to a session.
     2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The client then retries its
                 request, and the new result shows the outcome. So `elicitationId`, the notification and -32042 were
                 removed. The server stores its own identifier in `requestState`. A client that cannot get the
@@ -218,7 +216,7 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
 def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
     """Return the URL elicitations in an error -32042, by elicitation id. Return {} for another error.
 
-    A client of 2025-11-25 waits for the ends of these elicitations. A server of 2026-07-28 requests them as input.
+    A client of 2025-11-25 waits until these elicitations are complete. A server of 2026-07-28 requests them as input.
     """
     listed = error.data.get("elicitations") if isinstance(error.data, dict) else None
     if error.code != URL_ELICITATION_REQUIRED or not isinstance(listed, list):

@@ -34,7 +34,7 @@ async def call(
         value = await context.run_in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain function can return a coroutine
     except BaseExceptionGroup as group:
-        # the client must not ask its user for input if the handler would fail again, so a failure comes first
+        # prefer a failure to input requests: after the user has responded, the handler would fail again
         failed = group.split(HandlerNeedsInput)[1] or group
         raise collect_input_requests(group) or _first_exception(failed)  # noqa: B904  # the group is its `__context__`
 

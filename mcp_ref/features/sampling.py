@@ -19,8 +19,7 @@ first revision on or after 2027-07-28 can remove sampling. Use a model provider'
 [2026-07-28 changelog#deprecated].
 
     2024-10-07  Messages have text and images. `stopReason` is one of three values.
-    2024-11-05  Adds `modelPreferences`. `stopReason` is optional, and can be any string. If the user refuses the
-                request, the client returns the error -1.
+    2024-11-05  Adds `modelPreferences`, and error -1: the user refused. `stopReason` can be absent or any string.
     2025-03-26  Messages have audio.
     2025-11-25  Adds `tools`, `toolChoice` and the stop reason "toolUse". `content` can be a list. The default of
                 `includeContext` is "none". Servers SHOULD avoid its values "thisServer" and "allServers", because their

@@ -20,8 +20,7 @@ HTTP header SHOULD NOT be secret, because proxies can read headers [2026-07-28 s
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
     2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send
-                list_changed. Until 2025-06-18 the specification lists invalid arguments under both kinds of error; this
-                package returns -32602.
+                list_changed. Until 2025-06-18, invalid arguments can be either kind of error; this package uses -32602.
     2025-03-26  Adds `annotations` and audio blocks.
     2025-06-18  Adds `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
     2025-11-25  Adds `icons` and `execution.taskSupport`. Limits the characters and the length of tool names (SHOULD).
@@ -214,8 +213,8 @@ class ToolOptions(TypedDict, total=False):
     task: TaskSupport
     """The tool's support for tasks. Default: "forbidden"."""
     asks_first: bool
-    """True if the function begins the task itself, with `context.begin_task()`, after it has asked the user. Default:
-    False. The task then begins before the function starts."""
+    """True if the function itself begins the task with `context.begin_task()`, for example after an elicitation.
+    Default: False. The task then begins before the function starts."""
 
 
 class ToolError(Exception):
@@ -240,8 +239,8 @@ class RegisteredTool:
     def wraps_result(self, revision: Revision) -> bool:
         """Return True if the server sends the structured content as `{"result": ...}`.
 
-        Before 2026-07-28, structured content must be an object, so the server wraps other values. But if the author
-        wrote the output schema, the client gets only the text. In a wrapper, a `$ref` to the schema's root would fail.
+        Before 2026-07-28, structured content must be an object, so the server wraps other values. If the author wrote
+        the output schema, the server sends only their text. In a wrapper, a `$ref` to the schema's root would fail.
         """
         schema = self.tool.output_schema
         objects_only = revision.structured_results and not revision.structured_content_is_any_json

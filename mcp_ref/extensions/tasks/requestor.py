@@ -8,8 +8,7 @@
 
 The requestor polls at the interval that the receiver suggests. Requestors MUST NOT rely on status notifications,
 because receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. A malicious
-receiver could make the requestor poll or wait without end. So this module limits the poll interval, the total time, and
-the number of input requests.
+receiver could make the requestor poll or wait without end, so this module limits the time and the input requests.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Wire:  {"jsonrpc": "2.0", "id": 5, "method": "tasks/cancel", "params": {"taskId": "786512e2"}}

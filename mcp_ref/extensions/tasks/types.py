@@ -1,9 +1,8 @@
 """Tasks: requests that return a task id at once. The requestor fetches the result later.
 
-Tasks are for long work: builds, batch jobs, approvals. An ordinary request occupies a connection until the work is
-done, can exceed time limits, and loses its result if the connection breaks. A task continues without a connection. The
-*requestor* sends the request. The *receiver* returns a task at once and then does the work. The requestor polls the
-status with `tasks/get`:
+Tasks are for long work, such as builds. An ordinary request occupies a connection until the work is done, can exceed
+time limits, and loses its result if the connection breaks. A task continues without a connection. The *requestor* sends
+the request. The *receiver* returns a task at once and then works. The requestor polls with `tasks/get`:
 
     working        -> input_required, completed, failed or cancelled
     input_required -> working, completed, failed or cancelled
@@ -17,15 +16,13 @@ status with `tasks/get`:
     first result  `{"task": {...}}`                              fields of the task, and `"resultType": "task"`
     times in ms   `ttl`, `pollInterval`                          `ttlMs`, `pollIntervalMs`
     final result  The result of `tasks/result`, which waits      The field `result` or `error` in the result of
-                  until the task is over.                        `tasks/get`.
+                  until the task is over.                        `tasks/get`, so no request has to wait.
     input         Ordinary requests on the response stream of    The field `inputRequests` in the result of `tasks/get`.
                   `tasks/result`, and ordinary responses.        The client sends responses with `tasks/update`.
     `isError`     The status becomes `failed`.                   The status becomes `completed`.
     cancellation  Returns the task; -32602 if the task is over.  Returns {}; the server can still complete the task.
-    list          `tasks/list`                                   Removed, because a task can be without an owner.
+    list          `tasks/list`                                   Removed, because tasks can be without an owner.
     notification  `notifications/tasks/status` (MAY)             `notifications/tasks` on `subscriptions/listen`
-
-The extension has no `tasks/result`, because that request kept a connection open.
 
 Security. An attacker who knows the id of a task could read its result. So receivers MUST bind a task to the
 authorization context. A receiver that cannot do so MUST use ids that nobody can guess, and SHOULD NOT declare the
