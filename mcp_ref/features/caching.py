@@ -109,7 +109,7 @@ def hints_by_method(
 
 
 def read_hints(result: Object) -> CacheHints:
-    """Return the hints of a result. A missing or invalid `ttlMs` becomes 0, and such a `cacheScope` becomes "private"."""
+    """Return the hints of a result. A missing or invalid `ttlMs` becomes 0. Such a `cacheScope` becomes "private"."""
     ttl, scope = result.get("ttlMs"), result.get("cacheScope")
     if type(ttl) is float and ttl.is_integer():
         ttl = int(ttl)  # JSON does not distinguish 1.0 from 1
