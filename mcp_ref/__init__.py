@@ -8,7 +8,7 @@ basic/        the specification's "Base Protocol"
 features/     the specification's "Server Features" and "Client Features"
 transports/   ways to exchange messages: pipes, HTTP, and memory (client and server in one program)
 session.py    one conversation between a client and a server
-extensions/   tasks: requests whose results the requestor collects later
+extensions/   tasks: requests whose results the sender fetches later
 client/       `Client` and its parts
 server/       `Server` and its parts
 lib/          code without MCP: HTTP, JSON Schema, URI templates, JSON Schemas of Python functions
@@ -146,11 +146,7 @@ OPTIONAL_READING = (
     "transports/streamable_http/resumption.py", "client/sync.py", "server/main.py", "version.py", "__init__.py",
     "demo/", "cli/", "__main__.py",
 )  # fmt: skip
-"""The modules and folders of `READING_ORDER` that a first reader can skip.
-
-They contain other standards, authorization, tasks, the command line, the demo, deprecated features, the deprecated
-transport HTTP+SSE, caching, resumption of streams, tracing, the transport in memory, `SyncClient`, and Unix signals.
-"""
+"""The modules and folders of `READING_ORDER` that a first reader can skip."""
 
 _NAMES_BY_MODULE = {
     "basic.content": (
@@ -185,7 +181,7 @@ _NAMES_BY_MODULE = {
 }
 """Module -> the public names that it defines. A test compares the names with the imports above."""
 
-_MODULE_BY_NAME = {name: page for page, names in _NAMES_BY_MODULE.items() for name in names.split()}
+_MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
 __all__ = [*_MODULE_BY_NAME, "OPTIONAL_READING", "READING_ORDER"]
 

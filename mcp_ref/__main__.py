@@ -42,7 +42,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     raw = argparse.RawDescriptionHelpFormatter
     main_parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="The Model Context Protocol: watch it, serve it, and call any server.",
+        description="Watch the Model Context Protocol, run a server, and call any server.",
         epilog=EPILOG,
         formatter_class=raw,
     )
@@ -74,10 +74,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("tool", metavar="TOOL")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
 
-    made = command("read", "URI", "print a resource; a file or pipe gets the exact bytes", needs_server=True)
+    made = command("read", "URI", "print a resource; write the exact bytes to a file or pipe", needs_server=True)
     made.add_argument("uri", metavar="URI")
 
-    made = command("watch", "URI", "print the URI of each resource that changes, at or below URI", needs_server=True)
+    made = command("watch", "URI", "print each changed resource: URI, or a resource below it", needs_server=True)
     made.add_argument("uri", metavar="URI")
     made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 
@@ -144,9 +144,9 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the connection")
     group.add_argument("--revision", metavar="R", help="speak only this revision")
     group.add_argument("--timeout", metavar="S", type=positive_seconds,
-                       help="time limit of each request, in seconds (60; 600 if a call can ask you)")  # fmt: skip
+                       help="seconds per request (default: 60; 600 for a call that can ask you)")  # fmt: skip
     group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
-                       help="an environment variable for the server (it inherits only a few: PATH, ...)")  # fmt: skip
+                       help="an environment variable for the server, which inherits few others")  # fmt: skip
     group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
                        help="a header for every HTTP request, such as 'Authorization: Bearer ...'")  # fmt: skip
     group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as a root")
@@ -194,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal can lack characters; print must not fail
+            stream.reconfigure(errors="backslashreplace")  # print must not fail if the terminal lacks a character
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         return run(options)
@@ -230,7 +230,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _import_module(path: str) -> ModuleType:
-    """Import the module of one command. `--help` is fast because it imports none of them."""
+    """Import the module of one command. `--help` is fast, because it imports no command's module."""
     return importlib.import_module(f".{path}", __package__)
 
 

@@ -1,7 +1,7 @@
 """Conversion between dataclasses and JSON, for one revision.
 
 Each type of the protocol is one dataclass, which serves all revisions. Annotations give the JSON type and the
-`Availability` of each field. From them, the `Codec` of a revision builds a writer and a reader for each type.
+`Availability` of each field. From the annotations, a `Codec` builds a writer and a reader of each type.
 
 - The field `mime_type` is the JSON member `mimeType`. The field `meta` is the member `_meta`.
 - The codec does not write a field with its default value, unless the field is a constant such as `type`.
@@ -9,8 +9,8 @@ Each type of the protocol is one dataclass, which serves all revisions. Annotati
 - The reader ignores unknown members, because later revisions can add members. It treats a null optional member as
   absent. It reads members of other revisions if they are present. It raises `ShapeError` if a member is missing
   or has a wrong type. If the reader guessed a value instead, a server could run a call that the client did not mean.
-- For other differences between revisions, a dataclass has a method `to_wire(wire, revision)`, which changes the JSON
-  object after it is written, or a static method `from_wire(wire, revision)`, which changes it before it is read.
+- For other differences between revisions, a dataclass can have two methods. `to_wire(wire, revision)` changes the JSON
+  object that the writer made. The static method `from_wire(wire, revision)` changes the object before it is read.
 
 Spec:  schema/<revision>/schema.json
 """
@@ -75,7 +75,7 @@ class Codec:
         self._readers: dict[type, _Read] = {}
 
     def encode(self, value: object) -> Object:
-        """Return the JSON object for a dataclass instance. Raise NotInRevision instead of dropping a "refuse" field."""
+        """Return the JSON object for a dataclass instance. Raise NotInRevision for a "refuse" field."""
         cls = type(value)
         write = self._writers.get(cls)
         if write is None:
@@ -116,8 +116,8 @@ class Codec:
                 member = getattr(value, attribute)
                 if member is not default:
                     wire[name] = convert(member) if convert else member
-            for attribute, name, unset in refused:
-                if getattr(value, attribute) is not unset:
+            for attribute, name, default in refused:
+                if getattr(value, attribute) is not default:
                     raise NotInRevision(f"{cls.__name__}.{name} does not exist in revision {revision}")
             return adjust(value, wire, revision) if adjust else wire
 
@@ -205,7 +205,7 @@ class Codec:
         return None
 
     def _union_reader(self, members: list[object]) -> _Read | None:
-        """Return a reader that chooses the member of a union by the JSON type, and a class by its required members."""
+        """Return a reader for a union. A class is chosen by its members, and any other type by the JSON type."""
         objects = [m for m in members if isinstance(m, type) and dataclasses.is_dataclass(m)]
         others = [(_json_kinds(m), self._reader(m)) for m in members if m not in objects]
         if any(kinds is None for kinds, _ in others):
@@ -231,7 +231,7 @@ def _refusing_writer(text: str) -> _Write:
 
 
 def _choose_class(classes: list[type], value: Object, expected: str) -> type:
-    """Return the first class whose constants equal the members of `value` and whose required members it has."""
+    """Return the first class whose constants and required members are all in `value`."""
     for cls in classes:
         constants, required = _distinguishing_members(cls)
         if all(value.get(name) == constant for name, constant in constants) and required <= value.keys():
@@ -251,7 +251,7 @@ def _distinguishing_members(cls: type) -> tuple[list[tuple[str, JSON]], frozense
             constants.append((wire_name(field.name), get_args(hint)[0]))
         elif not _is_optional(field):
             required.add(wire_name(field.name))
-    # With a constant such as `type`, required members are not compared, so that the error names a missing member.
+    # A constant such as `type` is enough to recognize the class. If another member is missing, the reader names it.
     return constants, frozenset() if constants else frozenset(required)
 
 
@@ -271,7 +271,7 @@ def _type_hints(cls: type) -> dict[str, object]:
 
 
 def _split_hint(hint: object) -> tuple[object, Availability]:
-    """Return X and Availability(...) for `Annotated[X, Availability(...)]`; X and a default one for X."""
+    """Return the type in a field's annotation, and its `Availability` (by default, all revisions)."""
     if get_origin(hint) is Annotated:
         base, *extras = get_args(hint)
         return base, next((extra for extra in extras if isinstance(extra, Availability)), Availability())
@@ -293,9 +293,8 @@ def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
     for field in dataclasses.fields(cls):
         hint, availability = _split_hint(_type_hints(cls)[field.name])
         if availability.covers(revision):
-            shape[wire_name(field.name)] = (
-                availability.requires(revision) or _is_constant(hint) or not _is_optional(field)
-            )
+            required = availability.requires(revision) or _is_constant(hint) or not _is_optional(field)
+            shape[wire_name(field.name)] = required
     return shape
 
 
@@ -317,7 +316,7 @@ def _read_scalar(hint: object, expected: str, kinds: tuple[type, ...], value: JS
     if type(value) in kinds:
         return value
     if hint is int and type(value) is float and value.is_integer():
-        return int(value)  # 1.0 is an integer in JSON
+        return int(value)  # JSON Schema counts 1.0 as an integer
     raise ShapeError(expected, value)
 
 
@@ -356,7 +355,7 @@ def _read_dict(item: _Read | None, value: JSON) -> object:
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:
-    """Return the Python types of a type's JSON values; None for any JSON. The type is not a dataclass."""
+    """Return the Python types of the JSON values that a type other than a dataclass accepts; None for any JSON."""
     if hint in _SCALARS:
         return _SCALARS[hint][1]
     if get_origin(hint) is Literal:

@@ -1,8 +1,9 @@
 """The six revisions of the protocol, as data. A revision is a dated version of the specification.
 
 In the *legacy era*, up to 2025-11-25, a handshake opens a session. In the *modern era*, from 2026-07-28 on, each
-request carries its revision and capabilities. The reason is scale: with sessions, a load balancer must send all
-requests of a client to one process, and a crash loses the session. Any process can serve a stateless request.
+request is a *stateless request*, which carries its revision and capabilities. The reason is scale: with sessions, a
+load balancer must send all requests of a client to one process, and a crash loses the session. Any process can serve a
+stateless request.
 
 2024-10-07  Pre-release: source code without a published specification. A tool's result is in the field `toolResult`.
             Lists have no pages. The error code for an unknown resource is -32001.
@@ -67,7 +68,7 @@ class Revision:
     batch: bool = False
     """True if a frame can be an array of messages. [2025-03-26 basic/index#batching]"""
     error_id_optional: bool = False
-    """True if errors for unreadable requests have no `id`; if False, null. [2025-11-25 basic/index#error-responses]"""
+    """True if errors for unreadable requests have no `id`, not null. [2025-11-25 basic/index#error-responses]"""
     pagination: bool = True
     """True if lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
     tool_result_is_any_json: bool = False
@@ -128,7 +129,7 @@ REVISIONS_BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
 
 
 def find_revision(name: object) -> Revision | None:
-    """Return the revision of that name, or None. Do not compare names with < or >, because "v9" > "2025" is True."""
+    """Return the revision of that name, or None."""
     return REVISIONS_BY_NAME.get(name) if type(name) is str else None
 
 
@@ -151,12 +152,12 @@ def sorted_revisions(revisions: Sequence[Revision | str]) -> list[Revision]:
 
 
 class NotInRevision(ValueError):
-    """The error for a message that would change its meaning in the peer's revision. The message was not sent."""
+    """The error for a message whose meaning the peer's revision cannot express. The message was not sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The revisions that have a field, or a whole type if it is the type's class attribute `availability`.
+    """The revisions that have a field of a dataclass. As the class attribute `availability`: that have the dataclass.
 
     Args:
         since: first revision with the field or type; None for the oldest revision.
@@ -164,7 +165,7 @@ class Availability:
         if_unsupported: "drop" to leave out a field that the peer's revision lacks. "refuse" to raise `NotInRevision`
             instead, because the message would have another meaning without the field.
         required_since: first revision that requires the field. In earlier revisions, the field is optional.
-        fallback: function that converts an instance into the value to send if the revision lacks its type.
+        fallback: function that converts an instance of the type into a value to send if the revision lacks the type.
     """
 
     since: Revision | None = None
@@ -190,7 +191,7 @@ Sender = Literal["client", "server", "both"]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A request method or notification method, in the revisions from `since` until before `until`.
+    """A request method or notification method, in the revisions from `since` (included) to `until` (excluded).
 
     Args:
         sender: role that sends the request or notification.

@@ -6,11 +6,11 @@ the requests of another peer, because a request id belongs to one connection.
 
     2024-10-07                requests cannot be cancelled
     2024-11-05 to 2025-06-18  client and server can cancel their own unfinished requests, except `initialize`
-    2025-11-25                to cancel a task, the requestor MUST send `tasks/cancel`; its result is the final state
+    2025-11-25                to cancel a task, the requestor MUST send `tasks/cancel`; the result is the final state
     2026-07-28                the client cancels a request: on stdio by the notification (MUST), on HTTP by closing the
                               response stream (the server MUST stop). A server can cancel only subscriptions
 Before 2026-07-28, a server SHOULD NOT treat a lost HTTP connection as cancellation, because the client can resume the
-stream. In the modern era, the server MUST do so, because the client cannot resume the stream.
+stream. In the modern era, the server MUST treat it as cancellation, because the client cannot resume.
 [2025-11-25 basic/transports#sending-messages-to-the-server]
 [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation]
 

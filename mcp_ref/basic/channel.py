@@ -133,7 +133,7 @@ class RequestContext:
 
 
 def _result_and_error(function: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """Return a function's result and exception. A raised StopIteration would never arrive through a future."""
+    """Return a function's result and exception. An asyncio future cannot raise StopIteration, so it is returned."""
     try:
         return function(), None
     except BaseException as error:

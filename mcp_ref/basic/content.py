@@ -1,7 +1,7 @@
 """Content blocks: the pieces of text, image, audio and resources that tools, prompts and models exchange.
 
 The type `ContentBlock` is the union of all blocks. The member `type` names the kind of a block. If the peer's revision
-lacks a kind, the block is sent as a text block that describes it. So the model knows that the content exists.
+lacks a kind, the codec sends a text block that describes the content. So the model knows that the content exists.
 
     2024-10-07  text, image
     2024-11-05  added: resource (contents of a resource); `annotations` with audience and priority
@@ -11,8 +11,8 @@ lacks a kind, the block is sent as a text block that describes it. So the model 
 
 Clients must not trust content from servers. An icon's URI MUST be `https:` or `data:`, because a `file:` URI could read
 local files and a `javascript:` URI could run code. A client must fetch icons without credentials, and without redirects
-to other origins, because a server could track the user otherwise. The client checks the type of an icon by its bytes,
-because SVG can contain scripts. Clients MUST support PNG and JPEG, and SHOULD support SVG and WebP.
+to other origins, because a server could track the user otherwise. A client must check an icon's bytes, not
+only its MIME type, because SVG can contain scripts. Clients MUST support PNG and JPEG, and SHOULD support SVG and WebP.
 [2025-11-25 basic/index#icons]
 
 Spec:  server/tools#tool-result, server/prompts#data-types, server/resources#annotations; schema: ContentBlock
@@ -240,7 +240,7 @@ ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLi
 
 
 def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
-    """Return a tool's result without structured content that the revision forbids. Add null if `is_null`."""
+    """Return a tool's result. Remove structured content that the revision forbids. If `is_null`, add the null."""
     if revision.structured_content_is_any_json:
         # [2026-07-28 server/tools#structured-content] any JSON value, also null
         return {**wire, "structuredContent": None} if is_null else wire
@@ -250,7 +250,10 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
 
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:
-    """Return a tool's result. Mark structured content null by `structuredNull`. Raise ShapeError for a wrong type."""
+    """Return a tool's result. Raise ShapeError if the revision forbids the type of the structured content.
+
+    If the structured content is null, add `structuredNull`, because the codec reads null as absent.
+    """
     data = wire.get("structuredContent")
     if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
         raise ShapeError("an object", data, "structuredContent")

@@ -100,14 +100,14 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
     Raise ValueError if an `x-mcp-header` breaks a rule. [2026-07-28 basic/transports/streamable-http#schema-extension]
     """
     found: dict[str, ArgumentPath] = {}
-    allowed = {id(holder): path for path, holder in _property_schemas(schema, ())}
-    for holder in _annotated_schemas(schema):
-        name, path = holder["x-mcp-header"], allowed.get(id(holder))
+    allowed = {id(subschema): path for path, subschema in _property_schemas(schema, ())}
+    for subschema in _annotated_schemas(schema):
+        name, path = subschema["x-mcp-header"], allowed.get(id(subschema))
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
             raise ValueError(f"x-mcp-header must be a valid header name, not {str(name)[:80]!r}")
         if path is None:
-            raise ValueError(f"x-mcp-header {name!r} must be on an argument whose path uses only `properties`")
-        if holder.get("type") not in ("string", "integer", "boolean"):
+            raise ValueError(f"x-mcp-header {name!r} must be on an argument that only `properties` contain")
+        if subschema.get("type") not in ("string", "integer", "boolean"):
             raise ValueError(f"x-mcp-header {name!r} must be on a string, an integer or a boolean")
         if name.lower() in (known.lower() for known in found):
             raise ValueError(f"x-mcp-header {name!r} must not be used twice")
@@ -155,7 +155,7 @@ def parameter_values(arguments: JSON, headers: dict[str, ArgumentPath]) -> list[
 def _is_equal(text: str, value: JSON) -> bool:
     if isinstance(value, bool):
         return text == ("true" if value else "false")
-    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):  # 42.0 is an integer in JSON
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):  # JSON Schema: 42.0 is an integer
         # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST be within the safe range
         is_integer = re.fullmatch(r"-?[0-9]{1,16}(\.0+)?", text) is not None and abs(value) <= MAX_SAFE_INTEGER
         # [2026-07-28 basic/transports/streamable-http#server-validation] SHOULD compare integers as numbers

@@ -82,7 +82,7 @@ class ClientCapabilities:
     extensions: Annotated[Object | None, Availability(since=R2026_07_28)] = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Leave out the members of `sampling` and `elicitation` if the revision has none."""
+        """Write `sampling` and `elicitation` as {} if the revision does not define members of them."""
         if not revision.sampling_tools and self.sampling is not None:
             wire["sampling"] = {}
         if not revision.elicitation_modes and "elicitation" in wire:
@@ -168,7 +168,7 @@ def phase_error(phase: Phase, method: str) -> str | None:
         return None if phase is NEW else "initialize must be sent only once; this session is already initialized"
     if phase is NEW and method != "ping":
         # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. In INITIALIZING, a
-        # server serves all requests, because no rule forbids a client to send them (SHOULD NOT).
+        # server serves all requests, because the rule for the client is only SHOULD NOT.
         return f"{method} came before initialize; a session must begin with initialize"
     return None
 

@@ -1,8 +1,8 @@
 """`_meta`: an object in any message for data that belongs to no feature, such as a progress token or trace context.
 
-A key is `name` or `prefix/name`. Each vendor uses its own prefix, so that keys of two vendors never collide. The
-protocol reserves some prefixes for its own keys. Implementations MUST NOT make assumptions about values at reserved
-keys. [2026-07-28 basic/index#_meta]
+A key is `name` or `prefix/name`. A prefix consists of labels with dots between them. Each vendor has an own prefix, so
+that keys of two vendors never collide. The protocol reserves some prefixes. Implementations MUST NOT make assumptions
+about values at reserved keys. [2026-07-28 basic/index#_meta]
 
     2024-10-07 to 2025-03-26  params and results have `_meta`. The protocol defines one key, `progressToken`
     2025-06-18                tools, prompts, resources, roots and content blocks have `_meta` too. A prefix is reserved
@@ -10,8 +10,8 @@ keys. [2026-07-28 basic/index#_meta]
     2025-11-25                a prefix is reserved if its second label is `modelcontextprotocol` or `mcp`
                               (io.modelcontextprotocol/). Prefixes SHOULD be reverse DNS names (com.example/)
     2026-07-28                requests have revision and client capabilities (MUST) and client name (SHOULD) in `_meta`,
-                              results the server name (SHOULD); see versioning.py. Messages of a subscription have its
-                              id (MUST). The keys `traceparent`, `tracestate` and `baggage` are reserved
+                              results have the server name (SHOULD); see versioning.py. Messages of a subscription have
+                              the subscription's id (MUST). The keys `traceparent`, `tracestate` and `baggage` are reserved
 
 Spec:  basic/index#_meta (2025-06-18 on); schema: RequestParams, NotificationParams, Result, PaginatedRequestParams
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"progressToken": "abc123"}}}
@@ -64,7 +64,7 @@ _KEY = re.compile(rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?(?:[A-Za-z0-9](?:[A-Za-z0-9_
 def is_meta_key(key: str) -> bool:
     """Return True if `key` follows the grammar of `_meta` keys: an optional `label.label/` prefix, then a name."""
     # [2025-11-25 basic/index#_meta] A label starts with a letter; letters, digits and inner hyphens follow. A name can
-    # also contain "_" and ".". A text matches the pattern in one way only, so that no hostile key makes it slow.
+    # also contain "_" and ".". A text matches the pattern in one way only, so a hostile key cannot slow the match.
     return len(key) <= 256 and _KEY.fullmatch(key) is not None
 
 

@@ -4,27 +4,26 @@
     tools/call, inputResponses {"1": ...}, requestState -> complete
 
 In the legacy era, a server sends its own requests to the client, on a stream that stays open. With a load balancer, the
-response can reach another process, so the processes need shared storage. In the modern era, the server's requests are
-in a result, and the handler ends. Any process can serve the retry, which runs the handler again from its first line.
-Then `await context.elicit(...)` returns the response. Code before this line runs twice, also its side effects.
-[2026-07-28 basic/patterns/mrtr#intro]
+response can reach another process, so the processes need shared storage. In the modern era, a server MUST NOT send
+requests. Its input requests are in a result, and the handler ends. Any process can serve the retry. The handler runs
+again from its first line. Then `await context.elicit(...)` returns the response. Code before this line runs twice, with
+its side effects. [2026-07-28 basic/patterns/mrtr#intro]
 
 The server stores no responses. `requestState` contains them. The client MUST return it unchanged and MUST NOT read it.
 A malicious client can send any state, so `sign_state` signs the state (without encryption). Attacks and protections:
     a client changes the state, to skip a consent         the server MUST refuse a wrong signature (HMAC-SHA256)
-    a client sends a state that it stole from a user      the state has a digest of the principal (SHOULD)
-    a client sends the state of a smaller payment         the state has a digest of method and params (SHOULD)
+    a client sends a state that it stole from a user      the state has a digest of the authenticated user (SHOULD)
+    a client pays more with the state of a small payment  the state has a digest of method and params (SHOULD)
     a client sends an old state                           the state expires after `STATE_SECONDS` (SHOULD)
 A client can send the same state twice before it expires. If the second use would do harm, the server MUST remember the
 states that it has accepted. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
 
     methods     only tools/call, prompts/get and resources/read can have an `input_required` result (MUST)
-    result      has `inputRequests`, `requestState` or both (MUST); needs only capabilities that the client has (MUST)
+    result      has `inputRequests`, `requestState` or both (MUST); uses only declared client capabilities (MUST)
     input       elicitation/create, sampling/createMessage or roots/list, without id
     retry       has the same params, a new id (MUST), and `requestState` only if the result had one (MUST)
-    server      requests missing responses again, and ignores unknown responses (SHOULD)
+    server      repeats an input request if its response is missing, and ignores unknown responses (SHOULD)
     2025-11-25  the server sends requests on the stream of the client's request, or error -32042 with URL elicitations
-    2026-07-28  servers MUST NOT send requests
 
 Spec:  2026-07-28 basic/patterns/mrtr
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "requestState": "sealed",
@@ -74,30 +73,26 @@ def collect_input_requests(group: BaseExceptionGroup[BaseException]) -> HandlerN
 
 def request_digest(method: str, params: Object) -> str:
     """Return a digest of a request's method and params, without the params that a retry changes."""
-    unchanged = {
-        name: value for name, value in params.items() if name not in ("_meta", "inputResponses", "requestState")
-    }
+    unchanged = {name: params[name] for name in params.keys() - {"_meta", "inputResponses", "requestState"}}
     text = json.dumps([method, unchanged], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sign_state(key: bytes, responses: Object, request: str, principal: str | None, now: float) -> str:
-    """Return a signed state with the responses of all rounds. Raise ProtocolError if the state is too long.
+def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now: float) -> str:
+    """Return a signed state with `data`, such as all responses so far. Raise ProtocolError if the state is too long.
 
-    All processes must have the same secret `key`. `request` is a `request_digest`. `now` is in seconds since 1970.
+    All processes must have the same secret `key`. `digest` is a `request_digest`. `now` is in seconds since 1970.
     """
-    data: Object = {"answers": responses, "for": _binding_digest(request, principal), "until": int(now) + STATE_SECONDS}
-    text = base64.urlsafe_b64encode(json.dumps(data, separators=(",", ":")).encode()).decode()
+    payload: Object = {"answers": data, "for": _binding_digest(digest, principal), "until": int(now) + STATE_SECONDS}
+    text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode()
     state = f"{text}.{_signature(key, text)}"
     if len(state) > MAX_STATE_LENGTH:
-        raise _state_error(
-            f"would be longer than {MAX_STATE_LENGTH} characters, because the input responses are too long"
-        )
+        raise _state_error(f"would be longer than {MAX_STATE_LENGTH} characters; send shorter input responses")
     return state
 
 
-def verify_state(key: bytes, state: JSON, request: str, principal: str | None, now: float) -> Object:
-    """Return the responses in a state. Raise ProtocolError for a forged or expired state, or one of another request."""
+def verify_state(key: bytes, state: JSON, digest: str, principal: str | None, now: float) -> Object:
+    """Return the data in a state. Raise ProtocolError for a forged or expired state, or a state of another request."""
     text, _, signature = (
         state.partition(".") if isinstance(state, str) and len(state) <= MAX_STATE_LENGTH else ("", "", "")
     )
@@ -105,7 +100,7 @@ def verify_state(key: bytes, state: JSON, request: str, principal: str | None, n
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST reject state that fails verification
         raise _state_error("was not issued by this server")
     payload = json.loads(base64.urlsafe_b64decode(text))  # no error is possible: `sign_state` wrote it
-    if payload["for"] != _binding_digest(request, principal):
+    if payload["for"] != _binding_digest(digest, principal):
         raise _state_error("belongs to another request or another user")
     if payload["until"] < now:
         raise _state_error("has expired; send the request again without it")
@@ -116,9 +111,9 @@ def _state_error(fault: str) -> ProtocolError:
     return ProtocolError(INVALID_PARAMS, f"Invalid params: requestState {fault}")
 
 
-def _binding_digest(request: str, principal: str | None) -> str:
-    # The principal is hidden in a digest, because the client can read the state.
-    return hashlib.sha256(json.dumps([request, principal]).encode()).hexdigest()
+def _binding_digest(digest: str, principal: str | None) -> str:
+    # The principal (the authenticated user) is hidden in a digest, because the client can read the state.
+    return hashlib.sha256(json.dumps([digest, principal]).encode()).hexdigest()
 
 
 def _signature(key: bytes, text: str) -> str:
@@ -126,9 +121,9 @@ def _signature(key: bytes, text: str) -> str:
 
 
 MAX_ROUNDS: Final = 16
-"""Maximum number of rounds of one request, on the client."""
+"""Maximum number of times that a client sends one request, with its retries."""
 MAX_INPUT_REQUESTS: Final = 100
-"""Maximum number of input requests that a client handles in one round."""
+"""Maximum number of input requests that a client accepts in one result."""
 
 
 @dataclass(frozen=True, slots=True)

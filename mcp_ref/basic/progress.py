@@ -1,12 +1,12 @@
 """Progress: notifications by which the receiver of a long request reports the state of its work.
 
 The sender of a request asks for progress notifications with a `progressToken` in the request's `_meta`. The receiver
-MAY then send any number of notifications with this token, until it sends the response.
+MAY then send any number of notifications with this token. It MUST stop when it sends the response.
 
-- A token MUST be unique across the sender's active requests, because it names the request of a notification.
+- A token MUST be unique across the sender's active requests, because a notification has only the token, no request id.
 - `progress` MUST increase with each notification. Both sides SHOULD limit the rate of notifications.
-- A notification MUST have the token of an active request. The receiver MUST send none after the response. A sender
-  ignores notifications with other tokens, so that a peer cannot extend a time limit with a guessed token.
+- A notification MUST have the token of an active request. The sender of the requests ignores other tokens, so that a
+  peer cannot extend a time limit with a guessed token.
 
     2024-10-07, 2024-11-05    client and server can report `progress` and `total`
     2025-03-26                added: `message`, a text for people
@@ -66,14 +66,12 @@ class ProgressReporter:
     def notification(
         self, progress: float, total: float | None, message: str | None
     ) -> ProgressNotificationParams | None:
-        """Return the notification to send, or None if `progress` did not increase. Raise ValueError for NaN."""
+        """Return the notification, or None if `progress` did not increase. Raise ValueError for NaN and infinity."""
         if not math.isfinite(progress) or not math.isfinite(total or 0):
             raise ValueError(f"progress and total must be finite numbers, got {progress} and {total}")
         if progress <= self._last:
             # [2025-11-25 basic/utilities/progress#progress-flow] the value MUST increase with each notification
-            log.debug(
-                "sent no progress notification, because progress %s is not above the previous %s", progress, self._last
-            )
+            log.debug("sent no progress notification: progress %s is not above the previous %s", progress, self._last)
             return None
         self._last = progress
         return ProgressNotificationParams(self.token, progress, total, message)
@@ -84,9 +82,7 @@ def receive_progress(params: ProgressNotificationParams, dispatcher: Dispatcher)
     pending = dispatcher.pending.get(params.progress_token)
     if pending is None or pending.on_progress is None:
         # [2025-11-25 basic/utilities/progress#behavior-requirements] only tokens of active requests
-        log.debug(
-            "ignored a progress notification, because no active request has the token %.80r", params.progress_token
-        )
+        log.debug("ignored a progress notification: no active request has the token %.80r", params.progress_token)
         return
     pending.extend()
     pending.on_progress(params)

@@ -12,9 +12,10 @@ it received no notifications while the connection was lost.
     2024-10-07 to 2025-11-25  resources/subscribe subscribes to one resource (capability `resources.subscribe`). A
                               server with the capability `listChanged` sends list changes without a subscription. On
                               Streamable HTTP, it sends them on the GET stream
-    2026-07-28                subscriptions/listen replaced both, and the GET stream, because one open request needs no
-                              session. With the capability `resources.subscribe`, the filter can contain
-                              `resourceSubscriptions`. Progress and log messages use the stream of their own request
+    2026-07-28                subscriptions/listen replaced resources/subscribe and the GET stream, because it needs no
+                              session. List changes need a subscription. With the capability `resources.subscribe`, the
+                              filter can contain `resourceSubscriptions`. Progress and log messages use the stream of
+                              their own request
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream] [2026-07-28 changelog#major-changes]
 
 Spec:  2026-07-28 basic/patterns/subscriptions

@@ -65,7 +65,7 @@ class _ActiveRequest:
     cancelled: bool = False
 
     def stop(self) -> None:
-        """Cancel the request. If its task has not begun, only set a flag: asyncio would not run `_run` at all."""
+        """Cancel the request. If its task has not begun, only set a flag, because `_run` must run to free the id."""
         self.cancelled = True
         if self.running and self.task is not None:
             self.task.cancel()
@@ -140,7 +140,7 @@ class Dispatcher(Requester):
                     log.exception("the handler of %s failed", message.method)
             case Response() | ErrorResponse():
                 self.settle(message)
-            case Malformed() if message.is_response or self.may_respond:
+            case Malformed() if message.expects_no_response or self.may_respond:
                 self._refuse(message, batch)
             case _:
                 log.warning("ignored a request: servers must not send requests in this revision: %.200r", message)
@@ -161,7 +161,7 @@ class Dispatcher(Requester):
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
         self._finish_member(received)
-        if received.unfinished == 0 and received.responses:  # no handler runs, so no slot is in use
+        if received.unfinished == 0 and received.responses:  # only errors, which use no slot yet
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
@@ -204,8 +204,8 @@ class Dispatcher(Requester):
             pass  # the response is already in the queue of the transport
 
     def _refuse(self, malformed: Malformed, batch: _ReceivedBatch | None) -> None:
-        """Respond to an invalid message with an error. If the message is a response, fail its request instead."""
-        if malformed.is_response or (malformed.id is None and not self.reports_unreadable):
+        """Respond to an invalid message with an error. If it is a response, raise an error in our waiting caller."""
+        if malformed.expects_no_response or (malformed.id is None and not self.reports_unreadable):
             if not self.fail(malformed):
                 log.warning("ignored an invalid JSON-RPC message: %s", malformed.error.message)
             return
@@ -227,7 +227,7 @@ class Dispatcher(Requester):
                 self._transport.send(writable(message), related)
 
     def _finish_member(self, batch: _ReceivedBatch, response: Message | None = None) -> None:
-        """Note that one member of a batch is finished. After the last member, send the array of responses."""
+        """Count a finished member of a batch. After the last member, send the array of responses."""
         batch.unfinished -= 1
         if response is not None:
             batch.responses.append(response)
@@ -307,16 +307,13 @@ class Dispatcher(Requester):
         if others:
             _, stuck = await asyncio.wait(others, timeout=grace)
             if stuck:
-                log.warning(
-                    "the connection is closed, but %d request handlers ignore their cancellation and still run",
-                    len(stuck),
-                )
+                log.warning("the connection is closed, but %d cancelled request handlers still run", len(stuck))
 
 
 async def respond(request: Request, result: Awaitable[Object]) -> Response | ErrorResponse:
     """Await a handler's result, and return the response to its request. An exception becomes an error response.
 
-    Raise CancelledError if the current task was cancelled. If only the handler raised it, return an error response.
+    Raise CancelledError if the current task was cancelled. A CancelledError of the handler itself becomes an error too.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0

@@ -4,7 +4,7 @@ A frame is the bytes of one JSON text. `decode` reads a frame. It returns a `Req
 `Notification` (the sender expects no response), a `Response`, an `ErrorResponse`, a `Batch` of messages, or `Malformed`
 with the error for the sender.
 
-A proxy and a server must not read one message differently. If a proxy checked the first of two `"name"` keys, and the
+A proxy and a server must read a message in the same way. If a proxy checked the first of two `"name"` keys, and the
 server used the second, the server would run a call that the proxy did not check. So `decode` refuses duplicate keys.
 It also refuses NaN, Infinity and lone surrogates. A small frame must not cost much time, so `MAX_DEPTH` limits the
 nesting, `MAX_BATCH` limits the messages in a batch, and Python limits an integer to 4,300 digits.
@@ -45,7 +45,7 @@ MAX_DEPTH: Final = 200
 MAX_BATCH: Final = 1000
 """Maximum number of messages in one batch."""
 ID_SEARCH_BYTES: Final = 1 << 20
-"""Maximum number of bytes of an unreadable frame in which the `id` is searched (1 MiB)."""
+"""Size of the start of an unreadable frame in which `decode` searches for the `id`, in bytes (1 MiB)."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class Malformed:
     error: Error
     id: RequestId | None = None
     """Id of the invalid message; None if the id is unreadable."""
-    is_response: bool = False
+    expects_no_response: bool = False
     """True if the invalid message is a response or a notification. Then its sender gets no error."""
 
 
@@ -211,7 +211,7 @@ def read_message(value: Object) -> Message | Malformed:
     params = value.get("params", {})
     if type(params) is not dict:
         code = INVALID_PARAMS if type(params) is list else INVALID_REQUEST
-        return Malformed(Error(code, "params must be an object"), known_id, is_response="id" not in value)
+        return Malformed(Error(code, "params must be an object"), known_id, expects_no_response="id" not in value)
     if known_id is not None:
         return Request(known_id, method, params)
     if "id" not in value:
@@ -230,9 +230,8 @@ def _read_response(value: Object, id: RequestId | None) -> Message | Malformed:
         result = value["result"]
         if type(result) is not dict:
             return _invalid_response("the result must be an object", id)
-        return (
-            Response(id, result) if id is not None else _invalid_response("the id must be a string or an integer", id)
-        )
+        rule = "the id must be a string or an integer"
+        return Response(id, result) if id is not None else _invalid_response(rule, id)
     error = value["error"]
     if type(error) is not dict or type(error.get("code")) is not int or type(error.get("message")) is not str:
         # [2025-11-25 basic/index#error-responses] code and message are required; codes MUST be integers
@@ -260,7 +259,7 @@ def invalid_request(rule: str, id: RequestId | None = None) -> Malformed:
 
 
 def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
-    return Malformed(Error(INVALID_REQUEST, f"Invalid response: {fault}"), id, is_response=True)
+    return Malformed(Error(INVALID_REQUEST, f"Invalid response: {fault}"), id, expects_no_response=True)
 
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'

@@ -3,8 +3,8 @@
     request() -> id, table entry -> Transport.send ... settle(Response) -> the caller gets the result
     batch()   -> the requests of several calls are sent as one JSON array
 
-Each request SHOULD have a time limit, because a silent peer would otherwise block the caller without end. The other
-rules are from 2025-03-26: When the time limit ends, the sender SHOULD cancel the request. Progress notifications MAY
+Each request SHOULD have a time limit, because a silent peer would otherwise block the caller without end. Revision
+2025-03-26 added three rules. When the time limit ends, the sender SHOULD cancel the request. Progress notifications MAY
 restart the time limit. The sender SHOULD still enforce a maximum time, because a peer could otherwise block the caller
 with endless progress. [2025-11-25 basic/lifecycle#timeouts]
 
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class Transport(Protocol):
-    """The sending part of a transport. Over HTTP, a message is sent on the stream of the peer's request `related`."""
+    """The sending part of a transport. Over HTTP, `send` uses the stream of the peer's request with id `related`."""
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Queue one message. Raise ValueError, TypeError or RecursionError if the message has no JSON form."""
@@ -105,7 +105,7 @@ class Requester:
         self._ids = itertools.count(1)
         self._slots = asyncio.Semaphore(max_pending)
         self._batches: dict[asyncio.Task[object] | None, _UnsentBatch] = {}  # asyncio task of a call -> its batch
-        self._no_more_responses: McpError | None = None  # the error after the connection ended
+        self._closing_error: McpError | None = None  # raised in each caller after the connection has ended
 
     async def request(
         self,
@@ -121,7 +121,7 @@ class Requester:
         """Send a request and return its result.
 
         Args:
-            timeout: time limit in seconds, which includes the wait for a free slot; None for no limit.
+            timeout: time limit in seconds, with the wait while `max_pending` requests are open; None for no limit.
             max_timeout: total time limit in seconds. If given, each progress notification restarts `timeout`.
             on_progress: called for each progress notification. If given, the request's id is its progress token.
             related: id of the peer's request whose handler sends this request; None outside of handlers.
@@ -139,8 +139,8 @@ class Requester:
         try:
             async with asyncio.timeout_at(end) as pending.timer, self._slots:
                 await self._transport.drain(related)  # a peer that does not read gets no more messages
-                if self._no_more_responses is not None:
-                    raise self._no_more_responses.with_traceback(None)  # without the tracebacks of other callers
+                if self._closing_error is not None:
+                    raise self._closing_error.with_traceback(None)  # without the tracebacks of other callers
                 id = next(self._ids)
                 self.pending[id] = pending
                 if on_progress is not None:
@@ -205,7 +205,7 @@ class Requester:
         return batch
 
     def _leave_batch(self, task: asyncio.Task[object] | None) -> None:
-        """Note that a call has made its request or ended. After the last call, send the array."""
+        """Count a call that has made its request or ended. After the last call, send the array."""
         batch = self._batches.pop(task, None)
         if batch is None:
             return
@@ -248,6 +248,6 @@ class Requester:
 
     def fail_pending(self, error: McpError) -> None:
         """Raise `error` in all waiting callers and all future callers, because the connection has ended."""
-        self._no_more_responses = error
+        self._closing_error = error
         for pending in self.pending.values():
             pending.fail(error)

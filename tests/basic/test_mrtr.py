@@ -709,7 +709,7 @@ def test_request_digest_ignores_members_that_change_from_round_to_round() -> Non
 
 def test_seal_refuses_a_state_beyond_max_state() -> None:
     long: Object = {"1": {"content": "x" * MAX_STATE_LENGTH}}
-    with pytest.raises(ProtocolError, match="too long"):
+    with pytest.raises(ProtocolError, match="send shorter"):
         sign_state(KEY, long, REQUEST, None, NOW)
 
 

@@ -61,7 +61,7 @@ def test_decode_id_is_a_string_or_integer_and_keeps_its_type(id: str | int) -> N
 @pytest.mark.parametrize("id", ["true", "null", "1.0", "1.5", "[1]", "{}", "1e2"])
 def test_decode_id_of_another_type_is_invalid_request(id: str) -> None:
     found = refused(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % id.encode())
-    assert (found.error.code, found.id, found.is_response) == (INVALID_REQUEST, None, False)
+    assert (found.error.code, found.id, found.expects_no_response) == (INVALID_REQUEST, None, False)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_decode_notification_has_no_id() -> None:
 )
 def test_decode_malformed_response_is_marked_and_names_its_request(frame: bytes) -> None:
     found = refused(frame)
-    assert found.is_response
+    assert found.expects_no_response
     assert found.id == 1
 
 
@@ -258,7 +258,7 @@ def test_encode_refuses_a_cycle() -> None:
 def test_oversize_frame_keeps_its_id_if_its_start_has_one() -> None:
     assert oversize(b'{"jsonrpc":"2.0","id":"big","method":"x","params":{"a":"....', 10).id == "big"
     answer = oversize(b'{"jsonrpc":"2.0","id":4,"result":{"a":"....', 10)
-    assert (answer.id, answer.is_response) == (4, True)
+    assert (answer.id, answer.expects_no_response) == (4, True)
     assert oversize(b'{"params":{"id":4,"a":"....', 10).id is None
 
 

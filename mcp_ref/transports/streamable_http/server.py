@@ -158,7 +158,7 @@ class StreamableHttpEndpoint:
         session = await self._find_session(checked, principal) if checked.session_id is not None else None
         errors = _encoded_errors(message, session.revision if session is not None else LATEST_LEGACY)
         if errors is not None:
-            if isinstance(message, Malformed) and message.is_response and session is not None:
+            if isinstance(message, Malformed) and message.expects_no_response and session is not None:
                 await session.receive(message, frame)  # our request fails, because its response is invalid
             # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
             return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
@@ -243,7 +243,7 @@ class StreamableHttpEndpoint:
                 # clients send no notifications over HTTP, so the server ignores all of them.
                 await exchange.respond(202, checked.cors, b"")
             case Malformed():
-                id = None if message.is_response else message.id
+                id = None if message.expects_no_response else message.id
                 body = encode(ErrorResponse(id, message.error, omit_id=True))
                 await exchange.respond(400, [*JSON_HEADERS, *checked.cors], body)
             case _:
