@@ -77,7 +77,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made = command("read", "URI", "print a resource; write the exact bytes to a file or pipe", needs_server=True)
     made.add_argument("uri", metavar="URI")
 
-    made = command("watch", "URI", "print each changed resource: URI, or a resource below it", needs_server=True)
+    made = command("watch", "URI", "print each changed URI: this URI, or a URI below it", needs_server=True)
     made.add_argument("uri", metavar="URI")
     made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 
@@ -107,7 +107,6 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
 
 
 def add_http_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a server over HTTP."""
     group = parser.add_argument_group("over HTTP")
     group.add_argument("--http", action="store_true", help="serve Streamable HTTP and HTTP+SSE")
     group.add_argument("--host", metavar="H", help="the address to listen on (default: 127.0.0.1)")
@@ -133,14 +132,12 @@ def positive_seconds(text: str) -> float:
 
 
 def positive_integer(text: str) -> int:
-    """Return an integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
     return int(text)
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a connection to a server."""
     group = parser.add_argument_group("the connection")
     group.add_argument("--revision", metavar="R", help="speak only this revision")
     group.add_argument("--timeout", metavar="S", type=positive_seconds,
@@ -187,11 +184,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code.
-
-    Args:
-        arguments: The words after `python3 -m mcp_ref`. Default: the arguments of this process.
-    """
+    """Run one command and return its exit code. `arguments` are the words after `python3 -m mcp_ref`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # print must not fail if the terminal lacks a character
@@ -210,7 +203,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the chosen command and return its exit code."""
     match options.name:
         case None:
             print(f"mcp_ref {__version__}")

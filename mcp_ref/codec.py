@@ -75,7 +75,7 @@ class Codec:
         self._readers: dict[type, _Read] = {}
 
     def encode(self, value: object) -> Object:
-        """Return the JSON object for a dataclass instance. Raise NotInRevision for a "refuse" field."""
+        """Return the JSON object for a dataclass instance. Raise NotInRevision if a field must not be dropped."""
         cls = type(value)
         write = self._writers.get(cls)
         if write is None:
@@ -205,7 +205,7 @@ class Codec:
         return None
 
     def _union_reader(self, members: list[object]) -> _Read | None:
-        """Return a reader for a union. A class is chosen by its members, and any other type by the JSON type."""
+        """Return a reader for a union. The reader chooses a class by its members, and another type by the JSON type."""
         objects = [m for m in members if isinstance(m, type) and dataclasses.is_dataclass(m)]
         others = [(_json_kinds(m), self._reader(m)) for m in members if m not in objects]
         if any(kinds is None for kinds, _ in others):

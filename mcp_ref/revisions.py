@@ -1,9 +1,8 @@
 """The six revisions of the protocol, as data. A revision is a dated version of the specification.
 
 In the *legacy era*, up to 2025-11-25, a handshake opens a session. In the *modern era*, from 2026-07-28 on, each
-request is a *stateless request*, which carries its revision and capabilities. The reason is scale: with sessions, a
-load balancer must send all requests of a client to one process, and a crash loses the session. Any process can serve a
-stateless request.
+request is a *stateless request*, which carries its revision and capabilities. With sessions, a load balancer must send
+all requests of a client to one process, and a crash loses the session. Any process can serve a stateless request.
 
 2024-10-07  Pre-release: source code without a published specification. A tool's result is in the field `toolResult`.
             Lists have no pages. The error code for an unknown resource is -32001.
@@ -68,7 +67,7 @@ class Revision:
     batch: bool = False
     """True if a frame can be an array of messages. [2025-03-26 basic/index#batching]"""
     error_id_optional: bool = False
-    """True if errors for unreadable requests have no `id`, not null. [2025-11-25 basic/index#error-responses]"""
+    """True to omit an unknown id of an error response; False to write null. [2025-11-25 basic/index#error-responses]"""
     pagination: bool = True
     """True if lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
     tool_result_is_any_json: bool = False
@@ -157,7 +156,7 @@ class NotInRevision(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The revisions that have a field of a dataclass. As the class attribute `availability`: that have the dataclass.
+    """The revisions that have a field, or that have a dataclass (in its class attribute `availability`).
 
     Args:
         since: first revision with the field or type; None for the oldest revision.

@@ -98,7 +98,6 @@ class RequestContext:
     def __init__(self, channel: Channel, request_id: RequestId, meta: Object | None) -> None:
         self.channel = channel
         self.request_id = request_id
-        """The request's JSON-RPC id."""
         self.meta: Object = meta or {}
         """The request's `_meta`, which can contain trace context such as `traceparent`."""
         self.progress: ProgressReporter | None = None
@@ -133,7 +132,7 @@ class RequestContext:
 
 
 def _result_and_error(function: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """Return a function's result and exception. An asyncio future cannot raise StopIteration, so it is returned."""
+    """Return a function's result and exception, because an asyncio future cannot raise StopIteration."""
     try:
         return function(), None
     except BaseException as error:

@@ -11,9 +11,8 @@ lacks a kind, the codec sends a text block that describes the content. So the mo
 
 Clients must not trust content from servers. An icon's URI MUST be `https:` or `data:`, because a `file:` URI could read
 local files and a `javascript:` URI could run code. A client must fetch icons without credentials, and without redirects
-to other origins, because a server could track the user otherwise. A client must check an icon's bytes, not
-only its MIME type, because SVG can contain scripts. Clients MUST support PNG and JPEG, and SHOULD support SVG and WebP.
-[2025-11-25 basic/index#icons]
+to other origins, so that a server cannot track the user. A client must check an icon's bytes, because SVG can contain
+scripts. Clients MUST support PNG and JPEG, and SHOULD support SVG and WebP. [2025-11-25 basic/index#icons]
 
 Spec:  server/tools#tool-result, server/prompts#data-types, server/resources#annotations; schema: ContentBlock
 Wire:  {"type": "text", "text": "Sunny, 22 degrees"}
@@ -250,10 +249,7 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
 
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:
-    """Return a tool's result. Raise ShapeError if the revision forbids the type of the structured content.
-
-    If the structured content is null, add `structuredNull`, because the codec reads null as absent.
-    """
+    """Return a tool's result, with `structuredNull` if `structuredContent` is null. Raise ShapeError for a wrong type."""
     data = wire.get("structuredContent")
     if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
         raise ShapeError("an object", data, "structuredContent")

@@ -3,8 +3,7 @@
 With these headers, gateways, load balancers and rate limiters can handle requests without reading bodies. An attacker
 could send `Mcp-Name: read_report` for the gateway and `delete_all` in the body for the server. So a server MUST refuse
 a request whose headers and body differ, with -32020 and HTTP 400. A gateway SHOULD refuse requests of older revisions,
-because servers do not check the headers of such requests.
-[2026-07-28 basic/transports/streamable-http#server-validation]
+because servers do not check those headers. [2026-07-28 basic/transports/streamable-http#server-validation]
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
@@ -106,7 +105,7 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
             raise ValueError(f"x-mcp-header must be a valid header name, not {str(name)[:80]!r}")
         if path is None:
-            raise ValueError(f"x-mcp-header {name!r} must be on an argument that only `properties` contain")
+            raise ValueError(f"x-mcp-header {name!r} must be on an argument that is reached through `properties` only")
         if subschema.get("type") not in ("string", "integer", "boolean"):
             raise ValueError(f"x-mcp-header {name!r} must be on a string, an integer or a boolean")
         if name.lower() in (known.lower() for known in found):
@@ -183,7 +182,6 @@ def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str,
 
 
 def header_mismatch(why: str) -> ProtocolError:
-    """Return the error for headers that differ from the body."""
     return ProtocolError(HEADER_MISMATCH, f"Header mismatch: {why}")
 
 

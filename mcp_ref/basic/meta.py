@@ -1,6 +1,6 @@
 """`_meta`: an object in any message for data that belongs to no feature, such as a progress token or trace context.
 
-A key is `name` or `prefix/name`. A prefix consists of labels with dots between them. Each vendor has an own prefix, so
+A key is `name` or `prefix/name`. A prefix consists of labels with dots between them. Each vendor has its own prefix, so
 that keys of two vendors never collide. The protocol reserves some prefixes. Implementations MUST NOT make assumptions
 about values at reserved keys. [2026-07-28 basic/index#_meta]
 
@@ -11,7 +11,7 @@ about values at reserved keys. [2026-07-28 basic/index#_meta]
                               (io.modelcontextprotocol/). Prefixes SHOULD be reverse DNS names (com.example/)
     2026-07-28                requests have revision and client capabilities (MUST) and client name (SHOULD) in `_meta`,
                               results have the server name (SHOULD); see versioning.py. Messages of a subscription have
-                              the subscription's id (MUST). The keys `traceparent`, `tracestate` and `baggage` are reserved
+                              the subscription id (MUST). Keys `traceparent`, `tracestate` and `baggage` are reserved
 
 Spec:  basic/index#_meta (2025-06-18 on); schema: RequestParams, NotificationParams, Result, PaginatedRequestParams
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"progressToken": "abc123"}}}

@@ -93,9 +93,8 @@ def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now
 
 def verify_state(key: bytes, state: JSON, digest: str, principal: str | None, now: float) -> Object:
     """Return the data in a state. Raise ProtocolError for a forged or expired state, or a state of another request."""
-    text, _, signature = (
-        state.partition(".") if isinstance(state, str) and len(state) <= MAX_STATE_LENGTH else ("", "", "")
-    )
+    signed = state if isinstance(state, str) and len(state) <= MAX_STATE_LENGTH else ""
+    text, _, signature = signed.partition(".")
     if not hmac.compare_digest(_signature(key, text).encode(), signature.encode("utf-8", "replace")):
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST reject state that fails verification
         raise _state_error("was not issued by this server")
@@ -121,7 +120,7 @@ def _signature(key: bytes, text: str) -> str:
 
 
 MAX_ROUNDS: Final = 16
-"""Maximum number of times that a client sends one request, with its retries."""
+"""Maximum number of times that a client sends one request, including retries."""
 MAX_INPUT_REQUESTS: Final = 100
 """Maximum number of input requests that a client accepts in one result."""
 

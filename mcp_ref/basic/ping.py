@@ -18,5 +18,4 @@ from .meta import EmptyResult, RequestParams
 
 
 async def ping(params: RequestParams, context: object) -> EmptyResult:
-    """Return the empty result of a ping."""
     return EmptyResult()

@@ -14,8 +14,7 @@ it received no notifications while the connection was lost.
                               Streamable HTTP, it sends them on the GET stream
     2026-07-28                subscriptions/listen replaced resources/subscribe and the GET stream, because it needs no
                               session. List changes need a subscription. With the capability `resources.subscribe`, the
-                              filter can contain `resourceSubscriptions`. Progress and log messages use the stream of
-                              their own request
+                              filter can contain `resourceSubscriptions`. Progress and logs use their request's stream
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream] [2026-07-28 changelog#major-changes]
 
 Spec:  2026-07-28 basic/patterns/subscriptions
@@ -50,8 +49,6 @@ class SubscriptionFilter:
 
 @dataclass
 class SubscriptionsListenRequestParams:
-    """The params of `subscriptions/listen`."""
-
     notifications: SubscriptionFilter
     meta: Object | None = None
 

@@ -19,8 +19,8 @@ unknown `resultType` as an error, because it does not know the members of such a
 
 A *dual-era* client or server supports both eras. The client sends `server/discover` first (on HTTP, any request works).
 A modern server responds with a result or a modern error. If another error or no response comes, the client sends
-`initialize`. The client SHOULD remember the era of the server's process (stdio) or origin (HTTP). Such a server serves
-a request with modern `_meta` as a stateless request. `initialize` opens a legacy session, never with 2026-07-28.
+`initialize`. The client SHOULD remember the era of the server's process (stdio) or origin (HTTP). A dual-era server
+serves a request with modern `_meta` as a stateless request. `initialize` opens a session in a legacy revision only.
 A modern server that refuses `initialize` SHOULD list its revisions, so that a legacy client can show them to the user.
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]
 

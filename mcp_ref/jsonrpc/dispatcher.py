@@ -1,7 +1,6 @@
 """The dispatcher of one connection. It serves the peer's requests, and matches responses to our requests.
 
-    the peer's request  -> receive() -> a task runs serve(request) -> Response | ErrorResponse -> Transport.send
-    our request         -> request() -> Transport.send ... receive(Response) -> the caller gets the result
+    the peer's request -> receive() -> a task runs serve(request) -> Response | ErrorResponse -> Transport.send
 
 A peer that sends many requests must not fill our memory. So the peer has `Limits.max_in_flight` slots, and each request
 uses a slot until the peer has read the response. When all slots are used, the transport stops reading. If no slot
@@ -204,7 +203,7 @@ class Dispatcher(Requester):
             pass  # the response is already in the queue of the transport
 
     def _refuse(self, malformed: Malformed, batch: _ReceivedBatch | None) -> None:
-        """Respond to an invalid message with an error. If it is a response, raise an error in our waiting caller."""
+        """Respond to an invalid request with an error. For an invalid response, raise an error in our caller."""
         if malformed.expects_no_response or (malformed.id is None and not self.reports_unreadable):
             if not self.fail(malformed):
                 log.warning("ignored an invalid JSON-RPC message: %s", malformed.error.message)

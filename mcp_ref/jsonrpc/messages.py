@@ -180,9 +180,8 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
 def decode(frame: bytes | bytearray | memoryview) -> Incoming:
     """Read one frame, the UTF-8 bytes of one JSON text. Never raises.
 
-    Returns:
-        A message, a `Batch`, or `Malformed`. The error code of `Malformed` is -32700 for invalid JSON, -32600 for JSON
-        that is not a message, and -32602 if `params` is an array.
+    The error code of `Malformed` is -32700 for invalid JSON, -32600 for JSON that is not a message, and -32602 if
+    `params` is an array.
     """
     try:
         value = parse_json(frame)

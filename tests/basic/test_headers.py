@@ -248,12 +248,12 @@ def test_parameter_headers_only_for_strings_integers_and_booleans(kind: JSON) ->
     "2026-07-28/server/tools#x-mcp-header-7",
 )
 def test_parameter_headers_only_along_properties(place: object) -> None:
-    with pytest.raises(ValueError, match="that only `properties` contain"):
+    with pytest.raises(ValueError, match="reached through `properties` only"):
         parameter_headers(schema(**place(marked("A"))))  # type: ignore[operator]
 
 
 def test_parameter_headers_mark_on_the_schema_itself_is_refused() -> None:
-    with pytest.raises(ValueError, match="that only `properties` contain"):
+    with pytest.raises(ValueError, match="reached through `properties` only"):
         parameter_headers({**schema(), "x-mcp-header": "A"})
 
 
