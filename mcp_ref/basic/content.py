@@ -249,7 +249,7 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
 
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:
-    """Return a tool's result, with `structuredNull` if `structuredContent` is null. Raise ShapeError for a wrong type."""
+    """Return a tool's result, with `structuredNull` for null structured content. Raise ShapeError for a wrong type."""
     data = wire.get("structuredContent")
     if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
         raise ShapeError("an object", data, "structuredContent")
