@@ -54,9 +54,9 @@ def make_client(options: argparse.Namespace) -> Client:
     person = elicitation_handler()
     server = parse_server(options.command)
     if options.header and not isinstance(server, str):
-        raise UsageError("--header needs a server with a URL")
+        raise UsageError("--header works only with the URL of a server, not with a command")
     if options.env and isinstance(server, str):
-        raise UsageError("--env needs a server with a command")
+        raise UsageError("--env works only with the command of a server, not with a URL")
     try:
         return Client(
             server,
@@ -107,25 +107,21 @@ def parse_environment(words: list[str]) -> dict[str, str]:
 
 
 def show_log(message: LoggingMessageNotificationParams) -> None:
-    """Print a log message of the server."""
     text = message.data if isinstance(message.data, str) else json.dumps(message.data, ensure_ascii=False)
     show.note(f"[{message.level}] {message.logger + ': ' if message.logger else ''}{text}")
 
 
 def show_stderr(data: bytes) -> None:
-    """Print a piece of the server's standard error."""
     text = data.decode("utf-8", "replace")
     sys.stderr.write(show.printable(text) if sys.stderr.isatty() else text)
 
 
 def show_progress(progress: float, total: float | None, message: str | None) -> None:
-    """Print a progress notification of the server."""
     of = f" of {total:g}" if total is not None else ""
     show.note(f"{progress:g}{of}{': ' + message if message else ''}")
 
 
 async def connect_and_run(client: Client, options: argparse.Namespace) -> int:
-    """Connect, run the command, and close."""
     async with client:
         if sys.stderr.isatty() and options.name != "list":
             show.note(server_line(client))
@@ -143,7 +139,7 @@ def server_line(client: Client) -> str:
 
 
 def encode(value: object) -> Object:
-    """Return a result as JSON in the format of the latest revision, also if the session has an older revision."""
+    """Return a result as JSON in the format of the latest revision, even if the session has an older revision."""
     return codec_for(REVISIONS[-1]).encode(value)
 
 
@@ -182,7 +178,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.tool)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
-    default_timeout = USER_TIMEOUT if elicitation_handler() is not None else DEFAULT_TIMEOUT  # time for elicitations
+    default_timeout = USER_TIMEOUT if elicitation_handler() is not None else DEFAULT_TIMEOUT  # a user needs time
     try:
         result = await client.call_tool(
             options.tool,

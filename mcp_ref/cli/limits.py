@@ -1,7 +1,7 @@
 """The command `limits`: print every limit of the package, read from the package's code.
 
-A limit is a positive number with a docstring: a constant of a module, or a field of a class whose name ends in
-`Limits`. The docstring contains the limit's meaning and unit.
+A limit is a positive number with a docstring. It is a constant of a module, or a field of a class such as `HttpLimits`.
+The docstring contains the limit's meaning and unit.
 """
 
 from __future__ import annotations

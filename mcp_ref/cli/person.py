@@ -39,7 +39,7 @@ def elicitation_handler() -> ElicitationHandler | None:
 
 
 async def ask_person(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """Show the elicitation and return the user's action. Ctrl-D declines the elicitation."""
+    """Show the elicitation and return the user's action. Ctrl-D declines a form."""
     # [2025-11-25 client/elicitation#security-considerations] show who asks, and let the user decline
     note(f"\nThe server asks: {request.message}")
     if isinstance(request, ElicitRequestURLParams):

@@ -1,7 +1,7 @@
 """The command `revisions [REVISION]`: print a table of all revisions, or the changes of one revision.
 
-The output comes from the data that the package itself uses. `Revision` has the features of a revision, `METHODS` the
-methods of all revisions, and `Availability` the revisions that have a type or a member.
+The output comes from the data that the package itself uses. `Revision` has the features of one revision. `METHODS`
+has the methods of all revisions. `Availability` says which revisions have a type or a member.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ def behaviour(revision: Revision) -> Object:
 
 
 def changes(revision: Revision) -> Object:
-    """Return a revision's changes: features as [before, after], methods and members as lists of added and removed."""
+    """Return a revision's changes: [before, after] of each feature, and the added and removed methods and members."""
     earlier = [r for r in REVISIONS if r < revision]
     before: Object = behaviour(earlier[-1]) if earlier else {}
     now = behaviour(revision)
     altered: Object = {name: [before.get(name), value] for name, value in now.items() if before.get(name) != value}
-    had, has = (_methods(earlier[-1]) if earlier else [], _methods(revision))
-    added, removed = [name for name in has if name not in had], [name for name in had if name not in has]
+    methods_before, methods = _methods(earlier[-1]) if earlier else [], _methods(revision)
+    added = [name for name in methods if name not in methods_before]
+    removed = [name for name in methods_before if name not in methods]
     members_added, members_removed = members(revision)
     return {
         "revision": revision.name,
@@ -98,9 +99,8 @@ def wire_types() -> Iterator[type]:
 
 def show_table() -> None:
     """Print a table with a column for each revision."""
-    rows: dict[str, list[object]] = {
-        name: [behaviour(revision)[name] for revision in REVISIONS] for name in behaviour(REVISIONS[0])
-    }
+    names = behaviour(REVISIONS[0])
+    rows: dict[str, list[object]] = {name: [behaviour(revision)[name] for revision in REVISIONS] for name in names}
     rows["methods"] = [sum(_is_defined_in(method.since, method.until, r) for method in METHODS) for r in REVISIONS]
     show.out(" " * 31 + "  ".join(revision.name for revision in REVISIONS))
     for name, values in rows.items():
@@ -117,25 +117,24 @@ def _cell(value: object, no: str = "-") -> str:
 
 
 def show_changes(revision: Revision, changed: Object) -> None:
-    """Print the changes of one revision."""
     since = f"after {changed['after']}" if changed["after"] else "the first"
     show.out(f"{revision}, {since}")
     titles = {"stateless": "Instead of a handshake", "behaviour": "Behaviour", "methods": "Methods"}
-    for word, title in {**titles, "members": "Types and members"}.items():
-        group = changed[word]
+    for key, title in {**titles, "members": "Types and members"}.items():
+        group = changed[key]
         assert isinstance(group, dict)
-        if lines := list(_lines(word, group)):
+        if lines := list(_lines(key, group)):
             show.out("\n  ".join([f"\n{title}", *lines]))
 
 
-def _lines(word: str, group: Object) -> Iterator[str]:
-    if word == "behaviour":
+def _lines(key: str, group: Object) -> Iterator[str]:
+    if key == "behaviour":
         for name, pair in group.items():
             assert isinstance(pair, list)
             was = "" if pair[0] is None else f", was {_cell(pair[0], 'no')}"
             yield f"{name.replace('_', ' ')}: {_cell(pair[1], 'no')}{was}"
         return
-    if word == "stateless":
+    if key == "stateless":
         for name, values in group.items():
             assert isinstance(values, list)
             yield f"{name}:"

@@ -65,18 +65,18 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
     """Serve over HTTP until Ctrl-C or SIGTERM. Return the exit code, which is 1 if the address is not available."""
     from ..server.http import HttpOptions  # lazy: a stdio server loads no HTTP
 
-    web = HttpOptions(json_responses=options.json_responses)
+    http_options = HttpOptions(json_responses=options.json_responses)
     if options.path:
-        web["path"] = options.path if options.path.startswith("/") else f"/{options.path}"
+        http_options["path"] = options.path if options.path.startswith("/") else f"/{options.path}"
     if options.allow_host:
-        web["allowed_hosts"] = options.allow_host
+        http_options["allowed_hosts"] = options.allow_host
     if options.allow_origin:
-        web["allowed_origins"] = options.allow_origin
+        http_options["allowed_origins"] = options.allow_origin
     host, port = options.host or "127.0.0.1", 8000 if options.port is None else options.port
     if options.store:
-        web["store"] = open_store(options.store)
+        http_options["store"] = open_store(options.store)
     try:
-        server.run_http(host, port, **web)
+        server.run_http(host, port, **http_options)
     except (OSError, OverflowError) as error:
         note(f"{server.info.name}: cannot serve on {host}:{port}: {error}")
         return 1
@@ -116,7 +116,7 @@ def load(path: str) -> ModuleType:
         others = sorted(p.name for p in file.parent.glob("*.py")) if file.parent.is_dir() else []
         raise UsageError(f"no file named {path!r}{did_you_mean(file.name, others)}")
     sys.path.insert(0, str(file.parent))
-    name = f"mcp_run_{file.stem}"  # unique: the file can import another module that has the file's name
+    name = f"mcp_run_{file.stem}"  # not `file.stem`: the file can import an installed module of that name
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path!r} is not a Python file")

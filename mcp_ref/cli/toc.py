@@ -98,5 +98,4 @@ def show_toc(name: str | None, json: bool) -> None:
 
 
 def pages_of(revision: Revision) -> list[Page]:
-    """Return the pages of a revision, in the order of the specification."""
     return [page for page in PAGES if revision in page.revisions]

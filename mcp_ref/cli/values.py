@@ -1,7 +1,7 @@
 """The parser for arguments on the command line: `NAME=VALUE` and `NAME:=JSON`.
 
 The tool's input schema gives the type of `VALUE`: `count=3` means 3 for an integer, and "3" for a string. A value that
-is not JSON is sent as a string, because the server has the best error message for a wrong type.
+is not JSON is sent as a string. The server checks the types.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _json(name: str, value: str) -> JSON:
 
 
 def read_value(text: str, wanted: set[str] | None) -> JSON:
-    """Parse a text as JSON. Return the JSON value if it has a `wanted` type (None: any type), else the text."""
+    """Parse a text as JSON. Return the text if it is not JSON, or if only the type "string" of `wanted` fits."""
     if wanted == {"string"}:
         return text
     try:

@@ -2,8 +2,6 @@
 
 Most chapters are the same over both transports. This module has the differences: how a server process starts and ends,
 and the chapters about HTTP itself.
-
-Used by: `tour.py`. Uses: `plain_http.py`, transports/stdio.py and transports/streamable_http/.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ PACKAGE = (__package__ or "").rpartition(".")[0]
 """The import name of this package. It is longer than `mcp_ref` in a program that contains a copy of the package."""
 
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[len(PACKAGE.split(".")) + 1])}
-"""Environment variables of a server process, which imports the package from the same folder or zip file."""
+"""Environment variables with which a server process imports the package from this process's folder or zip file."""
 
 
 def server_command(*options: str) -> list[str]:
@@ -88,8 +86,8 @@ class HttpConnections(Connections):
     crash_error = "ended without a response"
     restarts_server = False
 
-    def __init__(self, processes: contextlib.AsyncExitStack) -> None:
-        self._exit_stack = processes
+    def __init__(self, exit_stack: contextlib.AsyncExitStack) -> None:
+        self._exit_stack = exit_stack
         self._servers: dict[tuple[str, ...], tuple[str, asyncio.subprocess.Process]] = {}  # options -> URL, process
 
     async def _url(self, *options: str) -> str:

@@ -1,7 +1,4 @@
-"""The host of the demo's client. A host is an application with a language model, a user, and directories (roots).
-
-Used by: `tour.py` and `legacy.py`.
-"""
+"""The host of the demo's client. A host is an application with a language model, a user, and directories (roots)."""
 
 from __future__ import annotations
 

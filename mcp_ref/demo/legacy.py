@@ -2,8 +2,6 @@
 
 `tour.py` shows the features that both eras share. These chapters show the differences: a session that both sides
 remember, requests that the server sends, and a subscription for each resource.
-
-Used by: `tour.py`. Uses: `connections.py`, `host.py`, `screen.py`.
 """
 
 from __future__ import annotations
@@ -31,12 +29,12 @@ async def handshake(screen: Screen, connections: Connections) -> None:
         screen.claim("the server responds to a ping", True)
 
     screen.chapter("Version negotiation", "basic/lifecycle#version-negotiation")
-    screen.say(f"This server speaks only {LAST_WITH_SSE}. Without `server/discover`, the client tries a handshake.")
+    screen.say(f"A server of {LAST_WITH_SSE} refuses `server/discover`, so the client tries a handshake.")
     screen.say("The server responds with its own revision, and the client accepts it.")
     old = ("--revision", LAST_WITH_SSE.name)
     async with connections.connect(screen, *old) as client:
         screen.claim(f"proposed {LEGACY[-1]}, agreed on {client.revision}", client.revision is LAST_WITH_SSE)
-    screen.say(f"A client that speaks only {LEGACY[-1]} disconnects instead.")
+    screen.say(f"A client that speaks only {LEGACY[-1]} refuses this revision, and disconnects.")
     try:
         async with connections.connect(screen, *old, revision=LEGACY[-1]):
             raise AssertionError("the client accepted a revision that it does not speak")
@@ -90,7 +88,7 @@ async def server_requests(screen: Screen, client: Client, completed: list[str]) 
 async def tasks(screen: Screen, client: Client) -> None:
     """Show the experimental tasks of 2025-11-25: the client asks for a task, and can list and cancel its tasks."""
     screen.chapter("Experimental tasks", "basic/utilities/tasks")
-    screen.say("The client asks for a task. `tasks/result` waits for the result while the server sends its requests.")
+    screen.say("The client asks for a task. While the client waits in `tasks/result`, the server asks the user.")
     task = await client.start_tool("bake")
     screen.claim("the server lists one task", [known.task_id for known in await client.list_tasks()] == [task.id])
     screen.claim("the task has its result", (await task.result()).text == "a cake")

@@ -1,8 +1,6 @@
 """Streamable HTTP as plain HTTP requests: headers, sessions (legacy era only), and a stream that the client resumes.
 
 The package's `Client` sends the same requests: see transports/streamable_http/*client.py.
-
-Used by: `connections.py`.
 """
 
 from __future__ import annotations
@@ -66,18 +64,18 @@ class PlainHttp:
 
 
 async def show_headers(screen: Screen, plain: PlainHttp) -> None:
-    """Show the headers that repeat parts of the body, and two requests with wrong headers."""
+    """Show the headers that repeat parts of the body, and two requests that the server refuses."""
     screen.chapter("Over HTTP: headers", "basic/transports/streamable-http#request-metadata")
     screen.say("Each message is a POST. Its headers repeat the revision, the method and the name of the tool.")
     screen.say("A proxy can route a request without reading its body. Here are plain HTTP requests without our client.")
     meta: Object = {PROTOCOL_VERSION: REVISIONS[-1].name, CLIENT_CAPABILITIES: {}}
     call: Object = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": meta}
-    head = {"MCP-Protocol-Version": REVISIONS[-1].name, METHOD_HEADER: "tools/call", NAME_HEADER: "add"}
-    response = await plain.post(head, {"id": 1, "method": "tools/call", "params": call})
+    base = {"MCP-Protocol-Version": REVISIONS[-1].name, METHOD_HEADER: "tools/call", NAME_HEADER: "add"}
+    response = await plain.post(base, {"id": 1, "method": "tools/call", "params": call})
     screen.claim("the server responds to the call; no earlier request was necessary", response.status == 200)
-    response = await plain.post({**head, NAME_HEADER: "divide"}, {"id": 2, "method": "tools/call", "params": call})
+    response = await plain.post({**base, NAME_HEADER: "divide"}, {"id": 2, "method": "tools/call", "params": call})
     screen.claim("a header that contradicts the body: status 400", response.status == 400)
-    response = await plain.post({**head, METHOD_HEADER: "ping"}, {"id": 3, "method": "ping", "params": {"_meta": meta}})
+    response = await plain.post({**base, METHOD_HEADER: "ping"}, {"id": 3, "method": "ping", "params": {"_meta": meta}})
     screen.claim("a method that this revision does not have: status 404", response.status == 404)
 
 

@@ -166,15 +166,15 @@ class Screen:
 
     def _wrapped(self, text: str) -> list[str]:
         """Return the lines of a message, broken after commas if possible. Cut a long message."""
-        room, start = self._width - 6, 0
+        width, start = self._width - 6, 0
         lines: list[str] = []
-        while len(text) - start > room and len(lines) < MAX_MESSAGE_LINES - 1:
-            comma = text.rfind(",", start + room // 2, start + room) + 1
-            end = comma or start + room
+        while len(text) - start > width and len(lines) < MAX_MESSAGE_LINES - 1:
+            comma = text.rfind(",", start + width // 2, start + width) + 1
+            end = comma or start + width
             lines.append(text[start:end])
             start = end
         rest, note = text[start:], f" ... ({len(text)} characters)"
-        return [*lines, rest if len(rest) <= room else rest[: room - len(note)] + note]
+        return [*lines, rest if len(rest) <= width else rest[: width - len(note)] + note]
 
     def _meaning(self, sender: str, message: dict[str, object]) -> tuple[str, str]:
         """Return the name of a message, and the message's meaning from `PURPOSE`."""

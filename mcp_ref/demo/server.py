@@ -3,8 +3,6 @@
 Every MCP host can use this server. You can also use the server from the command line:
 
     python3 -m mcp_ref list -- python3 -m mcp_ref run mcp_ref.demo.server
-
-Used by: `tour.py`, the client. Uses: the public names of the package.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ def divide(a: float, b: float) -> float:
 
 @server.tool()
 def gallery() -> list[TextContent | ImageContent | AudioContent | ResourceLink]:
-    """Return a content block of each type. Older revisions get text instead of the types that they do not have."""
+    """Return a content block of each type. A client of an older revision gets text instead of a newer type."""
     return [
         TextContent("some text"),
         ImageContent.of(b"GIF89a", "image/gif"),
@@ -70,7 +68,7 @@ interrupted: list[str] = []
 
 @server.tool()
 async def sleep(seconds: float, context: Context) -> str:
-    """Wait. If the client cancels, `await` raises CancelledError: clean up, and raise the exception again."""
+    """Wait. If the client cancels the call, `await` raises CancelledError: clean up, and raise the exception again."""
     await context.report_progress(0, seconds)
     try:
         await asyncio.sleep(seconds)

@@ -5,8 +5,6 @@
 
 Each chapter prints explanations, calls methods of a `Client`, and checks claims about the results. A claim that does
 not hold ends the demo with an AssertionError, so the demo is a test too.
-
-Uses: `server.py`, `legacy.py`, `host.py`, `connections.py`, `screen.py`.
 """
 
 from __future__ import annotations
@@ -39,8 +37,8 @@ async def tour(out: TextIO, http: bool = False) -> None:
     """Print the demo to `out`, over stdio or over HTTP. Raise AssertionError if a claim does not hold."""
     screen, start, folder = Screen(out), time.monotonic(), PACKAGE.replace(".", "/")
     logging.getLogger(PACKAGE).addHandler(logging.NullHandler())  # do not log the server that crashes in one chapter
-    async with asyncio.timeout(60), contextlib.AsyncExitStack() as processes:
-        connections: Connections = HttpConnections(processes) if http else StdioConnections()
+    async with asyncio.timeout(60), contextlib.AsyncExitStack() as exit_stack:
+        connections: Connections = HttpConnections(exit_stack) if http else StdioConnections()
         screen.say(
             f"""{connections.introduction} "client ->" marks a message of the client, and "server <-" marks a message of
             the server. The server's code is {folder}/demo/server.py. The client's code is tour.py beside it."""
@@ -256,6 +254,6 @@ async def dead_server(screen: Screen, connections: Connections) -> None:
             screen.claim(f"ConnectionClosed: {error}", connections.crash_error in str(error))
         screen.claim("the error came at once, not after the time limit", time.monotonic() - start < DEFAULT_TIMEOUT / 2)
         if connections.restarts_server:
-            screen.say("A stateless request needs nothing from earlier requests, so a new process can serve the next.")
+            screen.say("A stateless request needs no earlier request, so a new process can serve the next call.")
             result = await client.call_tool("add", {"a": 1, "b": 2})
             screen.claim("the client has started the server again", result.text == "3")

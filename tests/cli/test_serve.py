@@ -158,9 +158,9 @@ def test_a_header_that_cannot_be_sent_is_3_and_nothing_is_sent(word: str, capsys
 
 def test_options_that_would_do_nothing_are_2(url: str, capsys: Captured) -> None:
     assert main(["list", "--header", "X: y", "--", "some-server"]) == 2
-    assert "--header needs a server with a URL" in capsys.readouterr().err
+    assert "--header works only with the URL of a server" in capsys.readouterr().err
     assert main(["list", "--env", "A=b", "--", url]) == 2
-    assert "--env needs a server with a command" in capsys.readouterr().err
+    assert "--env works only with the command of a server" in capsys.readouterr().err
     assert main(["list", "--", url, "more"]) == 2
     assert "a URL takes no arguments: more" in capsys.readouterr().err
 
