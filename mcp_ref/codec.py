@@ -62,7 +62,6 @@ def _describe_value(value: JSON) -> str:
 
 @functools.cache
 def codec_for(revision: Revision) -> Codec:
-    """Return the codec of a revision. There is one codec for each revision."""
     return Codec(revision)
 
 
@@ -75,7 +74,7 @@ class Codec:
         self._readers: dict[type, _Read] = {}
 
     def encode(self, value: object) -> Object:
-        """Return the JSON object for a dataclass instance. Raise NotInRevision if a field must not be dropped."""
+        """Return the JSON object. Raise NotInRevision if the revision lacks a field that must not be dropped."""
         cls = type(value)
         write = self._writers.get(cls)
         if write is None:

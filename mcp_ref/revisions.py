@@ -128,7 +128,6 @@ REVISIONS_BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
 
 
 def find_revision(name: object) -> Revision | None:
-    """Return the revision of that name, or None."""
     return REVISIONS_BY_NAME.get(name) if type(name) is str else None
 
 

@@ -139,7 +139,6 @@ def _annotated_schemas(value: JSON) -> Iterator[Object]:
 
 
 def argument_at(arguments: JSON, path: ArgumentPath) -> JSON:
-    """Return the argument at a path, or None."""
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, dict) else None
     return arguments

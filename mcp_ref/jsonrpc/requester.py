@@ -121,7 +121,7 @@ class Requester:
         """Send a request and return its result.
 
         Args:
-            timeout: time limit in seconds, with the wait while `max_pending` requests are open; None for no limit.
+            timeout: time limit from this call to the response, in seconds; None for no limit.
             max_timeout: total time limit in seconds. If given, each progress notification restarts `timeout`.
             on_progress: called for each progress notification. If given, the request's id is its progress token.
             related: id of the peer's request whose handler sends this request; None outside of handlers.
