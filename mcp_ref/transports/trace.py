@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Final, Protocol, TextIO, TypeGuard
+from typing import TYPE_CHECKING, Final, Protocol, TextIO, TypeGuard, Unpack
 
 from ..basic.versioning import PROTOCOL_VERSION
 from ..jsonrpc.messages import JSON
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator
 
-    from ..lib.http.client import HttpClient, HttpResponse
+    from ..lib.http.client import HttpSender, HttpClient, HttpResponse, RequestOptions
     from ..lib.http.message import Exchange, HeaderList, HttpRequest, StreamingResponse
 
 SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
@@ -153,16 +153,6 @@ def _shown_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(n, value) for n, value in headers if n.lower() in SHOWN_HEADERS or n.lower().startswith("mcp-param-")]
 
 
-class HttpSender(Protocol):
-    """An object that makes HTTP requests: an `HttpClient` or a `TracedHttpClient`."""
-
-    def request(
-        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
-    ) -> AbstractAsyncContextManager[HttpResponse]: ...
-
-    async def close(self) -> None: ...
-
-
 class TracedHttpClient:
     """An HTTP client that traces the heads of its requests and responses."""
 
@@ -170,18 +160,19 @@ class TracedHttpClient:
         self._http, self._trace = http, trace
 
     def request(
-        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
-    ) -> AbstractAsyncContextManager[HttpResponse]:
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", /,
+        **options: Unpack[RequestOptions],
+    ) -> AbstractAsyncContextManager[HttpResponse]:  # fmt: skip
         """Make a request. Trace the head now, before the caller traces the message in the body."""
         path = "/" + url.partition("://")[2].partition("?")[0].partition("/")[2]  # the query may hold a secret
         self._trace.head("->", f"{method} {path}", _shown_headers((headers or {}).items()))
-        return self._request(method, url, headers, body, extra)
+        return self._request(method, url, headers, body, options)
 
     @asynccontextmanager
     async def _request(
-        self, method: str, url: str, headers: Mapping[str, str] | None, body: bytes, extra: bool
+        self, method: str, url: str, headers: Mapping[str, str] | None, body: bytes, options: RequestOptions
     ) -> AsyncIterator[HttpResponse]:
-        async with self._http.request(method, url, headers, body, extra=extra) as response:
+        async with self._http.request(method, url, headers, body, **options) as response:
             self._trace.head("<-", str(response.status), _shown_headers(response.headers))
             yield response
 

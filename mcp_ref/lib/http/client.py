@@ -22,9 +22,10 @@ import contextlib
 import re
 import ssl
 from asyncio import StreamReader, StreamWriter
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
-from typing import Final, Self
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Final, Protocol, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import SplitResult
 
 from .framing import CHUNKED, TOKEN, BadMessage, ChunkDecoder, body_length, encode_head, keeps_open, parse_response_head
@@ -33,6 +34,9 @@ from .origin import Origin, find_proxy, parse_url, proxy_credentials, redirect_t
 
 MAX_REDIRECTS: Final = 5
 """Maximum number of redirects that one request follows."""
+
+MayConnect: TypeAlias = Callable[[str], bool]
+"""A function that returns True if a connection to an IP address may be used."""
 
 _READ_SIZE: Final = 64 * 1024
 _IDEMPOTENT_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
@@ -45,6 +49,10 @@ class HttpError(Exception):
 
 class HttpTimeout(HttpError):
     """The server or the proxy took too long."""
+
+
+class ForbiddenAddress(HttpError):
+    """The host has an IP address that the request's `may_connect` refused. No byte was sent to it."""
 
 
 class StaleConnection(HttpError):
@@ -76,6 +84,8 @@ class _Connection:
 
     def __init__(self, origin: Origin, limits: ClientLimits, reader: StreamReader, writer: StreamWriter) -> None:
         self.origin, self.reader, self.writer, self._limits = origin, reader, writer, limits
+        self.address: str | None = None
+        """The IP address of the server; None behind a proxy."""
         self.used_before = False
         self.free_since = 0.0  # the event loop's time
 
@@ -142,12 +152,13 @@ class HttpResponse:
 
     Attributes:
         url: The URL of the response, after redirects.
+        address: The IP address of the server. None behind a proxy, which alone knows the address.
         is_complete: True if the body was read to its end.
         keep_alive: True if the connection can be reused after the body.
     """
 
     def __init__(self, url: str, method: str, head: tuple[int, str, Headers], connection: _Connection) -> None:
-        self.url, self._connection = url, connection
+        self.url, self.address, self._connection = url, connection.address, connection
         self.status, version, self.headers = head
         # [RFC 9112 6.3, rule 1] these responses have no body, even if they have a Content-Length
         length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
@@ -238,8 +249,9 @@ class HttpClient:
 
     @contextlib.asynccontextmanager
     async def request(
-        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
-    ) -> AsyncIterator[HttpResponse]:
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *,
+        extra: bool = False, redirects: int = MAX_REDIRECTS, may_connect: MayConnect | None = None,
+    ) -> AsyncIterator[HttpResponse]:  # fmt: skip
         """Return a context manager that sends the request and yields the response after its head has arrived.
 
         Args:
@@ -248,26 +260,34 @@ class HttpClient:
             headers: Headers in addition to those that the client writes.
             body: The whole body.
             extra: True if the request can exceed `ClientLimits.connections`, because running requests depend on it.
+            redirects: Maximum number of redirects to follow. With 0, a redirect is a response like any other.
+            may_connect: Called with the server's IP address before anything is sent. Behind a proxy it is not called.
 
         Raises:
             HttpError: The connection failed, or the response is invalid. HttpTimeout if the server was too slow.
             ValueError: The URL, the method or a header is invalid.
         """
-        for _ in range(MAX_REDIRECTS + 1):
-            async with self._request_once(method, url, headers or {}, body, extra) as response:
+        for _ in range(redirects + 1):
+            async with self._request_once(method, url, headers or {}, body, extra, may_connect) as response:
                 location = response.headers.get("location")
-                if response.status not in (307, 308) or location is None:
+                if response.status not in (307, 308) or location is None or redirects == 0:
                     yield response
                     return
                 try:
                     url = redirect_target(response.url, location)
                 except ValueError as error:
                     raise HttpError(str(error)) from None
-        raise HttpError(f"the server sent more than {MAX_REDIRECTS} redirects; the last redirect leads to {url}")
+        raise HttpError(f"the server sent more than {redirects} redirects; the last redirect leads to {url}")
 
     @contextlib.asynccontextmanager
     async def _request_once(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes, extra: bool
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        extra: bool,
+        may_connect: MayConnect | None,
     ) -> AsyncIterator[HttpResponse]:
         parts, origin = parse_url(url)
         proxy = self._proxy_for(origin) if origin.scheme == "http" else None
@@ -281,7 +301,7 @@ class HttpClient:
         connection = response = None
         try:
             while response is None:
-                connection = await self._take_connection(origin)
+                connection = await self._take_connection(origin, may_connect)
                 try:
                     response = HttpResponse(url, method, await connection.send_request(request), connection)
                 except StaleConnection:
@@ -303,7 +323,7 @@ class HttpClient:
                 else:
                     await self._discard(connection)
 
-    async def _take_connection(self, origin: Origin) -> _Connection:
+    async def _take_connection(self, origin: Origin, may_connect: MayConnect | None) -> _Connection:
         """Return a free or a new connection. Close connections that were unused for too long."""
         if self._closed:
             raise HttpError("the client is closed")
@@ -314,16 +334,16 @@ class HttpClient:
                 self._all.discard(connection)
                 connection.writer.transport.abort()  # no request uses this connection
         for connection in reversed(self._free):
-            if connection.origin == origin:
+            if connection.origin == origin and _is_allowed(connection.address, may_connect):
                 self._free.remove(connection)
                 return connection
-        return await self._connect(origin)
+        return await self._connect(origin, may_connect)
 
     async def _discard(self, connection: _Connection) -> None:
         self._all.discard(connection)
         await connection.close()
 
-    async def _connect(self, origin: Origin) -> _Connection:
+    async def _connect(self, origin: Origin, may_connect: MayConnect | None) -> _Connection:
         proxy = self._proxy_for(origin)
         host, port = (proxy.hostname or "", proxy.port or 80) if proxy else (origin.host, origin.port)
         writer = None
@@ -332,13 +352,19 @@ class HttpClient:
                 if origin.scheme == "https" and self._ssl is None:
                     self._ssl = ssl.create_default_context()
                 context = self._ssl if origin.scheme == "https" else None
-                tls = context if proxy is None else None
+                tls = context if proxy is None and may_connect is None else None
                 reader, writer = await asyncio.open_connection(
                     host, port, limit=self._limits.head_size, ssl=tls, ssl_shutdown_timeout=1.0 if tls else None
                 )
                 connection = _Connection(origin, self._limits, reader, writer)
                 if proxy is not None and context is not None:
                     await self._open_tunnel(connection, proxy, origin)
+                elif proxy is None:
+                    connection.address = str(writer.get_extra_info("peername")[0])
+                    if not _is_allowed(connection.address, may_connect):
+                        # Checked before TLS, on the open connection: a second look-up could give another address.
+                        raise ForbiddenAddress(f"{host} has the address {connection.address}, which is not allowed")
+                if context is not None and tls is None:
                     await writer.start_tls(context, server_hostname=origin.host)
         except BaseException as error:
             if writer is not None:
@@ -374,6 +400,59 @@ class HttpClient:
         if connection.reader._buffer:  # type: ignore[attr-defined]
             # The client would take these bytes of the proxy for bytes of the server.
             raise HttpError(f"the proxy {proxy.hostname} sent data before the client used the tunnel to {target}")
+
+
+def _is_allowed(address: str | None, may_connect: MayConnect | None) -> bool:
+    return address is None or may_connect is None or may_connect(address)
+
+
+class RequestOptions(TypedDict, total=False):
+    """The options of `HttpClient.request`."""
+
+    extra: bool
+    redirects: int
+    may_connect: MayConnect | None
+
+
+class HttpSender(Protocol):
+    """An object that makes HTTP requests: an `HttpClient`, or a wrapper of one."""
+
+    def request(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", /,
+        **options: Unpack[RequestOptions],
+    ) -> AbstractAsyncContextManager[HttpResponse]: ...  # fmt: skip
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole response."""
+
+    status: int
+    headers: Headers
+    body: bytes = field(repr=False)
+
+
+async def fetch(
+    http: HttpSender, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *,
+    limit: int, seconds: float, may_connect: MayConnect | None = None,
+) -> Document:  # fmt: skip
+    """Send a request whose response is a small document, and return the response. Follow no redirect.
+
+    Args:
+        limit: Maximum size of the body, in bytes.
+        seconds: Time limit for the whole exchange, in seconds.
+
+    Raises:
+        HttpError: As for `HttpClient.request`. HttpTimeout if the response is not complete in time.
+    """
+    sending = http.request(method, url, headers, body, extra=True, redirects=0, may_connect=may_connect)
+    try:
+        async with asyncio.timeout(seconds), sending as response:
+            return Document(response.status, response.headers, await response.read(limit))
+    except TimeoutError:
+        raise HttpTimeout(f"the server sent no complete response within {seconds:g} s") from None
 
 
 def _request_head(

@@ -17,11 +17,10 @@ from urllib.parse import urljoin, urlsplit
 
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Outgoing, Request, RequestFailure, RequestId, decode, encode
-from ...lib.http.client import HttpError
+from ...lib.http.client import HttpSender, HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
 from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, public_url
-from ..trace import HttpSender
 
 log = logging.getLogger(__name__)
 

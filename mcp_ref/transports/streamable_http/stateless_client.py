@@ -20,10 +20,9 @@ from typing import Final
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestFailure, RequestId, Response, decode, encode
-from ...lib.http.client import HttpError, HttpResponse
+from ...lib.http.client import HttpSender, HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive, Trace, finish, no_trace
-from ..trace import HttpSender
 from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS, media_type, public_url
 
 MAX_RESPONSE: Final = 64 * 1024 * 1024
