@@ -29,6 +29,17 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
+    from .basic.authorization.client import Bearer as Bearer
+    from .basic.authorization.errors import AuthorizationError as AuthorizationError
+    from .basic.authorization.errors import DiscoveryFailed as DiscoveryFailed
+    from .basic.authorization.errors import InsufficientScope as InsufficientScope
+    from .basic.authorization.errors import RegistrationFailed as RegistrationFailed
+    from .basic.authorization.errors import SignInNeeded as SignInNeeded
+    from .basic.authorization.errors import SignInRefused as SignInRefused
+    from .basic.authorization.errors import TokenRefused as TokenRefused
+    from .basic.authorization.sign_in import AuthorizationCode as AuthorizationCode
+    from .basic.authorization.store import FileStore as FileStore
+    from .basic.authorization.store import MemoryStore as MemoryStore
     from .basic.content import Annotations as Annotations
     from .basic.content import AudioContent as AudioContent
     from .basic.content import BlobResourceContents as BlobResourceContents
@@ -107,7 +118,10 @@ READING_ORDER = (
     "lib/jose/tokens.py",
     "basic/authorization/__init__.py", "basic/authorization/errors.py", "basic/authorization/challenges.py",
     "basic/authorization/addresses.py", "basic/authorization/metadata.py",
-    "basic/authorization/authorization_code.py",
+    "basic/authorization/authorization_code.py", "basic/authorization/authorization_server_discovery.py",
+    "basic/authorization/client_registration.py", "basic/authorization/token_endpoint.py",
+    "basic/authorization/store.py", "basic/authorization/loopback.py", "basic/authorization/client.py",
+    "basic/authorization/sign_in.py",
     "features/pagination.py", "features/registry.py", "features/task_augmentation.py",
     "features/caching.py", "features/discover.py",
     "features/invoke.py", "features/tools.py", "features/resources.py", "features/prompts.py",
@@ -149,6 +163,13 @@ OPTIONAL_READING = (
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 
 _NAMES_BY_MODULE = {
+    "basic.authorization.client": "Bearer",
+    "basic.authorization.errors": (
+        "AuthorizationError DiscoveryFailed InsufficientScope RegistrationFailed SignInNeeded SignInRefused "
+        "TokenRefused"
+    ),
+    "basic.authorization.sign_in": "AuthorizationCode",
+    "basic.authorization.store": "FileStore MemoryStore",
     "basic.content": (
         "Annotations AudioContent BlobResourceContents EmbeddedResource Icon ImageContent ResourceLink TextContent "
         "TextResourceContents"

@@ -89,6 +89,9 @@ class Revision:
     [2025-11-25 basic/transports#sending-messages-to-the-server]"""
     version_header: bool = True
     """True if each HTTP request has MCP-Protocol-Version. [2025-06-18 basic/transports#protocol-version-header]"""
+    authorization_at_origin: bool = False
+    """True if a server may be its own authorization server, at its origin, without metadata. [2025-03-26
+    basic/authorization#fallbacks-for-servers-without-metadata-discovery]"""
     tasks_are_core: bool = False
     """True if tasks belong to the protocol, not to an extension. [2025-11-25 basic/utilities/tasks#capabilities]"""
     resource_not_found_code: int = -32002
@@ -109,7 +112,9 @@ R2024_10_07: Final = Revision(
     completions_are_declared=False, version_header=False, resource_not_found_code=-32001)  # fmt: skip
 R2024_11_05: Final = Revision(
     1, "2024-11-05", structured_results=False, completions_are_declared=False, version_header=False)  # fmt: skip
-R2025_03_26: Final = Revision(2, "2025-03-26", batch=True, structured_results=False, version_header=False)
+R2025_03_26: Final = Revision(
+    2, "2025-03-26", batch=True, structured_results=False, version_header=False,
+    authorization_at_origin=True)  # fmt: skip
 R2025_06_18: Final = Revision(3, "2025-06-18")
 R2025_11_25: Final = Revision(
     4, "2025-11-25", error_id_optional=True, invalid_arguments_are_results=True, elicitation_modes=True,

@@ -35,6 +35,7 @@ from .subscriptions import ServerNotifications, Subscription
 if TYPE_CHECKING:
     import os
 
+    from ..basic.authorization.client import Authorizer
     from ..extensions.tasks.receiver import Tasks
     from ..extensions.tasks.requestor import RunningTask
     from ..features.completion import Completion, Reference
@@ -85,6 +86,7 @@ class Client(Connector):
         cwd: Working directory of a command.
         on_stderr: Called with the bytes of a command's standard error. Defaults to the program's own standard error.
         headers: HTTP headers of every request to a URL, such as {"Authorization": "Bearer ..."}.
+        authorization: The way to get tokens for a protected URL, such as `AuthorizationCode()`.
         http: HTTP client for a URL, with TLS settings, proxy and limits. `Client.close` closes this HTTP client too.
         limits: Limits of the session, such as the maximum number of open requests.
         cache: True for the client's own cache, False for no cache, or a `ResponseCache` to share with other clients.
@@ -105,7 +107,8 @@ class Client(Connector):
         on_elicitation_complete: Callable[[str], None] | None = None, timeout: float | None = DEFAULT_TIMEOUT,
         env: Mapping[str, str] | None = None, cwd: str | os.PathLike[str] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
-        headers: Mapping[str, str] | None = None, http: HttpClient | None = None,
+        headers: Mapping[str, str] | None = None, authorization: Authorizer | None = None,
+        http: HttpClient | None = None,
         limits: Limits | None = None, cache: ResponseCache | bool = True, trace: Trace | None = None,
     ) -> None:  # fmt: skip
         self.revisions: Sequence[Revision] = sorted_revisions(revisions if revision is None else [revision])
@@ -120,7 +123,11 @@ class Client(Connector):
             self._handlers = ClientHandlers(
                 sampling, sampling_tools, elicitation, elicitation_url, roots, tasks, on_elicitation_complete
             )
-        target = Target(server, env, cwd, on_stderr, headers, http, trace)
+        if authorization is not None and not isinstance(server, str):
+            raise ValueError("`authorization` is for URLs; a command gets its credentials by `env`")
+        if authorization is not None and any(name.lower() == "authorization" for name in headers or {}):
+            raise ValueError("give either `authorization` or an Authorization header, not both")
+        target = Target(server, env, cwd, on_stderr, headers, http, trace, authorization, self.revisions)
         results = ResponseCache(max_results=0) if self.cache is None else self.cache
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
         invalidate = partial(results.invalidate, target.cache_key[0])

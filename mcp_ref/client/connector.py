@@ -43,6 +43,9 @@ from .negotiation import ClientIdentity, ServerIdentity, negotiate
 from .session import CacheKey, ClientSession
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ..basic.authorization.client import Authorizer
     from ..lib.http.client import HttpClient
     from .handlers import ClientHandlers
 
@@ -80,6 +83,8 @@ class Target:
     headers: Mapping[str, str] | None = None
     http: HttpClient | None = None
     trace: Trace | None = None
+    authorization: Authorizer | None = None
+    revisions: Sequence[Revision] = ()
 
     @property
     def is_process(self) -> bool:
@@ -102,10 +107,19 @@ class Target:
         """The key of this server in a shared cache. Credentials are hashed, so that the cache stores no secret."""
         # The key is the object, not its id(): a later object can have the same id.
         server = self.name or (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self)
-        return server, (hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest(), self.http)
+        settings = hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest()
+        user = None if self.authorization is None else self.authorization.server(cast("str", self.server)).id
+        return server, (settings, self.http, user)
 
-    def open(self, parameter_headers: ParameterHeaders) -> tuple[Transport, asyncio.Task[None] | None]:
-        """Return a transport. For an `InProcessServer`, also return the asyncio task that serves this client."""
+    def open(
+        self, parameter_headers: ParameterHeaders, person: Callable[[], AbstractContextManager[None]]
+    ) -> tuple[Transport, asyncio.Task[None] | None]:
+        """Return a transport. For an `InProcessServer`, also return the asyncio task that serves this client.
+
+        Args:
+            parameter_headers: Function from a tool's name to the headers that mirror its arguments.
+            person: Function whose context stops the time limits of requests while a user signs in.
+        """
         server, trace = self.server, self.trace or trace_from_environment()
         if isinstance(server, (list, tuple)):
             return StdioClientTransport(server, env=self.env, cwd=self.cwd, on_stderr=self.on_stderr, trace=trace), None
@@ -115,9 +129,11 @@ class Target:
                 raise TypeError(f"the server must be a URL with http:// or https://, or {command}, not {server!r}")
             from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
 
+            login = self.authorization
+            authorize = None if login is None else lambda http: login.wrap(http, server, self.revisions, person)
             return StreamableHttpClientTransport(
-                server, headers=self.headers, http=self.http, trace=trace, parameters=parameter_headers
-            ), None
+                server, headers=self.headers, http=self.http, trace=trace, parameters=parameter_headers,
+                authorize=authorize), None  # fmt: skip
         if isinstance(server, InProcessServer):
             ours, theirs = memory_pair(trace)
             return ours, asyncio.create_task(server.serve(theirs))
@@ -165,11 +181,11 @@ class Connector:
         self.timeout = timeout
         """Default time limit of a request, in seconds. None means no limit."""
         self.target = target
-        self.response_cache, self.cache_key = cache, target.cache_key
+        self.response_cache = cache
         self.state = ConnectionState.NEW
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path of the argument."""
-        settings = (limits, handlers, cache, self.cache_key)
+        settings = (limits, handlers, cache, lambda: target.cache_key)
         self._make_session = partial(ClientSession, *settings, on_notification, self._disconnected)
         self._eras, self._on_disconnect = eras, on_disconnect
         self._session: ClientSession | None = None
@@ -201,6 +217,11 @@ class Connector:
         """The server's name, version and instructions."""
         _ = self.session  # raises RuntimeError before the negotiation is complete
         return cast("ServerIdentity", self._server_identity)
+
+    @property
+    def cache_key(self) -> CacheKey:
+        """The server and the hash of its credentials, for a shared cache. A sign-in changes it."""
+        return self.target.cache_key
 
     def server_can(self, capability: str) -> bool:
         """Return True if the server declared a capability.
@@ -253,7 +274,9 @@ class Connector:
         return session
 
     def _new_session(self) -> ClientSession:
-        transport, self._server_task = self.target.open(lambda tool: self.parameter_headers.get(tool, {}))
+        transport, self._server_task = self.target.open(
+            lambda tool: self.parameter_headers.get(tool, {}), contextlib.nullcontext
+        )
         return self._make_session(transport)
 
     async def stop_reconnecting(self) -> None:

@@ -63,8 +63,9 @@ class ClientSession(Session):
     """A session with one server: after a handshake, or with stateless requests over one transport."""
 
     def __init__(
-        self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache, cache_key: CacheKey,
-        on_notification: Callable[[str, object], None], on_end: Callable[[ClientSession], None], transport: Transport,
+        self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
+        cache_key: Callable[[], CacheKey], on_notification: Callable[[str, object], None],
+        on_end: Callable[[ClientSession], None], transport: Transport,
     ) -> None:  # fmt: skip
         super().__init__("client", transport, limits)
         self.request_meta: Object = {}
@@ -94,12 +95,13 @@ class ClientSession(Session):
         params = {**params, "_meta": {**cast("Object", params.get("_meta", {})), **self.request_meta}}
         if method not in CACHEABLE:
             result = await send(params)
-        elif (cached := self._cache.get(*self._cache_key, method, params)) is not None:
+        elif (cached := self._cache.get(*(key := self._cache_key()), method, params)) is not None:
             return cached
         else:
             changes = self._cache.invalidations
             result = await send(params)
-            self._cache.put(*self._cache_key, method, params, result, changes)
+            if self._cache_key() == key:  # else a user signed in meanwhile: whose result this is, is unknown
+                self._cache.put(*key, method, params, result, changes)
         self.has_responded = True
         for _ in range(mrtr.MAX_ROUNDS):
             if _is_final(method, result):

@@ -111,6 +111,8 @@ class RequestFailure:
     reason: str
     unrecognized: bool = False
     """True if the peer replied with something that is not a JSON-RPC message."""
+    error: Exception | None = None
+    """The exception for the caller; None for the usual one with the `reason`."""
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse

@@ -239,7 +239,9 @@ class Requester:
         pending = self.pending.get(failure.id) if failure.id is not None else None
         if pending is None or pending.response.done():
             return False
-        if isinstance(failure, Malformed):
+        if isinstance(failure, RequestFailure) and failure.error is not None:
+            pending.fail(failure.error)
+        elif isinstance(failure, Malformed):
             pending.fail(InvalidMessage(f"{pending.method}: {failure.error.message}"))
         else:
             kind = UnrecognizedReply if failure.unrecognized else ConnectionClosed

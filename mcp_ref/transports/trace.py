@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator
 
-    from ..lib.http.client import HttpSender, HttpClient, HttpResponse, RequestOptions
+    from ..lib.http.client import HttpClient, HttpResponse, HttpSender, RequestOptions
     from ..lib.http.message import Exchange, HeaderList, HttpRequest, StreamingResponse
 
 SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",

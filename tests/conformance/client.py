@@ -20,6 +20,8 @@ from mcp_ref import (
     ElicitRequestURLParams,
     ElicitResult,
 )
+from tests.conformance.authorization import SCENARIOS as AUTHORIZATION_SCENARIOS
+from tests.conformance.authorization import authorization
 
 
 async def connect(client: Client) -> None:
@@ -103,6 +105,16 @@ SCENARIOS: dict[str, Callable[[Client], Awaitable[None]]] = {
 }
 
 
+async def authorize(client: Client) -> None:
+    """Use a protected server: list its tools, and call the first."""
+    tools = await client.list_tools()
+    if tools:
+        await client.call_tool(tools[0].name)
+
+
+SCENARIOS |= dict.fromkeys(AUTHORIZATION_SCENARIOS, authorize)
+
+
 async def user(params: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
     """Accept a form without filling anything in: the client adds the defaults."""
     return ElicitResult("accept", {})
@@ -115,8 +127,10 @@ async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
 
 async def main(url: str) -> None:
     """Do what the scenario wants."""
-    async with Client(url, elicitation=user, sampling=model, roots=[]) as client:
-        await SCENARIOS[os.environ["MCP_CONFORMANCE_SCENARIO"]](client)
+    scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
+    login = authorization(url) if scenario in AUTHORIZATION_SCENARIOS else None
+    async with Client(url, elicitation=user, sampling=model, roots=[], authorization=login) as client:
+        await SCENARIOS[scenario](client)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
-"""Our client against the suite: client.py does what each scenario asks for.
-
-These are the client scenarios that need no authorization.
-"""
+"""Our client against the suite: client.py does what each scenario asks for, and authorization.py signs in."""
 
 import sys
 
 import pytest
 
+from tests.conformance import authorization
 from tests.conformance.conftest import Suite
 
 COMMAND = f"{sys.executable} -m tests.conformance.client"
@@ -39,3 +37,25 @@ def test_the_client_passes_every_check(suite: Suite, scenario: str, revision: st
     unmet = {scenario: SKIPPED[scenario]} if scenario in SKIPPED else {}
     outcome = suite("client", "--command", COMMAND, "--scenario", scenario, "--spec-version", revision, unmet=unmet)
     assert outcome.passed == {scenario: checks}, outcome.said
+
+
+CHECKS = {
+    "2026-07-28": [18, 18, 18, 18, 12, 14, 14, 14, 25, 11, 19, 19, 19, 13, 2, 12, 14, 27, 14, 14, 8, 8, 8, 8, 3],
+    "2025-11-25": [19, 19, 19, 19, 14, 15, 15, 15, 23, 10, 20, 20, 20, 15],
+    "2025-06-18": [20, 20, 20],
+    "2025-03-26": [13, 8],
+}
+"""The number of checks of each authorization scenario. One of them is repeated for each request."""
+
+
+@pytest.mark.parametrize(
+    ("revision", "scenario", "checks"),
+    [
+        (revision, scenario, checks)
+        for revision, scenarios in authorization.SCENARIOS_OF.items()
+        for scenario, checks in zip(scenarios, CHECKS[revision], strict=True)
+    ],
+)
+def test_client_passes_every_check_of_authorization(suite: Suite, revision: str, scenario: str, checks: int) -> None:
+    outcome = suite("client", "--command", COMMAND, "--scenario", scenario, "--spec-version", revision)
+    assert outcome.passed.total() == checks, outcome.said

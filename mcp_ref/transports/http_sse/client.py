@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-from ...jsonrpc.errors import ConnectionClosed
+from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.messages import Outgoing, Request, RequestFailure, RequestId, decode, encode
-from ...lib.http.client import HttpSender, HttpError
+from ...lib.http.client import HttpError, HttpSender
 from ...lib.http.sse import Event, EventParser, EventTooLarge
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
 from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, public_url
@@ -62,7 +62,7 @@ class SseClientTransport(Transport):
         self._end.deliver_to(on_end)
 
     async def _read(self) -> None:
-        why = "the server ended the stream"
+        why, failure = "the server ended the stream", None
         try:
             headers = {**self._headers, "Accept": SSE_TYPE}
             async with self._http.request("GET", self.url, headers, extra=True) as response:
@@ -74,7 +74,9 @@ class SseClientTransport(Transport):
                         self._take_event(event)
         except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
             why = str(error)
-        reason = ConnectionClosed(f"{public_url(self.url)}: {why}")
+        except McpError as error:  # of the authorization
+            failure = error
+        reason = failure or ConnectionClosed(f"{public_url(self.url)}: {why}")
         if self._endpoint.done():
             self._end.send(reason)
         else:
@@ -106,7 +108,7 @@ class SseClientTransport(Transport):
 
     async def _post(self, frame: bytes, id: RequestId | None, before: asyncio.Task[None] | None) -> None:
         await finish(before)
-        headers = {**self._headers, "Content-Type": JSON_TYPE}
+        headers, failure = {**self._headers, "Content-Type": JSON_TYPE}, None
         posting = self._http.request("POST", self._endpoint.result(), headers, frame)
         self._trace("->", frame)
         try:
@@ -117,8 +119,10 @@ class SseClientTransport(Transport):
             why = f"the message was not accepted within {POST_SECONDS:g} s"
         except (HttpError, ValueError) as error:
             why = str(error)
+        except McpError as error:  # of the authorization
+            why, failure = str(error), error
         if why is not None and id is not None and self._receive is not None:
-            self._receive(RequestFailure(id, f"{public_url(self.url)}: {why}"))
+            self._receive(RequestFailure(id, f"{public_url(self.url)}: {why}", error=failure))
         elif why is not None:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
 

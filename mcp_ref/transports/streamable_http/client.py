@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, auto
 from functools import partial
@@ -32,7 +32,7 @@ from typing import Final
 
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import MODERN_ERROR_CODES, is_stateless
-from ...jsonrpc.errors import ConnectionClosed
+from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.messages import (
     Batch,
     Error,
@@ -48,7 +48,7 @@ from ...jsonrpc.messages import (
     decode,
     encode,
 )
-from ...lib.http.client import ClientLimits, HttpClient, HttpError, HttpResponse
+from ...lib.http.client import ClientLimits, HttpClient, HttpError, HttpResponse, HttpSender
 from ...lib.http.sse import EventTooLarge
 from ...revisions import Revision, find_revision
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
@@ -97,6 +97,7 @@ class StreamableHttpClientTransport(Transport):
         headers: Headers of every request, such as {"Authorization": "Bearer ..."}.
         http: The HTTP client, which `close` closes too. Default: a new HTTP client.
         parameters: Function that maps a tool's name to the headers that mirror the tool's arguments (modern era).
+        authorize: Function that wraps the HTTP client, so that requests carry tokens.
     """
 
     def __init__(
@@ -107,11 +108,14 @@ class StreamableHttpClientTransport(Transport):
         http: HttpClient | None = None,
         trace: Trace | None = None,
         parameters: ParameterHeaders = lambda name: {},
+        authorize: Callable[[HttpSender], HttpSender] | None = None,
     ) -> None:
         self.url = url
         self.state = ClientState.STATELESS
         self._own_headers = dict(headers or {})
         self._http = traced_http_client(http or HttpClient(limits=HTTP_LIMITS), trace)
+        if authorize is not None:
+            self._http = authorize(self._http)
         self._trace = trace or no_trace
         self._stateless = StatelessRequests(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive | None = None
@@ -211,7 +215,7 @@ class StreamableHttpClientTransport(Transport):
         try:
             async with asyncio.timeout(DELETE_SECONDS), deleting:
                 pass
-        except (HttpError, TimeoutError) as error:
+        except (HttpError, McpError, TimeoutError) as error:
             log.debug("the session was not deleted: %s", error)
 
     async def _post_in_order(
@@ -225,6 +229,8 @@ class StreamableHttpClientTransport(Transport):
             log.warning("%s did not accept a message within %g s", public_url(self.url), ACCEPT_SECONDS)
         except (HttpError, ConnectionClosed, EventTooLarge, ValueError) as error:
             self._fail_requests(ids, str(error), self._deliver)
+        except McpError as error:  # of the authorization
+            self._fail_requests(ids, str(error), self._deliver, error)
 
     async def _post(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: Receive, repeated: bool = False
@@ -328,7 +334,7 @@ class StreamableHttpClientTransport(Transport):
                         pass
         except TimeoutError:
             why = f"the handshake took more than {RENEWAL_SECONDS:g} s"
-        except (HttpError, EventTooLarge) as error:
+        except (HttpError, McpError, EventTooLarge) as error:
             why = str(error)
         if why is not None:
             self._session, self._revision = session, revision
@@ -367,12 +373,12 @@ class StreamableHttpClientTransport(Transport):
         if self._receive is not None:
             self._receive(message)
 
-    def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive) -> None:
+    def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: McpError | None = None) -> None:
         """Report to the session that these requests will get no response."""
         if not ids:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
         for id in ids:
-            deliver(RequestFailure(id, f"{public_url(self.url)}: {why}"))
+            deliver(RequestFailure(id, f"{public_url(self.url)}: {why}", error=error))
 
 
 def _failure_in(responses: list[Incoming]) -> str | None:

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from ...jsonrpc.errors import ConnectionClosed
+from ...jsonrpc.errors import McpError
 from ...jsonrpc.messages import RequestId
 from ...lib.http.client import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
@@ -62,7 +62,7 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
                     await _read_events(resumed, parser, read, unanswered)
                 elif resumed.status < 500:
                     return  # the server cannot resume the stream
-        except HttpError as error:
+        except (HttpError, McpError) as error:
             log.debug("a stream was not resumed: %s", error)
         attempts = 0 if parser.last_event_id != before else attempts + 1
 
@@ -110,7 +110,7 @@ async def listen(
             if ended:
                 parser = EventParser(MAX_RESPONSE)
                 await renew(current)
-        except ConnectionClosed:
+        except McpError:
             return  # no new session began; the next request tries again
         except (HttpError, EventTooLarge) as error:
             log.debug("the listening stream broke: %s", error)

@@ -19,8 +19,9 @@ from typing import Final
 
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
+from ...jsonrpc.errors import McpError
 from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestFailure, RequestId, Response, decode, encode
-from ...lib.http.client import HttpSender, HttpError, HttpResponse
+from ...lib.http.client import HttpError, HttpResponse, HttpSender
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive, Trace, finish, no_trace
 from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS, media_type, public_url
@@ -87,6 +88,8 @@ class StatelessRequests:
                     receive(RequestFailure(request.id, why, suggests_legacy_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
             receive(RequestFailure(request.id, f"{public_url(self._url)}: {error}"))
+        except McpError as error:  # of the authorization
+            receive(RequestFailure(request.id, str(error), error=error))
 
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
         """Deliver the messages of an HTTP response. Return None, or the reason why the JSON-RPC response is missing."""

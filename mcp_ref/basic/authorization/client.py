@@ -1,0 +1,334 @@
+"""Authorization on the client: every request carries a token, and a refused one gets a better token.
+
+    request --> a fresh token?  yes: send it.  ended, with a refresh token: refresh first.  no: send none
+       ^            |
+       |           401: find the authorization server; refresh, or register and let the user sign in   once
+       |           403 insufficient_scope: sign in again, for the old and the new scopes               few times
+       +------------+
+
+`AuthorizedRequests` wraps the HTTP client of a transport. So this algorithm is in one place, for POST, GET and DELETE,
+in both eras, and over HTTP+SSE. All requests share the state of one server, a `ServerGrant`. So a hundred requests with
+an ended token cause one refresh: many authorization servers take a second use of a refresh token for a theft.
+
+All repetitions are bounded: a hostile server could else open browser windows without end. Scopes only grow. After a
+401 the metadata are requested again, because the server may name another authorization server now. Tokens and client
+ids of the old one are never sent to the new one.
+[2026-07-28 basic/authorization/client-registration#authorization-server-binding]
+
+`Bearer` sends a token that the program has from elsewhere. `AuthorizationCode` (sign_in.py) lets a user sign in.
+Another way to get tokens is another subclass of `Authorizer`.
+
+Spec:  2026-07-28 basic/authorization/index#access-token-usage, #scope-selection-strategy, #step-up-authorization-flow,
+       #refresh-tokens, #error-handling
+Above: client/connector.py makes the wrapper; sign_in.py. Below: `authorization_server_discovery.py` (the requests)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Unpack
+
+from ...lib.http.client import HttpResponse, HttpSender, RequestOptions
+from ...lib.http.origin import parse_url
+from ...revisions import Revision
+from .addresses import canonical_resource, check_fetchable
+from .authorization_server_discovery import PeerRequests
+from .challenges import Challenge, token_challenge
+from .errors import (
+    AuthorizationError,
+    InsufficientScope,
+    peer_url,
+)
+from .token_endpoint import Grant
+
+MAX_ATTEMPTS: Final = 5
+"""Maximum number of times that one HTTP request is sent."""
+MAX_STEP_UPS: Final = 2
+"""Maximum number of sign-ins for more scopes that do not help one operation, such as the call of one tool."""
+MAX_STEP_UPS_IN_A_ROW: Final = 3
+"""Maximum number of sign-ins for more scopes that do not help, for one server."""
+MAX_OPERATIONS: Final = 1000
+"""Maximum number of operations whose failures are remembered. The oldest are forgotten first."""
+CANCEL_SECONDS: Final = 1.0
+"""Time that a cancelled sign-in has to free its port, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The reason for a new token: the refusal of a request."""
+
+    peers: PeerRequests
+    at_origin: bool
+    """True if the client speaks 2025-03-26."""
+    challenge: Challenge | None
+    grant: Grant | None
+    """The refused grant, or None if the request had no token."""
+    scopes: tuple[str, ...]
+    """The scopes that were asked for before."""
+    wants_scopes: bool
+    """True if the token was good, but had too few scopes."""
+
+
+class Authorizer:
+    """A way to get tokens. It holds one `ServerGrant` for each MCP server. Use it in one event loop at a time."""
+
+    def __init__(self, private_networks: bool = False) -> None:
+        self._servers: dict[str, ServerGrant] = {}
+        self._private_networks = private_networks
+
+    def server(self, url: str) -> ServerGrant:
+        """Return the state of the MCP server at a URL."""
+        return self._servers.setdefault(canonical_resource(url), ServerGrant(self))
+
+    def wrap(
+        self, http: HttpSender, url: str, revisions: Sequence[Revision],
+        person: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> AuthorizedRequests:  # fmt: skip
+        """Return an HTTP client that authorizes the requests to an MCP server.
+
+        Args:
+            http: The HTTP client of the transport.
+            url: URL of the MCP server.
+            revisions: The revisions that the client speaks.
+            person: Function whose context stops the time limits of requests while a user signs in.
+        """
+        at_origin = any(one.authorization_at_origin for one in revisions)
+        peers = PeerRequests(http, url, self._private_networks)
+        return AuthorizedRequests(http, url, self.server(url), peers, at_origin, person)
+
+    async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
+        """Return a stored or renewed grant for the next request. Return None if only a user can get one.
+
+        Args:
+            peers: The requests to peers.
+            grant: The latest grant, whose token has ended; None before the first request.
+        """
+        raise NotImplementedError
+
+    async def obtain(self, need: Need) -> Grant:
+        """Return a new grant after a refusal. Raise AuthorizationError without one."""
+        raise NotImplementedError
+
+    async def discard(self, peers: PeerRequests, grant: Grant) -> None:
+        """Forget the refresh token of a grant that the server refuses. By default, do nothing."""
+
+
+@dataclass(slots=True, eq=False)
+class _Flow:
+    """The task that gets a grant, for all requests that wait for one."""
+
+    task: asyncio.Task[None]
+    waiters: int = 0
+
+
+class ServerGrant:
+    """The authorization of one authorizer at one MCP server: the grant, and the one flow that gets another."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self.grant: Grant | None = None
+        self._authorizer = authorizer
+        self._is_loaded = False  # True after the authorizer was asked for a stored grant
+        self._scopes: tuple[str, ...] = ()  # all scopes that were asked for
+        self._flow: _Flow | None = None
+        self._step_ups: dict[tuple[str, str], int] = {}  # by operation: sign-ins that did not help
+        self._step_ups_in_a_row = 0
+
+    @property
+    def id(self) -> str | None:
+        """The name of the current grant, which separates users in caches; None without a grant."""
+        return None if self.grant is None else self.grant.id
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the next request can be sent at once, with or without a token."""
+        return self._is_loaded and (self.grant is None or self.grant.is_fresh())
+
+    async def prepare(self, peers: PeerRequests) -> None:
+        """Load the stored grant, or refresh the token if it ends soon."""
+        await self._join(lambda: self._authorizer.current(peers, self.grant), lambda: self.is_ready)
+
+    async def replace(self, need: Need) -> None:
+        """Get another grant after a refusal, unless another request has got one since."""
+        if self.grant is need.grant:
+            work = partial(self._authorizer.obtain, replace(need, scopes=self._scopes))
+            await self._join(work, lambda: self.grant is not need.grant)
+
+    async def give_up(self, need: Need) -> None:
+        """Raise the error for a grant that the server refuses although it is new."""
+        if need.grant is not None:
+            await self._authorizer.discard(need.peers, need.grant)
+        raise AuthorizationError(f"{peer_url(need.peers.server)} refuses a token that was issued for it just now; "
+                                 "ask the operator of the server")  # fmt: skip
+
+    async def step_up(self, need: Need, operation: tuple[str, str]) -> None:
+        """Get a grant with the scopes of a challenge too. Raise InsufficientScope if that is not worth an attempt."""
+        if self.grant is not need.grant:
+            return
+        assert need.challenge is not None
+        failed = self._step_ups.pop(operation, 0)
+        if (
+            set(need.challenge.scopes) <= set(self._scopes)
+            or failed >= MAX_STEP_UPS
+            or self._step_ups_in_a_row >= MAX_STEP_UPS_IN_A_ROW
+        ):
+            self._step_ups[operation] = failed
+            raise InsufficientScope(need.peers.server, need.challenge.scopes)
+        # [2026-07-28 basic/authorization/index#step-up-authorization-flow] SHOULD limit attempts, and track failures
+        self._step_ups[operation] = failed + 1
+        self._step_ups_in_a_row += 1
+        if len(self._step_ups) > MAX_OPERATIONS:
+            del self._step_ups[next(iter(self._step_ups))]
+        await self.replace(need)
+
+    def served(self, operation: tuple[str, str]) -> None:
+        """Note that the server served an operation after a step-up."""
+        if self._step_ups.pop(operation, 0):
+            self._step_ups_in_a_row = 0
+
+    async def _join(self, work: Callable[[], Awaitable[Grant | None]], is_done: Callable[[], bool]) -> None:
+        """Wait for the flow that runs, then run `work` if it is not done. A flow without waiters is cancelled."""
+        while self._flow is not None:
+            await self._wait(self._flow)
+            if is_done():
+                return
+        self._flow = _Flow(asyncio.create_task(self._run(work)))
+        await self._wait(self._flow)
+
+    async def _wait(self, flow: _Flow) -> None:
+        flow.waiters += 1
+        try:
+            await asyncio.shield(flow.task)
+        finally:
+            flow.waiters -= 1
+            if self._flow is flow and (flow.task.done() or not flow.waiters):
+                self._flow = None
+            if not flow.waiters and not flow.task.done():
+                flow.task.cancel()
+                await asyncio.wait([flow.task], timeout=CANCEL_SECONDS)
+
+    async def _run(self, work: Callable[[], Awaitable[Grant | None]]) -> None:
+        try:
+            self.grant = await work()
+        except AuthorizationError:
+            raise
+        except Exception as error:  # of a store, of a function of the program, or of the operating system
+            raise AuthorizationError(f"the authorization failed: {type(error).__name__}: {error}") from error
+        self._is_loaded = True
+        if self.grant is not None:
+            self._scopes = tuple(dict.fromkeys((*self._scopes, *self.grant.scopes)))
+
+
+class AuthorizedRequests:
+    """An HTTP client that sends a token with each request to one MCP server. `Authorizer.wrap` makes it."""
+
+    def __init__(
+        self, http: HttpSender, url: str, server: ServerGrant, peers: PeerRequests, at_origin: bool,
+        person: Callable[[], AbstractContextManager[None]],
+    ) -> None:  # fmt: skip
+        check_fetchable(url, url)  # [RFC 6750 5.3] MUST use TLS: a token over plain http is everybody's
+        self._http, self._origin, self._at_origin, self._person = http, parse_url(url)[1], at_origin, person
+        self._server, self._peers = server, peers
+
+    async def close(self) -> None:
+        """Close the HTTP client."""
+        await self._http.close()
+
+    @contextlib.asynccontextmanager
+    async def request(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", /,
+        **options: Unpack[RequestOptions],
+    ) -> AsyncIterator[HttpResponse]:  # fmt: skip
+        """Send a request with a token, and again with a better token if the server refuses it.
+
+        Raises:
+            AuthorizationError: The client got no token that the server accepts.
+        """
+        if parse_url(url)[1] != self._origin:  # a token is for one server
+            raise AuthorizationError(f"a request to {peer_url(url)} gets no token of {self._origin}")
+        server, was_replaced, operation = self._server, False, None
+        for _ in range(MAX_ATTEMPTS):
+            if not server.is_ready:
+                with self._person():
+                    await server.prepare(self._peers)
+            grant = server.grant
+            token = {} if grant is None else {"Authorization": f"Bearer {grant.access_token}"}
+            async with self._http.request(method, url, {**(headers or {}), **token}, body, **options) as response:
+                challenge = token_challenge(response.headers.get_all("www-authenticate"))
+                is_retried = response.status == 401 or (response.status == 403 and _wants_scopes(challenge))
+                if not is_retried or method == "DELETE":  # nobody signs in to end a session
+                    if operation is not None and response.status < 400:
+                        server.served(operation)
+                    yield response
+                    return
+                status, self._peers.address = response.status, response.address
+            need = Need(self._peers, self._at_origin, challenge, grant, (), status == 403)
+            with self._person():
+                if status == 403:
+                    operation = _operation(body)
+                    await server.step_up(need, operation)
+                elif was_replaced and server.grant is grant:
+                    await server.give_up(need)
+                else:
+                    was_replaced = was_replaced or server.grant is grant
+                    await server.replace(need)
+        raise AuthorizationError(f"{peer_url(url)} refuses every token; ask the operator of the server")
+
+
+def _wants_scopes(challenge: Challenge | None) -> bool:
+    return challenge is not None and challenge.parameters.get("error") == "insufficient_scope"
+
+
+def _operation(body: bytes) -> tuple[str, str]:
+    """Return the method and the name in the JSON-RPC request that was refused."""
+    try:
+        message = json.loads(body)
+        params = message.get("params") or {}
+        return str(message.get("method"))[:200], str(params.get("name", params.get("uri", "")))[:200]
+    except (ValueError, AttributeError):  # a GET, or a batch
+        return "", ""
+
+
+class Bearer(Authorizer):
+    """Sends a token that the program has from elsewhere. A server that refuses the token causes an error.
+
+    Args:
+        token: The token, or an async function that returns the current one. It is called for each request.
+    """
+
+    def __init__(self, token: str | Callable[[], Awaitable[str]]) -> None:
+        super().__init__()
+        self._token = token
+
+    async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
+        """Return the program's token, as a grant.
+
+        Args:
+            peers: Not used.
+            grant: The latest grant.
+        """
+        token = self._token if isinstance(self._token, str) else await self._token()
+        if grant is not None and grant.access_token == token:
+            return grant
+        ends = None if isinstance(self._token, str) else 0.0  # never fresh: the function is called again
+        return Grant(token, id=hashlib.sha256(token.encode()).hexdigest(), expires_at=ends)
+
+    async def obtain(self, need: Need) -> Grant:
+        """Raise the error for a refused token.
+
+        Args:
+            need: The refusal.
+
+        Raises:
+            InsufficientScope: The token has too few scopes.
+            AuthorizationError: The server refuses the token for another reason.
+        """
+        if need.wants_scopes:
+            raise InsufficientScope(need.peers.server, need.challenge.scopes if need.challenge is not None else ())
+        raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given")

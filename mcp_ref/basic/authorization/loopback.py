@@ -1,0 +1,155 @@
+"""The loopback receiver: how the response of a sign-in gets from the browser to a program on the same machine.
+
+    async with receive("http://127.0.0.1:0/callback") as receiver:
+        sign_in = begin_sign_in(..., receiver.redirect_uri, ...)
+        receiver.expect(sign_in)
+        await open_browser(sign_in.url)
+        query = await receiver.response(timeout=600.0)
+
+The receiver is an HTTP server for one response. Every web page in the browser, and every program on the machine, can
+send requests to it. So it
+
+- begins to listen before the browser opens: else another program could take the port; [RFC 8252 8.1]
+- serves one path, GET only, and checks the Host header: else a page could reach it under another name (DNS rebinding);
+- ignores a response without the `state` of this sign-in, and continues to wait: else a page could end the sign-in;
+- shows constant pages only: text from a query could contain a script.
+
+`open_in_browser` opens the URL. The URL is built from a hostile server's metadata, so `addresses.browser_url` has
+rebuilt it before, and no shell is involved.
+
+Spec:  2026-07-28 basic/authorization/security-considerations#open-redirection; RFC 8252, sections 7.3 and 8.3
+Above: `client.py`. Below: `authorization_code.py` (which response counts), lib/http/server.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+import webbrowser
+from collections.abc import AsyncIterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from ...lib.http.message import Exchange, HeaderList, HttpLimits, bracket_ipv6
+from ...lib.http.server import serve
+from .authorization_code import SignIn, is_response
+from .errors import SignInRefused
+
+PERSON_TIMEOUT: Final = 600.0
+"""Time that a user has to sign in, in seconds."""
+LIMITS: Final = HttpLimits(connections=20, head_size=8 * 1024, body_size=0, head_time=5.0, idle_time=1.0)
+"""The limits of the receiver: 20 connections at once, and heads of 8 KiB."""
+
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_HEADERS: Final[HeaderList] = [
+    ("Content-Type", "text/html; charset=utf-8"),
+    ("Cache-Control", "no-store"),
+    ("Content-Security-Policy", "default-src 'none'"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Content-Type-Options", "nosniff"),
+]
+_PAGE: Final = "<!doctype html><html lang=en><title>{0}</title><p>{0}. {1}</p></html>\n"
+_DONE: Final = _PAGE.format("The response has arrived", "You can close this page and return to the program.").encode()
+_NOT_EXPECTED: Final = _PAGE.format("This is not the expected response", "The program continues to wait.").encode()
+
+
+def check_receivable(uri: str) -> None:
+    """Raise ValueError unless the receiver can serve this redirect URI: http, on loopback, without query."""
+    parts = urlsplit(uri)
+    if parts.scheme != "http" or parts.hostname not in _LOOPBACK or parts.query or parts.fragment:
+        raise ValueError(
+            f"the redirect URI must be like http://127.0.0.1:0/callback (port 0: any free one): {uri!r:.200}"
+        )
+
+
+class Receiver:
+    """A listening receiver. `receive` makes it."""
+
+    def __init__(self, redirect_uri: str) -> None:
+        self.redirect_uri = redirect_uri
+        """The redirect URI, with the port in use."""
+        self._sign_in: SignIn | None = None
+        self._query: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def expect(self, sign_in: SignIn) -> None:
+        """Accept the response to this sign-in from now on. Call this before the browser opens."""
+        self._sign_in = sign_in
+
+    async def response(self, timeout: float = PERSON_TIMEOUT) -> str:
+        """Wait for the response to the expected sign-in, and return its query.
+
+        Args:
+            timeout: time limit, in seconds.
+
+        Raises:
+            SignInRefused: No response came in time.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self._query)
+        except TimeoutError:
+            raise SignInRefused(f"nobody signed in within {timeout:g} s") from None
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Respond to one request of the browser."""
+        request, parts = exchange.request, urlsplit(self.redirect_uri)
+        hosts = request.headers.get_all("host")
+        if hosts != [parts.netloc] or request.path != (parts.path or "/"):
+            return await exchange.respond(404, _HEADERS, _NOT_EXPECTED)
+        if request.method != "GET":
+            return await exchange.respond(405, [*_HEADERS, ("Allow", "GET")], _NOT_EXPECTED)
+        if self._query.done() or self._sign_in is None or not is_response(self._sign_in, request.query):
+            return await exchange.respond(400, _HEADERS, _NOT_EXPECTED)
+        self._query.set_result(request.query)
+        await exchange.respond(200, _HEADERS, _DONE)
+
+
+@contextlib.asynccontextmanager
+async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
+    """Listen at a redirect URI while the block runs. Port 0 means any free port.
+
+    Raises:
+        OSError: The port is in use.
+    """
+    check_receivable(redirect_uri)
+    parts = urlsplit(redirect_uri)
+    # [RFC 8252 8.3] the literal address, also for `localhost`: the name could lead to another interface
+    address = "::1" if parts.hostname == "::1" else "127.0.0.1"
+    receiver: Receiver | None = None
+
+    async def handle(exchange: Exchange) -> None:
+        assert receiver is not None
+        await receiver.handle(exchange)
+
+    server = await serve(handle, address, parts.port or 0, limits=LIMITS)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(server.close, 0.5)
+        host = f"{bracket_ipv6(parts.hostname or address)}:{server.address[1]}"
+        receiver = Receiver(f"http://{host}{parts.path or '/'}")
+        yield receiver
+
+
+def has_display() -> bool:
+    """Return True if a browser window can be opened here. Else `webbrowser` might start one in the terminal."""
+    return sys.platform in ("win32", "darwin") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+async def print_url(url: str) -> None:
+    """Ask the user on standard error to open a URL."""
+    print(f"To sign in, open this URL in a browser:\n\n    {url}\n", file=sys.stderr, flush=True)
+
+
+async def open_in_browser(url: str) -> None:
+    """Open a URL in the user's browser, and print it on standard error too. The URL must come from `browser_url`."""
+    await print_url(url)
+    if has_display():
+        # A thread that nobody waits for: some browsers block until their window is closed.
+        threading.Thread(target=_open, args=(url,), name="mcp-browser", daemon=True).start()
+
+
+def _open(url: str) -> None:
+    with contextlib.suppress(webbrowser.Error, OSError):  # the user still has the printed URL
+        webbrowser.open(url)

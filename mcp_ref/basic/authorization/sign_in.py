@@ -1,0 +1,270 @@
+"""The sign-in: a user grants this client access, in a browser. All steps of the package's docstring, in order.
+
+    discover                   which authorization server, and which endpoints    authorization_server_discovery.py
+    a stored refresh token?    then a new token, without the user                 token_endpoint.py
+    a client id                configured, or registered                          client_registration.py
+    receive, open the browser  the user signs in                                  loopback.py, authorization_code.py
+    exchange the code          the tokens, which the store keeps                  token_endpoint.py, store.py
+
+`resource`, issuer and client id are kept with the tokens, so that a refresh after a restart needs no discovery, and no
+token, code or secret gets to another authorization server than its own.
+
+Spec:  2026-07-28 basic/authorization/index#authorization-flow-steps, #scope-selection-strategy, #refresh-tokens
+Above: the program makes an `AuthorizationCode`; `client.py` calls it when a request needs a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeAlias
+
+from .addresses import canonical_resource
+from .authorization_code import begin_sign_in, read_response
+from .authorization_server_discovery import Discovered, PeerRequests, discover
+from .challenges import MAX_SCOPES, split_scopes
+from .client import Authorizer, Need
+from .client_registration import OAuthClient, check_client_metadata_url, choose_auth_method, read_client, register
+from .errors import DiscoveryFailed, SignInRefused, TokenRefused, peer_url
+from .loopback import PERSON_TIMEOUT, Receiver, check_receivable, open_in_browser, print_url, receive
+from .store import MemoryStore, Store
+from .token_endpoint import Grant, TokenEndpoint, authentication, code_grant, read_grant, refresh_grant, request_token
+
+MAX_SIGN_INS: Final = 4
+"""Maximum number of sign-ins of one `AuthorizationCode` at once. Further ones wait."""
+
+OpenBrowser: TypeAlias = Callable[[str], Awaitable[None]]
+"""An async function that lets the user open a URL."""
+
+
+def choose_scopes(found: Discovered, need: Need, extra: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the scopes to ask for: those of before, the challenge's or else the server's, and the program's."""
+    # [2026-07-28 basic/authorization/index#scope-selection-strategy] the challenge's, else all of the metadata's
+    challenged = need.challenge.scopes if need.challenge is not None else ()
+    first = challenged or (() if need.scopes else found.scopes or ())
+    # [2026-07-28 basic/authorization/index#step-up-authorization-flow] the union with the scopes of before
+    scopes = dict.fromkeys((*need.scopes, *first, *extra))
+    if scopes and "offline_access" in found.server.scopes_supported:
+        # [2026-07-28 basic/authorization/index#refresh-tokens] MAY add it if the authorization server lists it
+        scopes["offline_access"] = None
+    return tuple(scopes)[:MAX_SCOPES]
+
+
+class AuthorizationCode(Authorizer):
+    """Lets a user sign in with a browser on this machine.
+
+        async with Client(url, authorization=AuthorizationCode(store=FileStore())) as client: ...
+
+    Args:
+        store: Keeps client ids and tokens. Default: a `MemoryStore`, so that the user signs in after each start.
+        client_id: A client id that was registered by hand. It needs `issuer`, the only issuer to which it is sent.
+        client_secret: The secret of that client, if it has one.
+        issuer: The only authorization server to use. Default: one that the MCP server names.
+        client_metadata_url: An https URL at which the client's metadata are published, to be used as client id.
+        client_name: The name under which the client registers itself.
+        scopes: Scopes to ask for in addition to those that the server demands.
+        redirect_uri: URI of the receiver. Port 0 means any free port.
+        open_browser: Async function that lets the user open a URL; None to print the URL only.
+        timeout: Time that the user has to sign in, in seconds.
+        resource_parameter: False to leave out `resource`. DEVIATION from a MUST, for servers that refuse it.
+        private_networks: True if servers on the internet may name servers of the private network.
+
+    Raises:
+        ValueError: An argument is not usable.
+    """
+
+    def __init__(
+        self, *, store: Store | None = None, client_id: str | None = None, client_secret: str | None = None,
+        issuer: str | None = None, client_metadata_url: str | None = None, client_name: str = "mcp_ref",
+        scopes: Sequence[str] = (), redirect_uri: str = "http://127.0.0.1:0/callback",
+        open_browser: OpenBrowser | None = open_in_browser, timeout: float = PERSON_TIMEOUT,
+        resource_parameter: bool = True, private_networks: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(private_networks)
+        check_receivable(redirect_uri)
+        if client_id is not None and issuer is None:
+            raise ValueError("a client id belongs to one authorization server: give its `issuer` too")
+        if client_secret is not None and client_id is None:
+            raise ValueError("a client secret needs the `client_id` to which it belongs")
+        if client_metadata_url is not None:
+            check_client_metadata_url(client_metadata_url)
+        self._store: Store = MemoryStore() if store is None else store
+        self._client_id, self._client_secret, self._issuer = client_id, client_secret, issuer
+        self._client_metadata_url, self._client_name = client_metadata_url, client_name
+        self._extra_scopes, self._redirect_uri = split_scopes(" ".join(scopes)), redirect_uri
+        self._open_browser, self._timeout = open_browser or print_url, timeout
+        self._resource_parameter = resource_parameter
+        self._sign_ins = asyncio.Semaphore(MAX_SIGN_INS)
+
+    async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
+        """Return the stored grant, refreshed if its token ends soon. Return None if the user has to sign in.
+
+        Args:
+            peers: The requests to peers.
+            grant: The latest grant, whose token has ended; None before the first request.
+        """
+        grant = grant or await self._stored(peers)
+        if grant is not None and not grant.is_fresh():
+            return await self._refresh(peers, grant)
+        return grant
+
+    async def obtain(self, need: Need) -> Grant:
+        """Return a new grant: find the authorization server, and refresh the token or let the user sign in.
+
+        Args:
+            need: The refusal that makes a new grant necessary.
+
+        Raises:
+            AuthorizationError: A step failed. The subclass tells which one.
+        """
+        named = None if need.challenge is None else need.challenge.parameters.get("resource_metadata")
+        old = need.grant or await self._stored(need.peers)
+        prefer = partial(self._prefer, None if old is None else old.issuer)
+        found = await discover(need.peers, named, prefer, at_origin=need.at_origin)
+        if old is not None and old.issuer == found.server.issuer and not need.wants_scopes:
+            refreshed = await self._refresh(need.peers, old)
+            if refreshed is not None:
+                return refreshed
+        async with self._sign_ins:
+            return await self._sign_in(need, found, choose_scopes(found, need, self._extra_scopes))
+
+    async def discard(self, peers: PeerRequests, grant: Grant) -> None:
+        """Forget the refresh token, so that the user signs in next time.
+
+        Args:
+            peers: The requests to peers.
+            grant: The grant that the server refuses.
+        """
+        await self._keep(peers, replace(grant, refresh_token=None))
+
+    def _prefer(self, known: str | None, issuers: tuple[str, ...]) -> Sequence[str]:
+        """Return the issuers to try: the configured one, or all, the known one first."""
+        if self._issuer is not None:
+            # one slash at the end may differ, because servers and their metadata often do; the option says which holds
+            if self._issuer.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
+                raise DiscoveryFailed(
+                    "the configured authorization server", [(issuer, "is another issuer") for issuer in issuers],
+                    f"The client is configured for {peer_url(self._issuer)}, which the server no longer names.",
+                )  # fmt: skip
+            return [self._issuer]
+        return sorted(issuers, key=lambda issuer: issuer != known)
+
+    async def _sign_in(self, need: Need, found: Discovered, scopes: tuple[str, ...]) -> Grant:
+        """Let the user sign in, and exchange the code for tokens."""
+        server, peers = found.server, need.peers
+        if server.token_endpoint is None:
+            raise DiscoveryFailed("a token endpoint", [(server.issuer, "its metadata have no token_endpoint")])
+        resource = found.resource if self._resource_parameter else None
+        async with contextlib.AsyncExitStack() as stack:
+            client, receiver = await self._client(stack, peers, found, scopes)
+            prompt = "consent" if "offline_access" in scopes else ""  # [OpenID Connect Core 11] MUST
+            try:
+                sign_in = begin_sign_in(server, client.client_id, receiver.redirect_uri, resource, scopes, prompt)
+            except ValueError as error:
+                raise DiscoveryFailed("a usable authorization server", [(server.issuer, str(error))]) from None
+            receiver.expect(sign_in)
+            try:
+                await self._open_browser(sign_in.url)
+                query = await receiver.response(self._timeout)
+            except SignInRefused:
+                await self._store.delete(f"client|{server.issuer}")  # an unknown client id gives no response either
+                raise
+        code = read_response(sign_in, query)
+        endpoint = TokenEndpoint(server.issuer, server.token_endpoint, authentication(client))
+        asked_at = time.monotonic()
+        response = await request_token(peers, endpoint, code_grant(code, sign_in, resource))
+        grant = Grant(
+            "", server.issuer, found.resource, scopes, token_endpoint=server.token_endpoint,
+            revocation_endpoint=server.revocation_endpoint, client_id=client.client_id,
+            auth_method=client.auth_method, server_address=peers.address)  # fmt: skip
+        return await self._keep(peers, grant.renewed(response, asked_at))
+
+    async def _client(
+        self, stack: contextlib.AsyncExitStack, peers: PeerRequests, found: Discovered, scopes: Sequence[str]
+    ) -> tuple[OAuthClient, Receiver]:
+        """Return the client for an authorization server, and a receiver at its redirect URI."""
+        # [2026-07-28 basic/authorization/client-registration] pre-registered, metadata document, dynamic, else an error
+        server = found.server
+        if self._client_id is not None:
+            method = choose_auth_method(server, self._client_secret is not None)
+            client = OAuthClient(server.issuer, self._client_id, self._client_secret, method)
+        elif self._client_metadata_url is not None and server.client_id_metadata_document_supported:
+            client = OAuthClient(server.issuer, self._client_metadata_url)
+        else:
+            return await self._registered(stack, peers, found, scopes)
+        return client, await stack.enter_async_context(receive(self._redirect_uri))
+
+    async def _registered(
+        self, stack: contextlib.AsyncExitStack, peers: PeerRequests, found: Discovered, scopes: Sequence[str]
+    ) -> tuple[OAuthClient, Receiver]:
+        """Return the client that registered itself before, or register it."""
+        key = f"client|{found.server.issuer}"
+        client = read_client(await self._store.get(key))
+        if client is not None and client.is_usable():
+            with contextlib.suppress(OSError):  # another program uses the port: register again, with another one
+                return client, await stack.enter_async_context(receive(client.redirect_uri))
+        receiver = await stack.enter_async_context(receive(self._redirect_uri))
+        wanted = dict.fromkeys((*scopes, *(found.scopes or ())))
+        client = await register(peers, found.server, self._client_name, receiver.redirect_uri, wanted)
+        await self._store.put(key, client.to_json())
+        return client, receiver
+
+    async def _refresh(self, peers: PeerRequests, grant: Grant) -> Grant | None:
+        """Return a grant with a new token; None if the user has to sign in."""
+        async with self._store.lock(f"grant|{canonical_resource(peers.server)}|{grant.issuer}"):
+            stored = await self._stored(peers)
+            if stored is not None and stored.issuer == grant.issuer and stored.access_token != grant.access_token:
+                grant = stored  # another process has refreshed it
+                if grant.is_fresh():
+                    return grant
+            client = await self._client_of(grant)
+            if grant.refresh_token is None or client is None:
+                return None
+            endpoint = TokenEndpoint(grant.issuer, grant.token_endpoint, authentication(client))
+            form = refresh_grant(grant.refresh_token, grant.resource if self._resource_parameter else None)
+            asked_at = time.monotonic()
+            try:
+                response = await request_token(peers, endpoint, form)
+            except TokenRefused as refusal:
+                if refusal.error in ("invalid_client", "unauthorized_client"):
+                    await self._store.delete(f"client|{grant.issuer}")
+                elif refusal.error != "invalid_grant":
+                    raise  # perhaps the server is out of order: the refresh token stays
+                await self._keep(peers, replace(grant, refresh_token=None))
+                return None
+            return await self._keep(peers, grant.renewed(response, asked_at))
+
+    async def _client_of(self, grant: Grant) -> OAuthClient | None:
+        """Return the client of a grant; None if it is unknown now, or another one is configured."""
+        if self._client_id is not None:
+            client = OAuthClient(grant.issuer, self._client_id, self._client_secret, grant.auth_method)
+        elif grant.client_id == self._client_metadata_url:
+            client = OAuthClient(grant.issuer, grant.client_id)
+        else:
+            stored = read_client(await self._store.get(f"client|{grant.issuer}"))
+            if stored is None:
+                return None
+            client = stored
+        return client if client.client_id == grant.client_id else None
+
+    async def _stored(self, peers: PeerRequests) -> Grant | None:
+        """Return the stored grant for an MCP server, if it is from the configured issuer and client."""
+        url = canonical_resource(peers.server)
+        issuer = (await self._store.get(f"server|{url}") or {}).get("issuer")
+        grant = read_grant(await self._store.get(f"grant|{url}|{issuer}"))
+        if grant is None or grant.issuer != issuer or self._issuer not in (None, issuer):
+            return None
+        if self._client_id not in (None, grant.client_id):
+            return None
+        peers.address = peers.address or grant.server_address
+        return grant
+
+    async def _keep(self, peers: PeerRequests, grant: Grant) -> Grant:
+        url = canonical_resource(peers.server)
+        await self._store.put(f"grant|{url}|{grant.issuer}", grant.to_json())
+        await self._store.put(f"server|{url}", {"issuer": grant.issuer})
+        return grant

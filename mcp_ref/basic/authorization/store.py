@@ -1,0 +1,279 @@
+"""The store: where a client keeps its client ids and its tokens, in memory or in a file.
+
+    client|<issuer>             a registration: client id, perhaps a secret
+    server|<MCP server's URL>   the issuer that the server's latest tokens come from
+    grant|<MCP server's URL>|<issuer>   the tokens, with all that a refresh needs
+
+A program that keeps them need not ask its user to sign in at each start. A refresh token works for months, so a thief
+of the file has the user's rights for months: clients MUST store tokens securely.
+[2026-07-28 basic/authorization/security-considerations#token-theft] `FileStore` therefore
+- creates its file readable by its owner alone, from the first byte on, and refuses a file that others could read;
+- replaces the file as a whole, so that a crash leaves the old or the new one;
+- never overwrites a file that it cannot read;
+- has a lock between processes. Many servers issue a new refresh token with each refresh, and take a second use of the
+  old one for a theft: then they revoke all. So one process refreshes, and the others read its result.
+
+For a keyring, write a class with `get`, `put` and `delete`, derived from `MemoryStore`, which has the lock.
+
+Spec:  2026-07-28 basic/authorization/security-considerations#token-theft; 2026-07-28
+       basic/authorization/client-registration#authorization-server-binding
+Above: `client.py`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import stat
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Final, Protocol
+
+from ...jsonrpc.messages import Object, parse_json
+from .errors import AuthorizationError
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+MAX_FILE: Final = 1024 * 1024
+"""Maximum size of the file of a `FileStore`, in bytes."""
+LOCK_SECONDS: Final = 60.0
+"""Time that a program waits for another one that refreshes the same tokens, in seconds."""
+_POLL_SECONDS: Final = 0.05
+"""Time between two attempts to get a lock that another program holds, in seconds."""
+_VERSION: Final = 1
+_IS_WINDOWS: Final = sys.platform == "win32"
+
+
+class Store(Protocol):
+    """The interface of a store. All values are JSON objects, which hold secrets."""
+
+    async def get(self, key: str) -> Object | None:
+        """Return the value of a key, or None."""
+
+    async def put(self, key: str, value: Object) -> None:
+        """Set the value of a key."""
+
+    async def delete(self, key: str) -> None:
+        """Forget a key. Do nothing if it is unknown."""
+
+    def lock(self, key: str) -> AbstractAsyncContextManager[None]:
+        """Return a lock that only one user of the store holds at a time."""
+
+
+class MemoryStore:
+    """A store that ends with the program."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Object] = {}
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}  # with the number of its users
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"  # without the values, which are secrets
+
+    async def get(self, key: str) -> Object | None:
+        """Return the value of a key, or None.
+
+        Args:
+            key: The key.
+        """
+        return self._values.get(key)
+
+    async def put(self, key: str, value: Object) -> None:
+        """Set the value of a key.
+
+        Args:
+            key: The key.
+            value: A JSON object.
+        """
+        self._values[key] = value
+
+    async def delete(self, key: str) -> None:
+        """Forget a key. Do nothing if it is unknown.
+
+        Args:
+            key: The key.
+        """
+        self._values.pop(key, None)
+
+    @contextlib.asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        """Return a lock that only one task holds at a time.
+
+        Args:
+            key: The key that the lock is for. Locks of different keys are independent.
+        """
+        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks[key]
+            if users > 1:
+                self._locks[key] = lock, users - 1
+            else:  # an unused lock belongs to no event loop
+                del self._locks[key]
+
+
+def default_path() -> Path:
+    """Return the path of the default file: in XDG_STATE_HOME, on Windows in LOCALAPPDATA."""
+    home = os.environ.get("LOCALAPPDATA" if _IS_WINDOWS else "XDG_STATE_HOME")
+    folder = (
+        Path(home) if home else Path.home().joinpath(*(("AppData", "Local") if _IS_WINDOWS else (".local", "state")))
+    )
+    return folder / "mcp_ref" / "credentials.json"
+
+
+class FileStore(MemoryStore):
+    """A store in a file that only its owner can read. All programs with the same path share it.
+
+    The file is small, so it is read at each use, and written as a whole. On Windows the permissions of the file are not
+    checked: the user's folder is protected there.
+
+    Args:
+        path: The file. Default: `mcp_ref/credentials.json` in the user's folder for state.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        super().__init__()
+        self.path = default_path() if path is None else Path(path)
+
+    async def get(self, key: str) -> Object | None:
+        """Return the value of a key, or None.
+
+        Args:
+            key: The key.
+
+        Raises:
+            AuthorizationError: The file is not safe, or it cannot be read.
+        """
+        value = self._read().get(key)
+        return value if isinstance(value, dict) else None
+
+    async def put(self, key: str, value: Object) -> None:
+        """Set the value of a key.
+
+        Args:
+            key: The key.
+            value: A JSON object.
+
+        Raises:
+            AuthorizationError: The file is not safe, cannot be read, or would be too large.
+        """
+        async with self._file_lock("file"):
+            self._write({**self._read(), key: value})
+
+    async def delete(self, key: str) -> None:
+        """Forget a key. Do nothing if it is unknown.
+
+        Args:
+            key: The key.
+
+        Raises:
+            AuthorizationError: The file is not safe, or it cannot be read.
+        """
+        async with self._file_lock("file"):
+            values = self._read()
+            if values.pop(key, None) is not None:
+                self._write(values)
+
+    @contextlib.asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        """Return a lock that only one task of one program holds at a time.
+
+        Args:
+            key: The key that the lock is for. Locks of different keys are independent.
+
+        Raises:
+            AuthorizationError: Another program holds the lock for too long.
+        """
+        async with super().lock(key), self._file_lock(hashlib.sha256(key.encode()).hexdigest()[:16]):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _file_lock(self, name: str) -> AsyncIterator[None]:
+        """Hold a lock file. The operating system frees it when the program ends, in whichever way."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(f"{self.path}.{name}.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            waits_until = time.monotonic() + LOCK_SECONDS
+            while not _try_lock(handle):
+                if time.monotonic() > waits_until:
+                    raise AuthorizationError(f"another program has locked {self.path} for {LOCK_SECONDS:g} s: end it")
+                await asyncio.sleep(_POLL_SECONDS)
+            yield
+        finally:
+            os.close(handle)
+
+    def _read(self) -> Object:
+        """Return the values in the file. A missing file has none."""
+        try:
+            # O_NOFOLLOW: a link could lead to a file of another user's choice
+            handle = os.open(self.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise self._refusal(f"it cannot be opened ({error.strerror})") from None
+        with open(handle, "rb") as file:
+            self._check(os.fstat(handle))
+            data = file.read(MAX_FILE + 1)
+        try:
+            document = parse_json(data) if len(data) <= MAX_FILE else None
+        except ValueError:  # the exception contains a part of the file
+            document = None
+        values = document.get("values") if isinstance(document, dict) else None
+        if not isinstance(values, dict) or not isinstance(document, dict) or document.get("version") != _VERSION:
+            raise self._refusal(f"it is not a credentials file of version {_VERSION}")
+        return values
+
+    def _check(self, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            raise self._refusal("it is not a regular file")
+        if not _IS_WINDOWS and status.st_uid != os.geteuid():
+            raise self._refusal("it belongs to another user")
+        if not _IS_WINDOWS and status.st_mode & 0o077:
+            raise self._refusal(
+                f"other users may access it (mode {status.st_mode & 0o777:o}); its secrets may be known"
+            )
+
+    def _refusal(self, why: str) -> AuthorizationError:
+        return AuthorizationError(f"{self.path} is not used: {why}. Remove the file, and sign in again")
+
+    def _write(self, values: Object) -> None:
+        """Replace the file. The new one is private from the first byte on, and complete before it gets its name."""
+        data = json.dumps({"version": _VERSION, "values": values}).encode()
+        if len(data) > MAX_FILE:
+            raise AuthorizationError(f"{self.path} would have more than {MAX_FILE} bytes: sign out of some servers")
+        new = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.new")
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(handle)
+            os.replace(new, self.path)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
+
+
+def _try_lock(handle: int) -> bool:
+    """Lock an open file. Return False if another program, or another handle, holds the lock."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
