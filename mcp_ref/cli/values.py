@@ -49,7 +49,7 @@ def _json(name: str, value: str) -> JSON:
 
 
 def read_value(text: str, wanted: set[str] | None) -> JSON:
-    """Parse a text as JSON. Return the text if it is not JSON, or if only the type "string" of `wanted` fits."""
+    """Parse a text as JSON. Return the text itself if it is not JSON, or if no `wanted` type but "string" fits."""
     if wanted == {"string"}:
         return text
     try:

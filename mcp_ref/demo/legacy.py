@@ -116,8 +116,7 @@ async def difference(screen: Screen, client: Client) -> None:
             result = await client.call_tool("book_table")
             screen.claim("the tool has the input of the user", result.text == "a table for 2 at 20:00")
             screen.say("Invalid arguments are a JSON-RPC error. From 2025-11-25 on they are a result for the model.")
-            call = client.call_tool("add", {"a": "one", "b": 2})
-            await screen.claim_error("a string instead of a number", -32602, call)
+            await screen.claim_error("a string, not a number", -32602, client.call_tool("add", {"a": "one", "b": 2}))
         case "2025-03-26":
             screen.say("Only this revision has batches. One message has several requests, another has all responses.")
             pong, added = await client.batch(client.ping(), client.call_tool("add", {"a": 1, "b": 2}))

@@ -115,4 +115,4 @@ async def show_stream(screen: Screen, plain: PlainHttp, session: dict[str, str])
     async with plain.request("DELETE", session, None) as response:
         screen.claim("the session has ended", response.status == 204)
     response = await plain.post(session, {"id": 4, "method": "ping"})
-    screen.claim("a request in an ended session: status 404; the client starts a new one", response.status == 404)
+    screen.claim("a request in an ended session: status 404; the client starts a new session", response.status == 404)

@@ -68,7 +68,7 @@ interrupted: list[str] = []
 
 @server.tool()
 async def sleep(seconds: float, context: Context) -> str:
-    """Wait. If the client cancels the call, `await` raises CancelledError: clean up, and raise the exception again."""
+    """Sleep. If the client cancels the call, `await` raises CancelledError: clean up, and raise the exception again."""
     await context.report_progress(0, seconds)
     try:
         await asyncio.sleep(seconds)

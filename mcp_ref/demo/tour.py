@@ -227,7 +227,7 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.claim("there is one directory", result.structured_content == [PROJECT])
     await client.set_roots([PROJECT, NOTES])
     result = await client.call_tool("where")
-    screen.claim("now there are two", result.structured_content == [PROJECT, NOTES])
+    screen.claim("now there are two directories", result.structured_content == [PROJECT, NOTES])
 
 
 async def tasks(screen: Screen, client: Client) -> None:

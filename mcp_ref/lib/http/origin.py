@@ -35,7 +35,7 @@ class Origin:
 
     @property
     def is_loopback(self) -> bool:
-        """True if the host is this machine. No proxy is used then, because its `localhost` is the proxy's machine."""
+        """True if the host is this machine. On a proxy, `localhost` would be another machine, so no proxy is used."""
         return self.host in ("localhost", "127.0.0.1", "::1")
 
     def __str__(self) -> str:
