@@ -365,10 +365,10 @@ class Connector:
         session = await self.ready()
         return await session.request(method, params, result, timeout=seconds)
 
-    async def request_by_name(self, method: str, timeout: float | None, **members: object) -> object:
+    async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
         """Send a request with these params, and return its result. The method table names the dataclasses of both."""
         row = next(row for row in METHODS if row.name == method)
-        return await self.request(method, load_type(row.params)(**members), load_type(row.result or ""), timeout)
+        return await self.request(method, load_type(row.params)(**params), load_type(row.result or ""), timeout)
 
     async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
         """Return the items of all pages of a list. The attribute `member` of a page contains the items."""

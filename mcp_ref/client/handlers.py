@@ -116,7 +116,7 @@ class ClientHandlers:
     async def _elicit(self, params: ElicitRequestParams) -> ElicitResult:
         assert self._elicitation is not None
         if isinstance(params.request, ElicitRequestURLParams) and params.request.elicitation_id is not None:
-            self.expect_completion(params.request.elicitation_id)
+            self._store_elicitation(params.request.elicitation_id)
         result = await _awaitable(self._elicitation(params.request), "elicitation")
         if not isinstance(result, ElicitResult):
             raise TypeError(f"the elicitation handler must return an ElicitResult, not {type(result).__name__}")
@@ -130,18 +130,18 @@ class ClientHandlers:
             return await work
         return await self.tasks.start(LiveTask(self.tasks, context.channel, task.ttl), work)
 
-    def expect_completion(self, id: str) -> None:
-        """Store the id of an elicitation by URL, so that `complete_elicitation` can report its end to the program."""
+    def _store_elicitation(self, id: str) -> None:
+        """Store the id of an elicitation by URL, so that `report_elicitation_end` can report its end to the program."""
         self._open_elicitations[id] = None
         if len(self._open_elicitations) > MAX_ELICITATIONS:
             del self._open_elicitations[next(iter(self._open_elicitations))]
 
-    def expect_completions(self, error: RemoteError) -> None:
+    def store_elicitations(self, error: RemoteError) -> None:
         """Store the ids of the elicitations in an error -32042: URLs that the user must visit before a request."""
         for id in elicitation.url_elicitations(error):
-            self.expect_completion(id)
+            self._store_elicitation(id)
 
-    def complete_elicitation(self, id: str) -> None:
+    def report_elicitation_end(self, id: str) -> None:
         """Tell the program that the user's visit to a URL is over. The server has sent a notification about it."""
         # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] ignore unknown ids
         if id in self._open_elicitations:

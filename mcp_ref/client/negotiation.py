@@ -65,11 +65,12 @@ class ClientIdentity:
     def revisions_of(self, era: Era) -> list[Revision]:
         return [revision for revision in self.revisions if revision.era == era]
 
-    def no_common_revision_error(self, theirs: Sequence[JSON], otherwise: str) -> UnsupportedRevision:
-        listed = ", ".join(str(name)[:40] for name in theirs[:20]) or otherwise
-        return UnsupportedRevision(f"the server speaks {listed}; this client speaks {self}")
+    def no_common_revision_error(self, server_revisions: Sequence[JSON]) -> UnsupportedRevision:
+        listed = ", ".join(str(name)[:40] for name in server_revisions[:20]) or "other revisions"
+        return UnsupportedRevision(f"the server speaks {listed}; this client speaks {self.revision_names}")
 
-    def __str__(self) -> str:
+    @property
+    def revision_names(self) -> str:
         return ", ".join(revision.name for revision in self.revisions)
 
 
@@ -94,7 +95,7 @@ async def negotiate(
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 raise
             if not client.revisions_of("modern"):
-                raise client.no_common_revision_error(_supported_in(error), "other revisions") from None
+                raise client.no_common_revision_error(_supported_in(error)) from None
     probe = asyncio.create_task(_discover(session, client, timeout))
     handshake: asyncio.Task[ServerIdentity] | None = None
     try:
@@ -156,19 +157,19 @@ def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Seq
     # Try a refused revision twice: during an update, old and new processes of a server can respond in turn.
     common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
-        raise client.no_common_revision_error(names, "other revisions")
+        raise client.no_common_revision_error(names)
     return common[-1]
 
 
-def _check_legacy_fallback(client: ClientIdentity, why: Exception) -> None:
-    """Raise UnsupportedRevision if the client speaks no legacy revision. Raise `why` if it is a modern error."""
-    if isinstance(why, RemoteError) and why.code in MODERN_ERROR_CODES:
-        raise why
-    log.debug("the server speaks no modern revision: %s", why)
+def _check_legacy_fallback(client: ClientIdentity, error: Exception) -> None:
+    """Raise UnsupportedRevision if the client speaks no legacy revision. Raise `error` if it is a modern error."""
+    if isinstance(error, RemoteError) and error.code in MODERN_ERROR_CODES:
+        raise error
+    log.debug("the server speaks no modern revision: %s", error)
     if not client.revisions_of("legacy"):
         # [2026-07-28 basic/versioning#compatibility-matrix] modern client, legacy server: an actionable error
         raise UnsupportedRevision(
-            f"the server does not speak {client}: it responded to server/discover with {str(why)[:200]!r}. "
+            f"the server does not speak {client.revision_names}: it responded to server/discover with {str(error)[:200]!r}. "
             "If the server speaks an earlier revision, leave `revision` out, or name that revision"
         )
 

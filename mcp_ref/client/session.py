@@ -157,7 +157,7 @@ class ClientSession(Session):
     def handle_error_response(self, error: RemoteError) -> None:
         """Store the URLs in the error: the server serves the request after the user has visited these URLs."""
         if self._handlers is not None and isinstance(error.data, dict) and "elicitations" in error.data:
-            self._handlers.expect_completions(error)
+            self._handlers.store_elicitations(error)
 
     def follow_progress(self, token: RequestId, handler: ProgressHandler) -> None:
         """Continue to report the progress of a request after its response, because the response was a task."""
@@ -204,7 +204,7 @@ class ClientSession(Session):
             self._on_notification(method, params)
         elif self._handlers is not None:
             completed = cast("ElicitationCompleteNotificationParams", params)
-            self._handlers.complete_elicitation(completed.elicitation_id)
+            self._handlers.report_elicitation_end(completed.elicitation_id)
 
     def _listener(self, params: object) -> Listener | None:
         """Return the listener of a notification, or None if the notification belongs to no subscription."""

@@ -234,14 +234,14 @@ class ListenRequest:
         self._timeout = timeout
         self._task = asyncio.create_task(self._listen())
         try:
-            honored = await asyncio.shield(self._acknowledged)
-            if not any(vars(honored).values()):
+            accepted = await asyncio.shield(self._acknowledged)
+            if not any(vars(accepted).values()):
                 wanted = ", ".join(self._wanted.resource_subscriptions or ["its lists"])
                 raise CapabilityError(f"the server does not report changes of {wanted:.200}")
         except BaseException:
             await self.close()
             raise
-        return honored
+        return accepted
 
     async def close(self) -> None:
         self._state = ListenState.ENDED

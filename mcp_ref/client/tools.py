@@ -66,10 +66,10 @@ class ToolCalls:
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
-        own = None if meta is None else cast("Object", dict(meta))
-        if own:
-            check_meta_keys(own)
-        return CallToolRequestParams(name, None if arguments is None else cast("Object", dict(arguments)), own)
+        request_meta = None if meta is None else cast("Object", dict(meta))
+        if request_meta:
+            check_meta_keys(request_meta)
+        return CallToolRequestParams(name, None if arguments is None else cast("Object", dict(arguments)), request_meta)
 
     async def close(self) -> None:
         """Wait at most one second until the server has cancelled the tasks that their callers left."""
@@ -154,13 +154,13 @@ class ToolCalls:
         if params.task is None:
             self._add_required_task(params)
         ids: list[RequestId] = []
-        bounds = (timeout, max_timeout, on_progress, ids.append)
+        options = (timeout, max_timeout, on_progress, ids.append)
         try:
-            outcome = await self._connector.request("tools/call", params, CallToolOutcome, *bounds)
+            outcome = await self._connector.request("tools/call", params, CallToolOutcome, *options)
         except RemoteError as error:
             if not await self._can_retry(error, params, timeout):
                 raise
-            outcome = await self._connector.request("tools/call", params, CallToolOutcome, *bounds)
+            outcome = await self._connector.request("tools/call", params, CallToolOutcome, *options)
         if outcome.result is not None:
             self._check_result(params.name, outcome.result)
         elif on_progress is not None:

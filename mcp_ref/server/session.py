@@ -91,13 +91,13 @@ class ServerSession(Session):
                 self.catalog,
                 self.open_subscriptions,
                 request,
-                partial(self._tell, request.id),
+                partial(self._notify_for, request.id),
                 partial(self.transport.drain, request.id),
                 self.transport.principal,
             )
         return await super()._serve(request)
 
-    def _tell(self, related: RequestId, method: str, params: Object) -> None:
+    def _notify_for(self, related: RequestId, method: str, params: Object) -> None:
         # [2026-07-28 basic/transports/stdio#cancellation] MUST NOT send any further messages for a cancelled request
         if self.dispatcher.is_serving(related):
             self.dispatcher.notify(method, params, related)

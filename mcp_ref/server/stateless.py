@@ -67,7 +67,7 @@ class StatelessRequest(Channel):
         self.is_over = False
         self.may_need_input = False
         """True if the result of the method may be `input_required`."""
-        self._info, self._tell, self._drain = meta.client_info, notify, drain
+        self._info, self._notify, self._drain = meta.client_info, notify, drain
         self._responses: Object = {}  # the client's input responses of all rounds, by key
         self._earlier_digests: Object = {}  # digests of the input requests of earlier rounds, by key
         self._digests: Object = {}  # digests of the input requests of this round, by key
@@ -91,7 +91,7 @@ class StatelessRequest(Channel):
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         if find_method(method, self.revision, "server") is None:
             return False
-        self._tell(method, codec_for(self.revision).encode(params))
+        self._notify(method, codec_for(self.revision).encode(params))
         return True
 
     async def drain(self, related: RequestId | None = None) -> None:

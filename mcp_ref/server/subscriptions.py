@@ -43,29 +43,29 @@ from .context import YIELD_INTERVAL
 class OpenSubscription:
     """One open `subscriptions/listen` request."""
 
-    def __init__(self, catalog: Catalog, honoured: SubscriptionFilter, context: RequestContext) -> None:
+    def __init__(self, catalog: Catalog, accepted: SubscriptionFilter, context: RequestContext) -> None:
         self.ended: asyncio.Future[None] = context.channel.loop.create_future()
         drain = partial(context.channel.drain, context.request_id)
         self.announcer = Announcer(self._wants, self._send_change, drain)
-        self._catalog, self._honoured, self._context = catalog, honoured, context
+        self._catalog, self._accepted, self._context = catalog, accepted, context
         # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST have the request's id, of the same type
         self.meta: Object = {SUBSCRIPTION_ID: context.request_id}
 
     def _wants(self, method: str, subject: str | None) -> bool:
         if self.ended.done():
             return False
-        honoured = self._honoured
+        accepted = self._accepted
         match method:
             case "notifications/tasks":
-                return subject in (honoured.task_ids or ())
+                return subject in (accepted.task_ids or ())
             case "notifications/tools/list_changed":
-                return honoured.tools_list_changed is True
+                return accepted.tools_list_changed is True
             case "notifications/prompts/list_changed":
-                return honoured.prompts_list_changed is True
+                return accepted.prompts_list_changed is True
             case "notifications/resources/list_changed":
-                return honoured.resources_list_changed is True
+                return accepted.resources_list_changed is True
             case _:
-                uris = honoured.resource_subscriptions or ()
+                uris = accepted.resource_subscriptions or ()
                 return subject is not None and any(includes_uri(uri, subject) for uri in uris)
 
     def _send_change(self, method: str, subject: str | None) -> None:
@@ -113,7 +113,7 @@ async def listen(
             raise MissingCapability(EXTENSION_CAPABILITY)
         owner = context.channel.task_owner
         tasks = [id for id in wanted.task_ids if catalog.tasks.store.get(id, owner) is not None]
-    honoured = SubscriptionFilter(
+    accepted = SubscriptionFilter(
         True if wanted.tools_list_changed and offered.tools is not None else None,
         True if wanted.prompts_list_changed and offered.prompts is not None else None,
         True if wanted.resources_list_changed and offered.resources is not None else None,
@@ -122,9 +122,9 @@ async def listen(
         else None,
         tasks,
     )
-    subscription = OpenSubscription(catalog, honoured, context)
+    subscription = OpenSubscription(catalog, accepted, context)
     # [2026-07-28 basic/patterns/subscriptions#acknowledgment] the acknowledgement MUST be the first message
-    acknowledged = SubscriptionsAcknowledgedNotificationParams(honoured, subscription.meta)
+    acknowledged = SubscriptionsAcknowledgedNotificationParams(accepted, subscription.meta)
     subscription.notify("notifications/subscriptions/acknowledged", acknowledged)
     catalog.announcers.add(subscription.announcer)
     subscriptions.serving_tasks[subscription.ended] = cast("asyncio.Task[object]", asyncio.current_task())
