@@ -5,8 +5,9 @@ A request of the peer passes through these parts:
     transport -> Dispatcher -> Session._serve: is the request allowed now? -> codec: JSON to dataclass -> handler
 
 Each side declares its capabilities. A side uses only capabilities that the peer declared
-[2025-11-25 basic/lifecycle#operation]. For any other request of our program, the session raises an exception and sends
-nothing. To a request of the peer that needs an undeclared capability, it responds with the error "method not found".
+[2025-11-25 basic/lifecycle#operation]. If the peer did not declare the capability for our request, the session raises
+an exception and sends nothing. If we did not declare the capability for the peer's request, the session responds with
+the error "method not found".
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25)
 Used by: server/session.py, client/session.py. Uses: jsonrpc/dispatcher.py, codec.py, the method table in revisions.py.
@@ -86,7 +87,7 @@ class Session(Channel):
     """One conversation with one peer. `role` is our own role, client or server."""
 
     send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
-    """The function that sends a stateless request, with its retries. None in the legacy era."""
+    """The function that sends a modern request, and repeats it if the server requires input. None in the legacy era."""
 
     peer_info: Implementation | None = None
 
@@ -103,7 +104,7 @@ class Session(Channel):
         """Done when the transport has ended. The result is the error that ended the transport, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
         self.dispatcher.unbatchable = frozenset({"initialize"})
-        # A client only logs unreadable input: often a `print` in the server wrote it, and the server expects no error.
+        # A client only logs unreadable input, often the output of a `print` in the server, which expects no error.
         self.dispatcher.reports_unreadable = role == "server"
         self._routes: dict[str, Route] = {}
         self._sendable: set[str] = set()  # cache: the methods that passed `_check_sendable`
@@ -152,9 +153,8 @@ class Session(Channel):
 
         Raise CapabilityError or NotInRevision before sending. Raise RemoteError, RequestTimeout, ConnectionClosed or
         InvalidMessage after sending. `timeout` and `max_timeout` are in seconds; None means no limit. If `max_timeout`
-        is given, each progress notification restarts `timeout`, and `max_timeout` limits the total time. A handler that
-        sends this request passes the id of the request that it serves as `related`. `before_send` is called with the id
-        of this request.
+        is given, each progress notification restarts `timeout`, and `max_timeout` limits the total time. `related` is
+        the id of the peer's request whose handler sends this request. `before_send` gets the id of this request.
         """
         if method not in self._sendable:
             self._check_sendable(method)
@@ -169,7 +169,7 @@ class Session(Channel):
             method,
             timeout=timeout,
             max_timeout=max_timeout,
-            # Ask for progress also for `max_timeout`: only progress notifications restart the timeout.
+            # With `max_timeout`, progress notifications restart the timeout, so ask for them without `on_progress` too.
             on_progress=progressed if on_progress is not None or max_timeout is not None else None,
             related=related,
             before_send=before_send,

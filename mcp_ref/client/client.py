@@ -56,25 +56,25 @@ if TYPE_CHECKING:
 class Client(Connector):
     """An MCP client for one server. Use it as an async context manager. A client connects only once.
 
-    If the server's revision or capabilities exclude a request, the client raises NotInRevision or CapabilityError and
-    sends nothing. Other failures raise RemoteError (an error response of the server), RequestTimeout, ConnectionClosed,
-    or InvalidMessage (a malformed result).
+    A request raises NotInRevision if the revision lacks its method, and CapabilityError if the server did not declare
+    its capability. The client does not send such a request. Other failures raise RemoteError (an error response of the
+    server), RequestTimeout, ConnectionClosed, or InvalidMessage (a malformed result).
 
-    If the connection is lost in the modern era, the client sends the request again, but only a request that changes
-    nothing. A tool call raises ConnectionClosed instead. The caller must then find out whether the tool ran.
+    If the connection to a modern server is lost, the client repeats the requests that change nothing, such as
+    `list_tools`. A tool call raises ConnectionClosed, and the caller must find out if the tool has run.
 
     Args:
         server: The server's command as a list, the server's URL, a `Server` object, or a transport.
         revision: The only revision to speak. Default: the latest revision that client and server both speak.
         revisions: The revisions to speak. Defaults to all six.
-        eras: A mapping in which clients store the era of each server, so that later clients can skip the probe.
+        eras: A mapping in which the client stores the server's era, so that later clients connect faster.
         info: The client's name and version, which the server gets.
-        sampling: Async function that gets a message from a model. Declares the capability `sampling`.
+        sampling: Async function that returns a message from a model. If given, the client declares `sampling`.
         sampling_tools: True if the `sampling` function can give tools to the model.
-        elicitation: Async function that shows the user a form. Declares the capability `elicitation`.
+        elicitation: Async function that shows the user a form. If given, the client declares `elicitation`.
         elicitation_url: True if the `elicitation` function can also ask the user to visit a URL.
         roots: Paths, `file://` URIs or `Root`s that the server can use. Even an empty list declares `roots`.
-        tasks: True if the server can run its `sampling` and `elicitation` requests as tasks (2025-11-25).
+        tasks: True if `sampling` and `elicitation` can run as tasks: the server fetches the result later (2025-11-25).
         extensions: The extensions that the program implements: a mapping from name to settings (2026-07-28).
         on_log: Called for each log message of the server. All callbacks block the event loop, so keep them short.
         on_tools_changed: Called when the server's list of tools has changed.
@@ -199,7 +199,7 @@ class Client(Connector):
 
     @property
     def tasks(self) -> Tasks:
-        """The tasks that requests of the server created on this client. Raises CapabilityError without handlers."""
+        """The tasks that the server has created on this client. Raises CapabilityError without handlers."""
         if self._handlers is None:
             raise CapabilityError("a client has tasks only if it is created with sampling, elicitation, roots or tasks")
         return self._handlers.tasks
@@ -217,7 +217,7 @@ class Client(Connector):
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
         method = "ping" if self.revision.era == "legacy" else "server/discover"
-        self.response_cache.forget(self.cache_key[0], method)  # a cached result proves no response
+        self.response_cache.forget(self.cache_key[0], method)  # a cached result would not show that the server responds
         await self.request(method, RequestParams(), EmptyResult, timeout)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
@@ -238,7 +238,7 @@ class Client(Connector):
             name: Name of the tool.
             arguments: Arguments by name.
             on_progress: Called with progress, total and message.
-            timeout: Time limit in seconds. Without a given limit, a task is limited only by its time to live.
+            timeout: Time limit in seconds. If None, the client's `timeout` limits the request, but not a task.
             max_timeout: Total time limit in seconds. If it is given, each progress notification restarts `timeout`.
             meta: `_meta` of the request, such as trace context.
 
@@ -271,7 +271,7 @@ class Client(Connector):
         return await self._tools.start_tool(self._tools.params(name, arguments, meta), on_progress, timeout, ttl)
 
     async def find_task(self, id: str, *, timeout: float | None = None) -> RunningTask[CallToolResult]:
-        """Return a task of a tool call of this client, or of an earlier one with the same credentials.
+        """Return the task of an earlier tool call, by this client or an earlier client with the same credentials.
 
         Args:
             id: Id of the task.
@@ -373,8 +373,8 @@ class Client(Connector):
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
         """Set the lowest level of the log messages that the server sends from now on.
 
-        Without a call of this method, a legacy server chooses the level. A modern server sends all messages if the
-        client has `on_log`, and otherwise none.
+        If the program does not call this method, a legacy server chooses the level. A modern server then sends all
+        messages if the client has `on_log`, and no messages otherwise.
 
         Args:
             level: The level, such as "warning".
@@ -393,7 +393,7 @@ class Client(Connector):
             *calls: Coroutines of this client's methods. Each one must send one request.
 
         Returns:
-            The results in the order of the calls. A failed call has its exception instead of a result.
+            The results in the order of the calls. A failed call returns its exception, and does not raise it.
 
         Raises:
             CapabilityError: If the negotiated revision does not allow batches.

@@ -2,8 +2,9 @@
 
     Target.open -> transport -> ClientSession -> negotiate -> requests -> close
 
-If the server's process ends in the modern era, the client starts the process again. Nothing is lost, because a modern
-server has no session [2026-07-28 basic/transports/stdio#unexpected-termination]. In the legacy era, requests then fail.
+If the process of a modern server ends, the client starts the process again. Nothing is lost, because a modern server
+has no session [2026-07-28 basic/transports/stdio#unexpected-termination]. If the process of a legacy server ends, all
+further requests fail.
 
 If a modern request gets no response because the connection was lost, the client sends the request again with a new id
 [2026-07-28 changelog#major-changes]. The client does this only for requests that change nothing (`REPEATABLE`). A tool
@@ -55,12 +56,10 @@ T = TypeVar("T")
 MAX_RESTARTS = 3
 """Maximum number of times that the client restarts the server's process without getting a response."""
 
-REPEATABLE = frozenset(
-    {
-        "server/discover", "tools/list", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
-        "resources/read", "completion/complete", "tasks/get",
-    }
-)  # fmt: skip
+REPEATABLE = frozenset({
+    "server/discover", "tools/list", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
+    "resources/read", "completion/complete", "tasks/get",
+})  # fmt: skip
 """The methods that change nothing on the server. A request of these methods can be sent twice without harm."""
 
 
@@ -189,7 +188,7 @@ class Connector:
         self._make_session = partial(ClientSession, *settings, on_notification, self._disconnected)
         self._eras, self._on_disconnect = eras, on_disconnect
         self._session: ClientSession | None = None
-        self._server_task: asyncio.Task[None] | None = None  # serves an InProcessServer
+        self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer
         self._server_identity: ServerIdentity | None = None
         self._restart_task: asyncio.Task[None] | None = None
         self._restarts = 0  # number of restarts since the last response
@@ -345,7 +344,7 @@ class Connector:
         self, method: str, params: object, result: type[T], timeout: float | None, max_timeout: float | None = None,
         on_progress: ProgressHandler | None = None, before_send: Callable[[RequestId], None] | None = None,
     ) -> T:  # fmt: skip
-        """Send a request and return its result. Send a lost `REPEATABLE` request of the modern era again.
+        """Send a request and return its result. If the connection is lost, repeat a modern `REPEATABLE` request.
 
         `Session.request` documents the arguments and the exceptions. Without a `timeout`, use the client's timeout.
         """
@@ -366,7 +365,7 @@ class Connector:
         return await session.request(method, params, result, timeout=seconds)
 
     async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
-        """Send a request with these params, and return its result. The method table names the dataclasses of both."""
+        """Send a request with these params, and return its result. The method table names both dataclasses."""
         row = next(row for row in METHODS if row.name == method)
         return await self.request(method, load_type(row.params)(**params), load_type(row.result or ""), timeout)
 

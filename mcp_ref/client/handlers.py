@@ -42,7 +42,7 @@ from ..session import Handler
 T = TypeVar("T")
 
 MAX_ELICITATIONS = 1000
-"""Maximum number of stored ids of open elicitations by URL. If there are more, the oldest id is dropped."""
+"""Maximum number of stored ids of open requests to visit a URL. If there are more, the oldest id is dropped."""
 
 
 class ClientHandlers:
@@ -131,18 +131,18 @@ class ClientHandlers:
         return await self.tasks.start(LiveTask(self.tasks, context.channel, task.ttl), work)
 
     def _store_elicitation(self, id: str) -> None:
-        """Store the id of an elicitation by URL, so that `report_elicitation_end` can report its end to the program."""
+        """Store the id of a request to visit a URL. `report_elicitation_end` ignores other ids."""
         self._open_elicitations[id] = None
         if len(self._open_elicitations) > MAX_ELICITATIONS:
             del self._open_elicitations[next(iter(self._open_elicitations))]
 
     def store_elicitations(self, error: RemoteError) -> None:
-        """Store the ids of the elicitations in an error -32042: URLs that the user must visit before a request."""
+        """Store the ids in an error -32042. This error lists URLs that the user must visit first."""
         for id in elicitation.url_elicitations(error):
             self._store_elicitation(id)
 
     def report_elicitation_end(self, id: str) -> None:
-        """Tell the program that the user's visit to a URL is over. The server has sent a notification about it."""
+        """Tell the program that the user's visit to a URL is over, as the server has reported."""
         # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] ignore unknown ids
         if id in self._open_elicitations:
             del self._open_elicitations[id]
@@ -151,7 +151,7 @@ class ClientHandlers:
 
     @cached_property
     def tasks(self) -> Tasks:
-        """The tasks that requests of the server created on this client."""
+        """The tasks that the server has created on this client."""
         return Tasks()
 
     async def close(self) -> None:

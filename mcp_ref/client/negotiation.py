@@ -8,12 +8,10 @@ The client sends `server/discover` first, as a probe of the era:
 `server/discover` is a safe probe, because no legacy server knows this method. `tools/call` would not be safe: some
 legacy servers would run the tool before a handshake [2026-07-28 basic/transports/stdio#backward-compatibility].
 
-The handshake after an error MUST NOT depend on one error code. A legacy server can also ignore the probe. Therefore,
-after `PROBE_SECONDS` the client sends `initialize` too, and uses the first result. A client MAY store the era of a
-server (`Client(eras=...)`). If the stored era is wrong, the client probes again
+Legacy servers respond to the probe with different error codes, so a client MUST NOT depend on one code. A
+legacy server can also ignore the probe. So after `PROBE_SECONDS` the client sends `initialize` too, and uses the first
+result. A client MAY store the era of a server (`Client(eras=...)`). If the stored era is wrong, the client probes again
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
-
-The server's name, version and instructions are unverified: a client can show them, but must not trust them.
 
 Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
@@ -48,7 +46,7 @@ PROBE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """A server's description of itself: its name and version, and instructions for the model."""
+    """A server's name, version, and instructions for the model: unverified claims, to be shown but not trusted."""
 
     info: Implementation
     instructions: str | None
@@ -135,14 +133,14 @@ async def _discover(
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 _check_legacy_fallback(client, error)
                 return None
-            # [2026-07-28 basic/transports/stdio#backward-compatibility] a modern server: no initialize
+            # [2026-07-28 basic/transports/stdio#backward-compatibility] only a modern server sends this: no handshake
             refused.append(revision)
             chosen = _choose_revision(_supported_in(error), client, refused)
         except (UnrecognizedReply, InvalidMessage, ShapeError, RequestTimeout) as error:
             _check_legacy_fallback(client, error)
             return None
         if chosen.era == "legacy":
-            return None  # the server speaks both eras: a legacy revision needs a handshake
+            return None  # all common revisions are legacy, and need a handshake
         revision = chosen
 
 
@@ -152,9 +150,9 @@ def _supported_in(error: RemoteError) -> list[JSON]:
 
 
 def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
-    """Return the latest revision that client and server speak. Raise UnsupportedRevision without a common one."""
+    """Return the latest revision that client and server speak. Raise UnsupportedRevision if none exists."""
     theirs = {find_revision(name) for name in names}
-    # Try a refused revision twice: during an update, old and new processes of a server can respond in turn.
+    # Try a revision twice: while a server is updated, an old process can refuse a revision that a new process lists.
     common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
         raise client.no_common_revision_error(names)
@@ -162,15 +160,15 @@ def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Seq
 
 
 def _check_legacy_fallback(client: ClientIdentity, error: Exception) -> None:
-    """Raise UnsupportedRevision if the client speaks no legacy revision. Raise `error` if it is a modern error."""
+    """Raise `error` if it comes from a modern server. Raise UnsupportedRevision if the client is modern only."""
     if isinstance(error, RemoteError) and error.code in MODERN_ERROR_CODES:
         raise error
     log.debug("the server speaks no modern revision: %s", error)
     if not client.revisions_of("legacy"):
         # [2026-07-28 basic/versioning#compatibility-matrix] modern client, legacy server: an actionable error
         raise UnsupportedRevision(
-            f"the server does not speak {client.revision_names}: it responded to server/discover with {str(error)[:200]!r}. "
-            "If the server speaks an earlier revision, leave `revision` out, or name that revision"
+            f"the server does not speak {client.revision_names}: it responded to server/discover with "
+            f"{str(error)[:200]!r}. If the server speaks an earlier revision, omit `revision`, or name that revision"
         )
 
 
@@ -186,7 +184,9 @@ def _use_modern_revision(
     try:
         session.peer_info = codec.decode(Implementation, info)
     except ShapeError:
-        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] only a SHOULD
+        session.peer_info = Implementation(
+            "", ""
+        )  # [2026-07-28 server/discover#discoverresult] the info is only a SHOULD
     return ServerIdentity(session.peer_info, result.instructions)
 
 

@@ -60,7 +60,7 @@ Listener: TypeAlias = Callable[[str, object], None]
 
 
 class ClientSession(Session):
-    """A session with one server: after a handshake, or with stateless requests over one transport."""
+    """The client's end of one transport: a legacy session, or stateless requests."""
 
     def __init__(
         self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
@@ -155,12 +155,12 @@ class ClientSession(Session):
         super()._send_cancelled(id, reason)
 
     def handle_error_response(self, error: RemoteError) -> None:
-        """Store the URLs in the error: the server serves the request after the user has visited these URLs."""
+        """Store the ids of the URLs that the error asks the user to visit."""
         if self._handlers is not None and isinstance(error.data, dict) and "elicitations" in error.data:
             self._handlers.store_elicitations(error)
 
     def follow_progress(self, token: RequestId, handler: ProgressHandler) -> None:
-        """Continue to report the progress of a request after its response, because the response was a task."""
+        """Continue to report the progress of a request whose response was a task."""
         self._task_progress[token] = handler
         if len(self._task_progress) > MAX_FOLLOWED_TASKS:
             del self._task_progress[next(iter(self._task_progress))]
@@ -194,7 +194,7 @@ class ClientSession(Session):
                 return handler(params.progress, params.total, params.message)
             receive_progress(params, self.dispatcher)
         elif listener is not None and isinstance(params, CancelledNotificationParams):
-            # [2026-07-28 basic/patterns/cancellation#intro] like a result, `cancelled` ends it
+            # [2026-07-28 basic/patterns/cancellation#intro] `cancelled` ends a subscription, like a result
             self.dispatcher.receive(Response(params.request_id, {}))
         elif listener is not None:
             listener(method, params)

@@ -6,7 +6,7 @@
 In the modern era, the server sends log messages only while it serves a request. A modern server MUST NOT send
 notifications that the client did not request [2026-07-28 basic/patterns/subscriptions#opening-a-stream], because the
 server stores no list of clients. If the connection of a subscription is lost, the client requests the subscription
-again. It then reports all its resources and lists as changed, because a notification could have been missed.
+again. Then the client reports all subscribed resources and lists as changed: it could have missed a notification.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
@@ -45,7 +45,7 @@ MAX_UPDATES = 1000
 """Maximum number of unread updates of one subscription. If there are more, the oldest update is dropped."""
 
 ACKNOWLEDGE_SECONDS = 5.0
-"""Time limit for the server to acknowledge the subscription to its lists, in seconds. A timeout is only logged."""
+"""Time limit for the server to acknowledge the request for list changes, in seconds. A timeout is only logged."""
 
 MAX_ATTEMPTS = 5
 """Maximum number of times that a lost subscription is requested again without an acknowledgement."""
@@ -100,7 +100,7 @@ class ServerNotifications:
             subscription.end(ConnectionClosed("the connection to the server was lost"))
 
     def receive(self, method: str, params: object) -> None:
-        """Pass a notification that belongs to no request to its receivers."""
+        """Handle a notification that belongs to no request: call the callback, or queue the update."""
         uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None
         self._invalidate(method, uri)
         if uri is not None:
@@ -126,9 +126,10 @@ class ServerNotifications:
 class Subscription:
     """The updates of one resource: an async context manager, and within it an async iterator of URIs.
 
-    Each URI is the URI of the resource or of a resource below. Several changes of a resource before the program reads
-    the update become one update. The iterator ends when the server ends the subscription. If the session is lost, the
-    iterator raises ConnectionClosed. `async with` raises CapabilityError if the server has no such subscriptions.
+    An update is the URI of a changed resource: the subscribed URI, or a URI below it. If a resource changes several
+    times before the program reads the update, the program gets one update. The iterator ends when the server ends the
+    subscription, and raises ConnectionClosed when the connection is lost. `async with` raises CapabilityError if the
+    server does not support subscriptions to resources.
     """
 
     def __init__(self, connector: Connector, by_uri: dict[str, list[Subscription]], uri: str) -> None:
@@ -173,7 +174,7 @@ class Subscription:
     async def __anext__(self) -> str:
         while not self._changed:
             if self._error is not None:
-                raise ConnectionClosed(f"the subscription to {self.uri} ended with the connection: {self._error}")
+                raise ConnectionClosed(f"the subscription to {self.uri} ended because of an error: {self._error}")
             if self._ended:
                 raise StopAsyncIteration
             self._wakeup.clear()
@@ -217,7 +218,7 @@ class ListenRequest:
     _connector: Connector
     _wanted: SubscriptionFilter
     _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
-    _on_end: Callable[[Exception | None], None]  # called at the end, if acknowledged; None: by the server
+    _on_end: Callable[[Exception | None], None]  # called when an acknowledged subscription ends; gets the error, if any
     _state: ListenState = ListenState.OPENING
     _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
     _timeout: float | None = None  # time limit for the acknowledgement, in seconds
@@ -229,7 +230,7 @@ class ListenRequest:
     async def open(self, timeout: float | None) -> SubscriptionFilter:
         """Start to listen, and return the accepted part of the filter. Raise CapabilityError if this part is empty.
 
-        `timeout` limits the time until each acknowledgement, in seconds. `Connector.request` lists further exceptions.
+        `timeout` limits the time until each acknowledgement, in seconds. `Session.request` documents more exceptions.
         """
         self._timeout = timeout
         self._task = asyncio.create_task(self._listen())
@@ -289,7 +290,7 @@ class ListenRequest:
             except Exception as error:  # an error response, or a request that cannot be sent
                 return self._end(error)
             if loop.time() - start > 10 * self._pause:
-                self._pause = MIN_RETRY_PAUSE  # the last connection was open for long enough
+                self._pause = MIN_RETRY_PAUSE  # the lost connection had worked for some time
             self._state = ListenState.RECONNECTING
             self._attempts += 1
             pause, self._pause = self._pause, min(2 * self._pause, MAX_RETRY_PAUSE)
@@ -308,7 +309,7 @@ class ListenRequest:
             async with asyncio.timeout(self._timeout) as self._timer:
                 await session.request("subscriptions/listen", params, EmptyResult, timeout=None, before_send=register)
         except TimeoutError:
-            raise RequestTimeout(f"the server did not acknowledge within {self._timeout} s") from None
+            raise RequestTimeout(f"the server did not acknowledge the subscription within {self._timeout} s") from None
         finally:
             for id in ids:
                 del session.listeners[id]

@@ -1,8 +1,8 @@
 """The tool calls of a client.
 
-The client learns three facts about each tool from `tools/list`: the output schema, which checks results; the arguments
-to copy to HTTP headers (modern era); and whether the tool can or must run as a task. The response to a tool call is a
-result, an error, or a task. The client waits for the result of a task.
+From `tools/list`, the client stores the output schema of each tool, to check the tool's results. The client also stores
+the arguments to copy to HTTP headers (modern era), and if a call can or must run as a task. The response to a tool call
+is a result, an error, or a task. The client waits for the result of a task.
 
 The client does not repeat a tool call after a lost connection, because the tool may already have done its work. The
 client repeats a call only after an error that proves that the server did not run the tool.
@@ -48,7 +48,7 @@ class CallToolOutcome:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Tell a task from a result: by members in 2025-11-25, by `resultType` from 2026-07-28 on."""
+        """Name the response `task` or `result`. The members show a task in 2025-11-25, later `resultType`."""
         core = revision.tasks_are_core and "task" in wire and "content" not in wire
         return {"task" if core or wire.get("resultType") == "task" else "result": wire}
 
@@ -60,19 +60,19 @@ class ToolCalls:
         self._connector = connector
         self._checker: ResultChecker | None = None
         self._task_support: dict[str, str] = {}  # by tool name
-        self._cancellations: set[asyncio.Task[None]] = set()  # each one cancels a task that the caller left
+        self._cancellations: set[asyncio.Task[None]] = set()  # each one cancels a task on the server
 
     @staticmethod
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
-        request_meta = None if meta is None else cast("Object", dict(meta))
-        if request_meta:
-            check_meta_keys(request_meta)
-        return CallToolRequestParams(name, None if arguments is None else cast("Object", dict(arguments)), request_meta)
+        own_meta = None if meta is None else cast("Object", dict(meta))
+        if own_meta:
+            check_meta_keys(own_meta)
+        return CallToolRequestParams(name, None if arguments is None else cast("Object", dict(arguments)), own_meta)
 
     async def close(self) -> None:
-        """Wait at most one second until the server has cancelled the tasks that their callers left."""
+        """Wait at most one second until the server has cancelled the tasks whose results nobody waits for."""
         if self._cancellations:
             await asyncio.wait(self._cancellations, timeout=1.0)
 
@@ -150,7 +150,7 @@ class ToolCalls:
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolOutcome:
-        """Send `tools/call`. If `_can_retry` finds the reason of an error, send the call once more."""
+        """Send `tools/call`. After an error, send the call once more if `_can_retry` allows it."""
         if params.task is None:
             self._add_required_task(params)
         ids: list[RequestId] = []

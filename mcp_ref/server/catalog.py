@@ -1,6 +1,7 @@
 """The catalog of a server: its tools, resources, prompts, completions and tasks. It also announces their changes.
 
-All clients share one catalog. Sessions and stateless requests find the handler of a request in the same table:
+A task is a request whose result the client fetches later. All clients share one catalog. Sessions and
+stateless requests find the handler of a request in the same table:
 
     method -> find_route: is the method in this revision, is its capability declared? -> HANDLERS -> a handler
 
@@ -67,8 +68,8 @@ SUBSCRIPTION_END_SECONDS: Final = 0.5
 class Announcer:
     """The queue of changes for one client, and the asyncio task that sends them. Equal queued changes are sent once.
 
-    `wants` and `send` get the method of the notification, and the URI or task id that has changed. `wants` returns True
-    if the client wants the notification. The first notification is sent after `ready` is set.
+    `wants` and `send` get the method of a notification, and the URI or the id of the changed resource or task. `wants`
+    returns True if the client wants the notification. The asyncio task waits for `ready` before it sends.
     """
 
     def __init__(
@@ -124,9 +125,9 @@ class OpenSubscriptions:
 
     def __init__(self, shares_stream: bool) -> None:
         self.shares_stream = shares_stream
-        """True if all subscriptions send to the same stream, as on stdio. Over HTTP each has its own stream."""
+        """True if all subscriptions use one stream, as on stdio. Over HTTP, each subscription has its own stream."""
         self.serving_tasks: dict[asyncio.Future[None], asyncio.Task[object]] = {}
-        """The asyncio task that serves each subscription. The key is a future: its result ends the subscription."""
+        """The asyncio task of each subscription. To end the subscription, set the result of the key, a future."""
 
     async def end(self) -> None:
         """End each subscription with a result. Wait until the clients have read the results."""
@@ -164,7 +165,7 @@ class Catalog:
         """The routes of stateless requests, by method."""
         self.announcers: set[Announcer] = set()
         self.serving: set[object] = set()
-        """The sessions and HTTP applications that now serve the catalog. When none is left, the running tasks end."""
+        """The sessions and HTTP applications that serve the catalog. When the set becomes empty, running tasks end."""
         self.workers: concurrent.futures.Executor | None = None
         """Our own worker threads. None until the first plain `def` function runs."""
         self._nonempty_features: set[str] = set()  # features with at least one item

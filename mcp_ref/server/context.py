@@ -12,8 +12,8 @@ A plain `def` function runs in a worker thread, where `await` is impossible. Suc
 `context.run(context.log("info", "half done"))`.
 
 A server uses only capabilities that the client declared, because the client decides who uses its model and files
-[2025-11-25 basic/lifecycle#operation]. A method that needs another capability raises `CapabilityError` and sends
-nothing. Sampling, roots and log messages are deprecated since 2026-07-28 [2026-07-28 changelog#major-changes].
+[2025-11-25 basic/lifecycle#operation]. A method that needs an undeclared capability raises `CapabilityError`, and
+sends nothing. Sampling, roots and log messages are deprecated since 2026-07-28 [2026-07-28 changelog#major-changes].
 
 Spec:  basic/utilities/progress, server/utilities/logging, client/elicitation, client/sampling, client/roots
 """
@@ -134,7 +134,7 @@ class Context(RequestContext):
         Use this method when the work takes longer than an HTTP connection can stay open. Call it on the event loop.
 
         Returns:
-            False if nothing was closed: before 2025-11-25, for a JSON response, and on other transports.
+            False if no stream was closed: without Streamable HTTP, before 2025-11-25, or for a JSON response.
         """
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
         return self.channel.is_serving(self.request_id) and self.channel.close_stream(self.request_id)
@@ -150,9 +150,9 @@ class Context(RequestContext):
         await self.channel.drain(self.request_id)
 
     async def begin_task(self) -> None:
-        """Create the task and send it to the client. Call this after the last request for input, before the long work.
+        """Create the task of a tool call now, and send the task to the client. Only for tools with `asks_first`.
 
-        This applies to a task of a tool with the option `asks_first`. For other requests, do nothing.
+        Call this method after the last input request, and before the long work. For other tools, do nothing.
 
         Raises:
             ProtocolError: The task store is full.
@@ -168,16 +168,19 @@ class Context(RequestContext):
         key: str | None = None,
         as_task: bool = False,
     ) -> ElicitResult:
-        """Return the user's action on a form: `accept` with the content of the form, `decline` or `cancel`.
+        """Ask the user to fill in a form.
 
         Args:
             message: The text above the form.
             schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields.
             timeout: Seconds to wait, 600 by default; None for no limit.
-            key: A name for the response in retries (2026-07-28), where the function runs again from the start. Without
-                a key, the response is used only if the form is the same: a user who agreed to "Delete 2 files?" has
-                not agreed to "Delete 8 files?".
+            key: A name for the user's response. In 2026-07-28, the function runs again from its first line, and finds
+                the response by this name. Without a key, the response is valid only if the form has not changed: a user
+                who agreed to "Delete 2 files?" has not agreed to "Delete 8 files?".
             as_task: True to run the request as a task, if the client supports tasks (2025-11-25).
+
+        Returns:
+            The user's action: `accept` with the content of the form, `decline` or `cancel`.
 
         Raises:
             CapabilityError: The client did not declare elicitation by form.
@@ -212,10 +215,10 @@ class Context(RequestContext):
         key: str | None = None,
         as_task: bool = False,
     ) -> ElicitResult:
-        """Return the user's action on a request to visit a web page (2025-11-25 and later).
+        """Ask the user to visit a web page (2025-11-25 and later).
 
-        Use a web page for secrets such as passwords, because a form would show them to the client. The action `accept`
-        means only that the user agrees to visit the page. Call `elicitation_complete` when the visit is over.
+        Use a web page for secrets such as passwords, because a form would show them to the client. Call
+        `elicitation_complete` when the visit is over.
 
         Args:
             message: The reason for the visit, for the user.
@@ -224,6 +227,9 @@ class Context(RequestContext):
             timeout: Seconds to wait, 600 by default; None for no limit.
             key: See `elicit`.
             as_task: See `elicit`.
+
+        Returns:
+            The user's action. `accept` means only that the user agrees to visit the page.
 
         Raises:
             CapabilityError: The client did not declare `elicitation.url`.
@@ -344,8 +350,7 @@ class Context(RequestContext):
 
             roots, form = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
-        In 2026-07-28, the client must repeat its request once for each round of input. Together, the requests need one
-        round only.
+        In 2026-07-28, the client repeats the tool call for each round of input requests. This method needs one round.
 
         Args:
             requests: Coroutines such as `context.elicit(...)`, `context.sample(...)` or `context.list_roots()`.

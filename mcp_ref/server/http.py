@@ -161,6 +161,6 @@ async def serve_http(
         shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
         yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{actual}{app.path}"
     finally:
-        await app.close()  # before the sockets, which wait until all streams have ended
+        await app.close()  # first, because `listening.close` waits until all streams have ended
         await listening.close(FINISH_SECONDS)
         await catalog.remove_serving(app)  # again, because a request that was still open can have created a task

@@ -75,15 +75,15 @@ class Server:
         logging: True if the server sends log messages.
         page_size: Number of items in one page of a list.
         executor: The executor for handlers written with plain `def`. Default: an executor with 32 threads. In a program
-            whose functions must run on the main thread, such as Blender, give an executor that does so.
+            such as Blender, whose functions must run on the main thread, give an executor that uses the main thread.
         limits: The limits of each session.
         trace: Called with every sent and received message, for debugging.
-        state_key: The secret key that signs `requestState`: at least 16 random bytes. Default: a new key. Processes
-            that serve the same clients need the same key.
+        state_key: The secret key that signs `requestState`, the state of a tool call that waits for the user: at least
+            16 random bytes. Default: a new key. Processes that serve the same clients need the same key.
         extensions: The extensions that your handlers implement: a mapping from name to settings. Only for 2026-07-28.
         cache_ttl: Time for which a client can reuse the results of `server/discover` and the list methods, in seconds.
             One number for all methods, or a mapping such as `{"tools/list": 300.0}`. Only for 2026-07-28.
-        cache_scope: "public" if all users can get the cached result, "private" for only the user of the request.
+        cache_scope: "public" if all users can get a cached result, "private" if only the requesting user can.
         task_store: The store of the tasks. Default: in memory.
 
     Raises:
@@ -118,7 +118,7 @@ class Server:
             raise TypeError("state_key must be bytes; convert a text setting with bytes.fromhex(setting)")
         if len(state_key) < MIN_STATE_KEY_BYTES:
             raise ValueError(
-                f"state_key must have at least {MIN_STATE_KEY_BYTES} random bytes, but has {len(state_key)}"
+                f"state_key must have {MIN_STATE_KEY_BYTES} or more random bytes, but has {len(state_key)}"
             )
         self.info = Implementation(name, version, title, description, icons, website_url)
         hints = hints_by_method(cache_ttl, cache_scope)
@@ -154,7 +154,7 @@ class Server:
 
     @property
     def completions(self) -> Completions:
-        """The completions. `@server.completion(target, argument)` is the usual way to add one."""
+        """The functions that suggest values for arguments. `@server.completion(target, argument)` adds one."""
         return self.catalog.completions
 
     @property
@@ -179,12 +179,12 @@ class Server:
         cache_scope: CacheScope = "private",
         **options: Unpack[ResourceOptions],
     ) -> Callable[[F], F]:
-        """Return a decorator for a function that returns the contents of a resource, or of a template's resources.
+        """Return a decorator that makes a function a resource or a template. The function returns the contents.
 
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`.
             cache_ttl: Time for which a client can reuse the contents, in seconds. Only for 2026-07-28.
-            cache_scope: "public" if all users can get the cached contents, "private" for only the user of the request.
+            cache_scope: "public" if all users can get cached contents, "private" if only the requesting user can.
             options: See `ResourceOptions`.
         """
         add = partial(self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
@@ -209,10 +209,10 @@ class Server:
         return _decorator("completion", target, partial(self.completions.add, target, argument))
 
     def resource_updated(self, uri: str) -> None:
-        """Notify the subscribers of a resource, and of its parent URIs, that it has changed. Any thread can call this.
+        """Notify all subscribers of a changed resource. Any thread can call this.
 
         Args:
-            uri: The URI of the resource.
+            uri: The URI of the resource. Subscribers of its parent URIs are notified too.
         """
         self.catalog.announce("notifications/resources/updated", uri)
 

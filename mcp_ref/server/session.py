@@ -7,7 +7,7 @@ other request belongs to the session:
     any other request                  -> is the request allowed in this phase of the handshake? -> handler
 
 Before the client sends `notifications/initialized`, a server sends only pings and log messages
-[2025-11-25 basic/lifecycle#initialization]. So the server first queues its notifications about changes.
+[2025-11-25 basic/lifecycle#initialization]. So until then, the server queues its notifications about changes.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning
 Wire:  C->S initialize; C->S notifications/initialized
@@ -84,17 +84,12 @@ class ServerSession(Session):
         self._cancelling: set[asyncio.Task[None]] = set()  # each one cancels a task that runs on the client
 
     async def _serve(self, request: Request) -> Object:
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] one era per request
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] the request chooses
         names_revision = "_meta" in request.params and is_stateless(request.params)
         if self._serves_stateless and (names_revision or not self._serves_sessions):
-            return await stateless.serve(
-                self.catalog,
-                self.open_subscriptions,
-                request,
-                partial(self._notify_for, request.id),
-                partial(self.transport.drain, request.id),
-                self.transport.principal,
-            )
+            notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
+            principal = self.transport.principal
+            return await stateless.serve(self.catalog, self.open_subscriptions, request, notify, drain, principal)
         return await super()._serve(request)
 
     def _notify_for(self, related: RequestId, method: str, params: Object) -> None:

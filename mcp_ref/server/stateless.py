@@ -6,10 +6,11 @@
 Since 2026-07-28 a server sends no requests. So any process of the server can serve any request, without shared memory
 [2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops the handler and returns an
 `input_required` result. The client repeats the request with its responses to the input requests, and the handler runs
-again from its first line. The responses of earlier rounds come back in the text `requestState`.
+again from its first line. The server puts the responses of earlier rounds into the text `requestState`, which the
+client sends back.
 
-A client could forge `requestState` to claim a consent that no user gave. So the server signs the state, for one
-principal, one request and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
+A client could forge `requestState` to claim a consent that no user gave. So the server signs the state for one caller
+(principal), one request and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
 Used by: session.py, http.py. Uses: catalog.py, basic/mrtr.py.
@@ -66,7 +67,7 @@ class StatelessRequest(Channel):
         self.subscriptions: set[str] = set()
         self.is_over = False
         self.may_need_input = False
-        """True if the result of the method may be `input_required`."""
+        """True if the result of the method can be `input_required`."""
         self._info, self._notify, self._drain = meta.client_info, notify, drain
         self._responses: Object = {}  # the client's input responses of all rounds, by key
         self._earlier_digests: Object = {}  # digests of the input requests of earlier rounds, by key
@@ -119,7 +120,7 @@ class StatelessRequest(Channel):
             raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
         self._digests[key] = digest
         if self._earlier_digests.get(key, digest) != digest and self._responses.pop(key, None) is not None:
-            log.info("%s %s has changed and is sent again; with `key=` its earlier response would be used", method, key)
+            log.info("%s %s has changed, so its earlier response is ignored: pass `key=` to use it", method, key)
         if key not in self._responses:
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": request}})
         try:
@@ -131,9 +132,7 @@ class StatelessRequest(Channel):
         """Read the client's responses of this and earlier rounds. Raise ProtocolError if they are invalid."""
         state, responses = request.params.get("requestState"), request.params.get("inputResponses", {})
         if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
-            raise ProtocolError(
-                INVALID_PARAMS, "Invalid params: inputResponses must be an object that contains objects"
-            )
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses must be an object of objects")
         self._responses = dict(responses)
         if state is None:
             return
@@ -166,7 +165,7 @@ class StatelessRequest(Channel):
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
         codec = codec_for(self.revision)
-        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] `accept` is not the visit: request again
+        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] `accept` is only consent: ask again
         return mrtr.HandlerNeedsInput(
             {id: {"method": "elicitation/create", "params": codec.encode(page)} for id, page in pages.items()}
         )
@@ -182,10 +181,10 @@ async def serve(
 ) -> Object:
     """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
 
-    `tell` sends a notification that belongs to the request. `drain` waits until the client has read enough of these.
+    `notify` sends a notification that belongs to the request. `drain` waits until the client has read most of them.
     """
     if request.method == "initialize" and not versioning.is_stateless(request.params):
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD list ours
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD list revisions
         raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), catalog.revisions)
     meta = versioning.read_request_meta(request.params, catalog.revisions)
     route = catalog.routes.get(request.method) or _find_route(catalog, request.method, meta.revision)
