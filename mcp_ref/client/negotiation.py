@@ -168,7 +168,7 @@ def _check_legacy_fallback(client: ClientIdentity, error: Exception) -> None:
         # [2026-07-28 basic/versioning#compatibility-matrix] modern client, legacy server: an actionable error
         raise UnsupportedRevision(
             f"the server does not speak {client.revision_names}: it responded to server/discover with "
-            f"{str(error)[:200]!r}. If the server speaks an earlier revision, omit `revision`, or name that revision"
+            f"{str(error)[:200]!r}. If the server speaks an older revision, leave `revision` out, or name that revision"
         )
 
 
