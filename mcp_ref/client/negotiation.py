@@ -167,8 +167,9 @@ def _check_legacy_fallback(client: ClientIdentity, error: Exception) -> None:
     if not client.revisions_of("legacy"):
         # [2026-07-28 basic/versioning#compatibility-matrix] modern client, legacy server: an actionable error
         raise UnsupportedRevision(
-            f"the server does not speak {client.revision_names}: it responded to server/discover with {str(error)[:200]!r}."
-            " If the server speaks an earlier revision, leave `revision` out, or name that revision"
+            f"the server does not speak {client.revision_names}: it responded to server/discover with "
+            f"{str(error)[:200]!r}. "
+            "If the server speaks an earlier revision, leave `revision` out, or name that revision"
         )
 
 
