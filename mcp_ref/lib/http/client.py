@@ -36,7 +36,7 @@ MAX_REDIRECTS: Final = 5
 """Maximum number of redirects that one request follows."""
 
 MayConnect: TypeAlias = Callable[[str], bool]
-"""A function that returns True if a connection to an IP address may be used."""
+"""A function that gets a server's IP address, and returns True if the client is allowed to send to the server."""
 
 _READ_SIZE: Final = 64 * 1024
 _IDEMPOTENT_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
@@ -259,9 +259,9 @@ class HttpClient:
             url: An http or https URL.
             headers: Headers in addition to those that the client writes.
             body: The whole body.
-            extra: True if the request can exceed `ClientLimits.connections`, because running requests depend on it.
-            redirects: Maximum number of redirects to follow. With 0, a redirect is a response like any other.
-            may_connect: Called with the server's IP address before anything is sent. Behind a proxy it is not called.
+            extra: True to exceed `ClientLimits.connections`, because running requests wait for this request.
+            redirects: Maximum number of redirects to follow. With 0, the redirect itself is the response.
+            may_connect: A check of the server's IP address before anything is sent. A proxy disables the check.
 
         Raises:
             HttpError: The connection failed, or the response is invalid. HttpTimeout if the server was too slow.
@@ -362,7 +362,7 @@ class HttpClient:
                 elif proxy is None:
                     connection.address = str(writer.get_extra_info("peername")[0])
                     if not _is_allowed(connection.address, may_connect):
-                        # Checked before TLS, on the open connection: a second look-up could give another address.
+                        # An earlier check is not safe, because the host name could get another address after the check.
                         raise ForbiddenAddress(f"{host} has the address {connection.address}, which is not allowed")
                 if context is not None and tls is None:
                     await writer.start_tls(context, server_hostname=origin.host)
@@ -427,7 +427,7 @@ class HttpSender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A whole response."""
+    """A response with its whole body."""
 
     status: int
     headers: Headers
