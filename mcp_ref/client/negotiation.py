@@ -46,7 +46,7 @@ PROBE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """A server's name, version, and instructions for the model: unverified claims, to be shown but not trusted."""
+    """A server's name, version, and instructions for the model. All three are unverified: do not trust them."""
 
     info: Implementation
     instructions: str | None

@@ -48,7 +48,7 @@ class CallToolOutcome:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Name the response `task` or `result`. The members show a task in 2025-11-25, later `resultType`."""
+        """Name the response `task` or `result`. A task has certain members (2025-11-25), or a `resultType` (later)."""
         core = revision.tasks_are_core and "task" in wire and "content" not in wire
         return {"task" if core or wire.get("resultType") == "task" else "result": wire}
 

@@ -143,18 +143,10 @@ class Catalog:
     """The tools, resources, prompts, completions and tasks of a server. `Server` documents the arguments."""
 
     def __init__(
-        self,
-        info: Implementation,
-        instructions: str | None,
-        revisions: Sequence[Revision | str],
-        logging: bool,
-        page_size: int,
-        extensions: Mapping[str, object] | None,
-        task_store: TaskStore | None,
-        executor: concurrent.futures.Executor | None,
-        cache_hints: Mapping[str, CacheHints],
-        state_key: bytes,
-    ) -> None:
+        self, info: Implementation, instructions: str | None, revisions: Sequence[Revision | str], logging: bool,
+        page_size: int, extensions: Mapping[str, object] | None, task_store: TaskStore | None,
+        executor: concurrent.futures.Executor | None, cache_hints: Mapping[str, CacheHints], state_key: bytes,
+    ) -> None:  # fmt: skip
         if page_size < 1:
             raise ValueError(f"page_size, the number of items in a page, must be at least 1, not {page_size}")
         self.info, self.instructions = info, instructions

@@ -150,7 +150,7 @@ class Context(RequestContext):
         await self.channel.drain(self.request_id)
 
     async def begin_task(self) -> None:
-        """Create the task of a tool call now, and send the task to the client. Only for tools with `asks_first`.
+        """Create the task of a tool call now, and send it to the client. Only for tools with the option `asks_first`.
 
         Call this method after the last input request, and before the long work. For other tools, do nothing.
 
@@ -160,14 +160,9 @@ class Context(RequestContext):
         self.channel.begin_task()
 
     async def elicit(
-        self,
-        message: str,
-        schema: Mapping[str, object] | type,
-        *,
-        timeout: float | None = USER_TIMEOUT,
-        key: str | None = None,
-        as_task: bool = False,
-    ) -> ElicitResult:
+        self, message: str, schema: Mapping[str, object] | type, *,
+        timeout: float | None = USER_TIMEOUT, key: str | None = None, as_task: bool = False,
+    ) -> ElicitResult:  # fmt: skip
         """Ask the user to fill in a form.
 
         Args:
@@ -206,15 +201,9 @@ class Context(RequestContext):
         return result
 
     async def elicit_url(
-        self,
-        message: str,
-        url: str,
-        elicitation_id: str | None = None,
-        *,
-        timeout: float | None = USER_TIMEOUT,
-        key: str | None = None,
-        as_task: bool = False,
-    ) -> ElicitResult:
+        self, message: str, url: str, elicitation_id: str | None = None, *,
+        timeout: float | None = USER_TIMEOUT, key: str | None = None, as_task: bool = False,
+    ) -> ElicitResult:  # fmt: skip
         """Ask the user to visit a web page (2025-11-25 and later).
 
         Use a web page for secrets such as passwords, because a form would show them to the client. Call
@@ -350,7 +339,7 @@ class Context(RequestContext):
 
             roots, form = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
-        In 2026-07-28, the client repeats the tool call for each round of input requests. This method needs one round.
+        In 2026-07-28, the client repeats its request after each round of input. This method needs only one round.
 
         Args:
             requests: Coroutines such as `context.elicit(...)`, `context.sample(...)` or `context.list_roots()`.

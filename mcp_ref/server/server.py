@@ -159,7 +159,7 @@ class Server:
 
     @property
     def tasks(self) -> Tasks:
-        """The running tasks, and the finished tasks whose results are stored. `@server.tool(task=...)` allows tasks."""
+        """The tool calls whose results the client fetches later. `@server.tool(task=...)` lets a tool run as a task."""
         return self.catalog.tasks
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:

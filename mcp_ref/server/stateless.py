@@ -51,14 +51,9 @@ class StatelessRequest(Channel):
     """One stateless request. Its handler uses this object to reach the client."""
 
     def __init__(
-        self,
-        catalog: Catalog,
-        meta: versioning.RequestMeta,
-        notify: Notify,
-        drain: Drain,
-        principal: str | None,
-        open_subscriptions: OpenSubscriptions,
-    ) -> None:
+        self, catalog: Catalog, meta: versioning.RequestMeta, notify: Notify, drain: Drain,
+        principal: str | None, open_subscriptions: OpenSubscriptions,
+    ) -> None:  # fmt: skip
         self.catalog, self.principal, self.open_subscriptions = catalog, principal, open_subscriptions
         self.loop = asyncio.get_running_loop()
         self.revision, self.peer_capabilities = meta.revision, meta.capabilities
@@ -172,13 +167,9 @@ class StatelessRequest(Channel):
 
 
 async def serve(
-    catalog: Catalog,
-    subscriptions: OpenSubscriptions,
-    request: Request,
-    notify: Notify,
-    drain: Drain,
+    catalog: Catalog, subscriptions: OpenSubscriptions, request: Request, notify: Notify, drain: Drain,
     principal: str | None,
-) -> Object:
+) -> Object:  # fmt: skip
     """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
 
     `notify` sends a notification that belongs to the request. `drain` waits until the client has read most of them.
