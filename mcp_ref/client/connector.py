@@ -219,7 +219,7 @@ class Connector:
 
     @property
     def cache_key(self) -> CacheKey:
-        """The server and the hash of its credentials, for a shared cache. A sign-in changes it."""
+        """The server and the hash of its credentials, for a shared cache. A sign-in changes this key."""
         return self.target.cache_key
 
     def server_can(self, capability: str) -> bool:

@@ -8,9 +8,9 @@ The client sends `server/discover` first, as a probe of the era:
 `server/discover` is a safe probe, because no legacy server knows this method. `tools/call` would not be safe: some
 legacy servers would run the tool before a handshake [2026-07-28 basic/transports/stdio#backward-compatibility].
 
-Legacy servers respond to the probe with different error codes, so a client MUST NOT depend on one code. A
-legacy server can also ignore the probe. So after `PROBE_SECONDS` the client sends `initialize` too, and uses the first
-result. A client MAY store the era of a server (`Client(eras=...)`). If the stored era is wrong, the client probes again
+Legacy servers respond to the probe with different error codes, so a client MUST NOT depend on one code. A legacy server
+can also ignore the probe. So after `PROBE_SECONDS` the client sends `initialize` too, and uses the first result. A
+client MAY store the era of a server (`Client(eras=...)`). If the stored era is wrong, the client probes again
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
 Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
@@ -185,9 +185,7 @@ def _use_modern_revision(
     try:
         session.peer_info = codec.decode(Implementation, info)
     except ShapeError:
-        session.peer_info = Implementation(
-            "", ""
-        )  # [2026-07-28 server/discover#discoverresult] the info is only a SHOULD
+        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] SHOULD, not MUST
     return ServerIdentity(session.peer_info, result.instructions)
 
 

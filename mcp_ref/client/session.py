@@ -100,7 +100,9 @@ class ClientSession(Session):
         else:
             changes = self._cache.invalidations
             result = await send(params)
-            if self._cache_key() == key:  # else a user signed in meanwhile: whose result this is, is unknown
+            if (
+                self._cache_key() == key
+            ):  # else a user has signed in meanwhile, and the result can belong to another user
                 self._cache.put(*key, method, params, result, changes)
         self.has_responded = True
         for _ in range(mrtr.MAX_ROUNDS):

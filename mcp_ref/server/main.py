@@ -2,7 +2,7 @@
 
 To stop a server, a client closes the server's standard input, waits for the process to exit, and finally kills the
 process [2025-11-25 basic/lifecycle#shutdown]. A running tool must not delay the exit. But Python cannot stop a thread,
-and asyncio waits for a task that ignores its cancellation. So the program waits only `STOP_SECONDS` for tasks and threads.
+and asyncio waits for a task that ignores its cancellation. So the program waits only `STOP_SECONDS` for each of them.
 
 Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25)
 Used by: server.py.
