@@ -39,13 +39,16 @@ def elicitation_handler() -> ElicitationHandler | None:
 
 
 async def ask_person(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """Show the elicitation and return the user's action. Ctrl-D declines a form."""
+    """Show the elicitation and return the user's action. Ctrl-D declines."""
     # [2025-11-25 client/elicitation#security-considerations] show who asks, and let the user decline
     note(f"\nThe server asks: {request.message}")
     if isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#safe-url-handling] show the whole URL, and do not open it without consent
         note(f"The server wants you to visit {request.url}\nThis program does not open the URL.")
-        answer = await ask_line("Will you visit the URL? [y/n] ")
+        try:
+            answer = await ask_line("Will you visit the URL? [y/n] ")
+        except EOFError:
+            answer = "n"
         return ElicitResult("accept" if answer.strip().lower() in ("y", "yes") else "decline")
     note("(an empty line skips a field or keeps its default; Ctrl-D declines the form)")
     while True:

@@ -588,7 +588,9 @@ server.run()"""
         assert terminal.index("first (string): ") < terminal.rindex("The server asks") < terminal.index("second")
 
 
-@pytest.mark.parametrize(("typed", "result"), [(b"y\n", "connected\n"), (b"n\n", "not connected\n")])
+@pytest.mark.parametrize(
+    ("typed", "result"), [(b"y\n", "connected\n"), (b"n\n", "not connected\n"), (b"\x04", "not connected\n")]
+)
 def test_a_person_is_shown_the_whole_url_and_asked(typed: bytes, result: str) -> None:
     out, terminal = at_a_terminal(typed, "call", "connect_account")
     assert out == result and "https://example.com/sign-in" in terminal
