@@ -29,6 +29,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
+    from .basic.access import Principal as Principal
     from .basic.authorization.client import Bearer as Bearer
     from .basic.authorization.errors import AuthorizationError as AuthorizationError
     from .basic.authorization.errors import DiscoveryFailed as DiscoveryFailed
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .basic.authorization.errors import SignInNeeded as SignInNeeded
     from .basic.authorization.errors import SignInRefused as SignInRefused
     from .basic.authorization.errors import TokenRefused as TokenRefused
+    from .basic.authorization.server import Protection as Protection
     from .basic.authorization.sign_in import AuthorizationCode as AuthorizationCode
     from .basic.authorization.store import FileStore as FileStore
     from .basic.authorization.store import MemoryStore as MemoryStore
@@ -102,7 +104,7 @@ READING_ORDER = (
     "version.py", "revisions.py", "codec.py",
     "basic/__init__.py", "basic/meta.py", "basic/content.py", "basic/lifecycle.py", "basic/ping.py",
     "basic/cancellation.py", "basic/progress.py", "basic/versioning.py", "basic/mrtr.py", "basic/subscriptions.py",
-    "basic/headers.py", "basic/channel.py",
+    "basic/headers.py", "basic/access.py", "basic/channel.py",
     "lib/__init__.py", "lib/uritemplate.py",
     "lib/typed/values.py", "lib/typed/unions.py", "lib/typed/annotations.py", "lib/typed/docstrings.py",
     "lib/typed/signatures.py", "lib/typed/__init__.py",
@@ -121,7 +123,7 @@ READING_ORDER = (
     "basic/authorization/authorization_code.py", "basic/authorization/authorization_server_discovery.py",
     "basic/authorization/client_registration.py", "basic/authorization/token_endpoint.py",
     "basic/authorization/store.py", "basic/authorization/loopback.py", "basic/authorization/client.py",
-    "basic/authorization/sign_in.py",
+    "basic/authorization/sign_in.py", "basic/authorization/server.py",
     "features/pagination.py", "features/registry.py", "features/task_augmentation.py",
     "features/caching.py", "features/discover.py",
     "features/invoke.py", "features/tools.py", "features/resources.py", "features/prompts.py",
@@ -174,6 +176,8 @@ _NAMES_BY_MODULE = {
         "Annotations AudioContent BlobResourceContents EmbeddedResource Icon ImageContent ResourceLink TextContent "
         "TextResourceContents"
     ),
+    "basic.access": "Principal",
+    "basic.authorization.server": "Protection",
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",
     "extensions.tasks.types": "MemoryTaskStore Task TaskStore",
     "transports.streamable_http.event_store": "MemoryEventStore",

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, RequestId
 from ..revisions import Revision
+from .access import Access
 from .lifecycle import Implementation
 from .progress import ProgressReporter
 
@@ -93,9 +94,11 @@ class Channel(Protocol):
 class RequestContext:
     """The id, `_meta` and channel of a request that a handler serves."""
 
-    __slots__ = ("channel", "meta", "notification_count", "progress", "request_id", "worker_tasks")
+    __slots__ = ("access", "channel", "meta", "notification_count", "progress", "request_id", "worker_tasks")
 
-    def __init__(self, channel: Channel, request_id: RequestId, meta: Object | None) -> None:
+    def __init__(
+        self, channel: Channel, request_id: RequestId, meta: Object | None, access: Access | None = None
+    ) -> None:
         self.channel = channel
         self.request_id = request_id
         self.meta: Object = meta or {}
@@ -106,6 +109,8 @@ class RequestContext:
         """Number of progress notifications, log messages and status messages that the handler has sent."""
         self.worker_tasks: set[asyncio.Task[object]] | None = None
         """The asyncio tasks that handlers in worker threads wait for; None at first."""
+        self.access = access
+        """The rights of the caller; None if the request did not come over HTTP."""
 
     @property
     def revision(self) -> Revision:
@@ -114,7 +119,12 @@ class RequestContext:
 
     def with_channel(self, channel: Channel) -> Self:
         """Return a context of the same request with another channel."""
-        return type(self)(channel, self.request_id, self.meta)
+        access = self.access.detached() if self.access is not None else None
+        return type(self)(channel, self.request_id, self.meta, access)
+
+    def shows(self, scopes: Collection[str]) -> bool:
+        """Return True if a list shows the caller an item that needs these scopes."""
+        return self.access is None or not self.access.hides_forbidden or self.access.refusal_for(scopes) is None
 
     async def run_in_worker(self, function: Callable[[], object]) -> object:
         """Run a blocking function in a worker thread, and return its result."""

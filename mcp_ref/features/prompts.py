@@ -24,7 +24,7 @@ Wire:  {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": {"name": "
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, TypedDict, Unpack, get_args
 
@@ -123,12 +123,22 @@ class Prompts:
     def __init__(self, context_type: type | None, page_size: int, on_change: Callable[[], None]) -> None:
         self._context_type = context_type
         self._registry: Registry[RegisteredPrompt] = Registry("prompt", page_size, on_change)
+        self.scopes = self._registry.scopes
+        """The scopes that a prompt needs, by name. Names without scopes are left out."""
 
-    def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[PromptOptions]) -> Prompt:
+    def add(
+        self,
+        function: Callable[..., object],
+        name: str | None = None,
+        *,
+        scopes: Collection[str] = (),
+        **options: Unpack[PromptOptions],
+    ) -> Prompt:
         """Register a function as a prompt. The function's parameters become the prompt's arguments.
 
         The function returns a str or a content block (the client adds it as a message of the user), a PromptMessage, a
-        list of these, or a GetPromptResult. Raise TypeError if a parameter is not a str, ValueError for a taken name.
+        list of these, or a GetPromptResult. A caller over HTTP needs the `scopes`. Raise TypeError if a parameter is
+        not a str, ValueError for a taken name or an invalid scope.
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))
@@ -141,7 +151,7 @@ class Prompts:
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
         prompt = replace(prompt, **options)
         check_arguments = compile_schema(signature.input_schema)
-        self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature, check_arguments))
+        self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature, check_arguments), scopes)
         return prompt
 
     def remove(self, name: str) -> None:
@@ -153,7 +163,7 @@ class Prompts:
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListPromptsResult:
         """Serve `prompts/list`."""
-        page, following = self._registry.page(params.cursor, context.revision)
+        page, following = self._registry.page(params.cursor, context)
         return ListPromptsResult([registered.prompt for registered in page], following)
 
     async def get(self, params: GetPromptRequestParams, context: RequestContext) -> GetPromptResult:

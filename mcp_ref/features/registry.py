@@ -9,11 +9,12 @@ Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import count
 from typing import TypeVar
 
-from ..revisions import Revision
+from ..basic.access import checked_scopes
+from ..basic.channel import RequestContext
 from .pagination import cursor_of, serial_of
 
 T = TypeVar("T")
@@ -31,13 +32,17 @@ class Registry(dict[str, T]):
     def __init__(self, kind: str, page_size: int, on_change: Callable[[], None]) -> None:
         super().__init__()
         self._kind, self._page_size, self._on_change = kind, page_size, on_change
+        self.scopes: dict[str, frozenset[str]] = {}
+        """The scopes that a caller needs, by key. A key without scopes is left out."""
         self._serials: dict[str, int] = {}
         self._next_serial = count(1)
 
-    def add(self, key: str, item: T) -> None:
-        """Register an item. Raise ValueError if the key is taken."""
+    def add(self, key: str, item: T, scopes: Collection[str] = ()) -> None:
+        """Register an item. Raise ValueError if the key is taken, or a scope is invalid."""
         if key in self:
             raise ValueError(f"the {self._kind} {key!r} is already registered; remove it first, or choose another name")
+        if needed := checked_scopes(scopes):
+            self.scopes[key] = needed
         self[key] = item
         self._serials[key] = next(self._next_serial)
         self._on_change()
@@ -45,18 +50,23 @@ class Registry(dict[str, T]):
     def remove(self, key: str) -> None:
         """Remove an item. Raise KeyError if the key is unknown."""
         del self[key], self._serials[key]
+        self.scopes.pop(key, None)
         self._on_change()
 
-    def page(self, cursor: str | None, revision: Revision) -> tuple[list[T], str | None]:
+    def page(self, cursor: str | None, context: RequestContext) -> tuple[list[T], str | None]:
         """Return the page for a cursor (None for the first page), and the next cursor (None after the last page).
 
         Raise ProtocolError -32602 for an invalid cursor.
         """
-        items = list(self.values())
-        if not revision.pagination:
-            return items, None
+        items = list(self.items())
+        if not context.revision.pagination:
+            return self._shown(items, context), None
         serials = list(self._serials.values())
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(serials, serial_of(cursor))
         end = start + self._page_size
-        return items[start:end], cursor_of(serials[end - 1]) if end < len(items) else None
+        return self._shown(items[start:end], context), cursor_of(serials[end - 1]) if end < len(items) else None
+
+    def _shown(self, items: list[tuple[str, T]], context: RequestContext) -> list[T]:
+        """Return the items that the caller may see."""
+        return [item for key, item in items if key not in self.scopes or context.shows(self.scopes[key])]

@@ -36,7 +36,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, TypedDict, Unpack, cast
 
@@ -204,6 +204,7 @@ class Resources:
         *,
         cache_ttl: float = 0.0,
         cache_scope: CacheScope = "private",
+        scopes: Collection[str] = (),
         **options: Unpack[ResourceOptions],
     ) -> Resource | ResourceTemplate:
         """Register a function that returns the contents of a resource or, if `uri` is a template, of many resources.
@@ -211,8 +212,8 @@ class Resources:
         The function gets the template's variables by name. It returns str, bytes, a `TextResourceContents` or
         `BlobResourceContents`, or a list of these. The server sends any other value as JSON text.
 
-        `cache_ttl` (in seconds) and `cache_scope` are the caching hints; see caching.py. Raise ValueError for an
-        invalid or taken URI, an invalid template, or an invalid hint.
+        `cache_ttl` (in seconds) and `cache_scope` are the caching hints; see caching.py. A caller over HTTP needs the
+        `scopes`. Raise ValueError for an invalid or taken URI, or an invalid template, hint or scope.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
@@ -228,7 +229,7 @@ class Resources:
         check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
         if not matcher.variables:
             resource = replace(Resource(uri, signature.name, description=signature.description or None), **options)
-            self._resources.add(uri, RegisteredResource(function, signature, hints, resource))
+            self._resources.add(uri, RegisteredResource(function, signature, hints, resource), scopes)
             return resource
         if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
             raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} in {uri!r}")
@@ -237,7 +238,8 @@ class Resources:
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
         template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` is not in options
         parameter_checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
-        self._templates.add(uri, RegisteredTemplate(function, signature, hints, template, matcher, parameter_checks))
+        registered = RegisteredTemplate(function, signature, hints, template, matcher, parameter_checks)
+        self._templates.add(uri, registered, scopes)
         return template
 
     def remove(self, uri: str) -> None:
@@ -252,6 +254,24 @@ class Resources:
         """Return True if a client can subscribe to the URI: the URI is registered, or matches a template."""
         return len(uri) <= MAX_URI_LENGTH and self._find(uri) is not None
 
+    @property
+    def scopes(self) -> dict[str, frozenset[str]]:
+        """The scopes that a request needs, by URI or URI template. Those without scopes are left out."""
+        return {**self._resources.scopes, **self._templates.scopes}
+
+    def scopes_of(self, uri: str) -> frozenset[str]:
+        """Return the scopes that a request needs which names this URI, or the template itself."""
+        if not (self._templates.scopes or self._resources.scopes) or len(uri) > MAX_URI_LENGTH:
+            return frozenset()
+        if uri in self._templates.scopes:
+            return self._templates.scopes[uri]
+        found = self._find(uri)
+        if found is None:
+            return frozenset()
+        about = found[0].description
+        key = about.uri if isinstance(about, Resource) else about.uri_template
+        return self.scopes.get(key, frozenset())
+
     def _find(self, uri: str) -> tuple[RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
         """Return the resource with this URI, or the first template that matches; and the function's arguments."""
         if (resource := self._resources.get(uri)) is not None:
@@ -263,14 +283,14 @@ class Resources:
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListResourcesResult:
         """Serve `resources/list`."""
-        page, following = self._resources.page(params.cursor, context.revision)
+        page, following = self._resources.page(params.cursor, context)
         return ListResourcesResult([registered.description for registered in page], following)
 
     async def list_templates(
         self, params: PaginatedRequestParams, context: RequestContext
     ) -> ListResourceTemplatesResult:
         """Serve `resources/templates/list`."""
-        page, following = self._templates.page(params.cursor, context.revision)
+        page, following = self._templates.page(params.cursor, context)
         return ListResourceTemplatesResult([registered.description for registered in page], following)
 
     async def read(self, params: ReadResourceRequestParams, context: RequestContext) -> ReadResourceResult:

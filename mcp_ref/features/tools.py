@@ -45,11 +45,12 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, TypedDict, Unpack, cast, get_args
 
+from ..basic.access import AccessRefused
 from ..basic.channel import RequestContext
 from ..basic.content import ContentBlock, Icon, TextContent, read_structured_content, write_structured_content
 from ..basic.headers import parameter_headers
@@ -212,6 +213,8 @@ class ToolOptions(TypedDict, total=False):
     meta: Object
     task: TaskSupport
     """The tool's support for tasks. Default: "forbidden"."""
+    scopes: Collection[str]
+    """The scopes that a caller over HTTP needs. Only a server with `authorization=` can serve such a tool. [none]"""
     asks_first: bool
     """True if the function itself begins the task with `context.begin_task()`, for example after an elicitation.
     Default: False. The task then begins before the function starts."""
@@ -272,6 +275,8 @@ class Tools:
         self._context_type = context_type
         self._start_task = start
         self._registry: Registry[RegisteredTool] = Registry("tool", page_size, on_change)
+        self.scopes = self._registry.scopes
+        """The scopes that a call needs, by name. Names without scopes are left out."""
 
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[ToolOptions]) -> Tool:
         """Register a function as a tool. Log a warning if clients could refuse the name.
@@ -310,7 +315,7 @@ class Tools:
             log.warning("clients can refuse the tool name %.140r: %s", tool.name, rule)
         asks_first = options.get("asks_first", False)
         registered = RegisteredTool(tool, function, signature, check_arguments, check_result, headers, task, asks_first)
-        self._registry.add(tool.name, registered)
+        self._registry.add(tool.name, registered, options.get("scopes", ()))
         self.can_be_tasks = self.can_be_tasks or task != "forbidden"
         return tool
 
@@ -324,7 +329,7 @@ class Tools:
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListToolsResult:
         """Serve `tools/list`."""
-        page, following = self._registry.page(params.cursor, context.revision)
+        page, following = self._registry.page(params.cursor, context)
         return ListToolsResult([registered.tool_for(context.revision) for registered in page], following)
 
     async def call(self, params: CallToolRequestParams, context: RequestContext) -> object:
@@ -354,6 +359,8 @@ class Tools:
         except (asyncio.CancelledError, HandlerNeedsInput):
             raise
         except ToolError as error:
+            return _error_result(str(error))
+        except AccessRefused as error:
             return _error_result(str(error))
         except RemoteError as error:  # the client refused a request of the tool
             return _error_result(f"the client returned an error: {error.message}")

@@ -23,9 +23,9 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, ServerCapabilities, declares
@@ -37,7 +37,7 @@ from ..features import lazy as features
 from ..features.caching import CacheHints
 from ..features.discover import DiscoverResult
 from ..features.logging import set_level
-from ..jsonrpc.messages import Object
+from ..jsonrpc.messages import Notification, Object, Request
 from ..revisions import Method, Revision, sorted_revisions
 from ..session import Handler, Route
 from .context import Context
@@ -63,6 +63,10 @@ MAX_QUEUED_CHANGES: Final = 10_000
 
 SUBSCRIPTION_END_SECONDS: Final = 0.5
 """Time to send the results of the open subscriptions when the server stops, in seconds."""
+
+
+_NAMES_PROMPT: Final = frozenset({"prompts/get", "completion/complete"})
+_NAMES_RESOURCE: Final = frozenset({"resources/read", "resources/subscribe", "completion/complete"})
 
 
 class Announcer:
@@ -241,6 +245,31 @@ class Catalog:
             return None  # before 2025-03-26 this capability did not exist, so clients request completions without it
         find = HANDLERS.get(method.name)
         return find(self) if find is not None else None
+
+    @property
+    def needs_scopes(self) -> bool:
+        """True if at least one tool, resource or prompt needs scopes."""
+        used = self._nonempty_features
+        return bool(
+            ("tools" in used and self.tools.scopes)
+            or ("resources" in used and self.resources.scopes)
+            or ("prompts" in used and self.prompts.scopes)
+        )
+
+    def scopes_of(self, call: Request | Notification) -> Collection[str]:
+        """Return the scopes of the tool, resource or prompt that a message names."""
+        method, params, used = call.method, call.params, self._nonempty_features
+        if method == "completion/complete" and isinstance(params.get("ref"), dict):
+            params = cast(Object, params["ref"])
+        name, uri = params.get("name"), params.get("uri")
+        if method == "tools/call":
+            return self.tools.scopes.get(name, ()) if "tools" in used and isinstance(name, str) else ()
+        needed: set[str] = set()
+        if method in _NAMES_PROMPT and "prompts" in used and isinstance(name, str):
+            needed |= self.prompts.scopes.get(name, frozenset())
+        if method in _NAMES_RESOURCE and "resources" in used and isinstance(uri, str):
+            needed |= self.resources.scopes_of(uri)
+        return needed
 
     async def discover(self, params: RequestParams, context: RequestContext) -> DiscoverResult:
         names = [revision.name for revision in reversed(self.revisions)]

@@ -25,6 +25,7 @@ import secrets
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
 
+from ..basic.access import Principal, checked_scopes
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
@@ -63,6 +64,27 @@ class Context(RequestContext):
     """
 
     __slots__ = ()
+
+    @property
+    def principal(self) -> Principal | None:
+        """The authenticated caller; None over stdio, and on a server without authentication."""
+        return self.access.principal if self.access is not None else None
+
+    def require(self, *scopes: str) -> None:
+        """Refuse the request if the caller lacks a scope, for example one that depends on the arguments.
+
+        Call it first. If nothing of the response is sent yet, the client gets HTTP status 403 with the scopes, and can
+        ask the user for them. Later, or in a task, it gets an error that names the scopes. Over stdio, do nothing: the
+        user started this program.
+
+        Args:
+            scopes: The scopes.
+
+        Raises:
+            AccessRefused: A scope is missing. Let it pass through your function.
+        """
+        if self.access is not None:
+            self.access.require(checked_scopes(scopes))
 
     @property
     def client_info(self) -> Implementation | None:

@@ -2,6 +2,8 @@
 
     /mcp                 Streamable HTTP
     /sse, /messages      HTTP+SSE, for clients of 2024-11-05
+    /.well-known/oauth-protected-resource/mcp
+                         the metadata of a server with `authorization=`, from which clients learn where to get tokens
 
 By default a server listens only on the loopback address 127.0.0.1. The server also refuses a request whose Host or
 Origin header names another machine. Without this check, a web page could point its own domain name to 127.0.0.1 (DNS
@@ -19,18 +21,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Collection
 from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
+from ..basic.access import Access
 from ..jsonrpc.dispatcher import Limits
 from ..lib.http.asgi import application as application
 from ..lib.http.message import Exchange, HttpLimits, bracket_ipv6
 from ..lib.http.server import serve as serve_sockets
 from ..transports.base import Trace
 from ..transports.http_sse.server import SseEndpoint
-from ..transports.streamable_http.checks import JSON_TYPE, LOOPBACK, Authenticate, HttpRefusal, RequestChecks
+from ..transports.streamable_http.checks import (
+    JSON_HEADERS,
+    JSON_TYPE,
+    LOOPBACK,
+    Authenticate,
+    Authorize,
+    CheckedRequest,
+    HttpRefusal,
+    RequestChecks,
+    authorized_by,
+)
 from ..transports.streamable_http.server import StreamableHttpEndpoint
 from ..transports.streamable_http.session import EndpointLimits
 from ..transports.trace import trace_from_environment
@@ -39,6 +53,7 @@ from .catalog import Catalog, OpenSubscriptions
 from .session import serve
 
 if TYPE_CHECKING:
+    from ..basic.authorization.server import Protection
     from ..transports.streamable_http.event_store import EventStore
 
 FINISH_SECONDS: Final = 1.0
@@ -63,6 +78,8 @@ class HttpOptions(TypedDict, total=False):
     """Origins of the web pages that can use the server, such as "https://app.example"; "*" for any. [loopback]"""
     authenticate: Authenticate
     """A function that returns the principal of a request, or None to refuse the request with 401. [none]"""
+    authorization: Protection
+    """The protection of this server by access tokens, instead of `authenticate`. [no authorization]"""
     store: EventStore
     """The store of sent events. After a lost connection, a client resumes its stream from this store. [in memory]"""
     limits: EndpointLimits
@@ -84,7 +101,7 @@ class HttpApp:
         trace = trace or trace_from_environment()
         limits = options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
-        authenticate = options.get("authenticate")
+        authorize = self._choose_authorization(options)
         self._subscriptions = OpenSubscriptions(shares_stream=False)
         # [2026-07-28 basic/transports/streamable-http] modern requests use only POST
         methods = ("GET", "POST", "DELETE") if catalog.legacy_revisions else ("POST",)
@@ -96,7 +113,8 @@ class HttpApp:
             json_responses=options.get("json_responses", False),
             store=options.get("store"),
             limits=limits,
-            authenticate=authenticate,
+            authorize=authorize,
+            scopes_of=catalog.scopes_of,
             trace=trace,
             stateless=partial(stateless.serve, catalog, self._subscriptions) if catalog.is_modern else None,
             parameters=catalog.tools.parameter_headers,
@@ -115,21 +133,46 @@ class HttpApp:
                 hosts=hosts,
                 origins=origins,
                 limits=limits,
-                authenticate=authenticate,
+                authorize=authorize,
+                scopes_of=catalog.scopes_of,
                 trace=trace,
             )
+        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location] for everybody
+        self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
         catalog.serving.add(self)
+
+    def _choose_authorization(self, options: HttpOptions) -> Authorize | None:
+        """Return the check of callers that the options name. Raise ValueError if scopes are needed without one."""
+        authenticate, self._protection = options.get("authenticate"), options.get("authorization")
+        if self._protection is not None:
+            if authenticate is not None:
+                raise ValueError("a server has either authorization= or authenticate=, not both")
+            return self._protection.authorize
+        if authenticate is not None:
+            return authorized_by(authenticate)
+        if self._catalog.needs_scopes:
+            raise ValueError(
+                "a tool, resource or prompt has scopes=, so the server needs authorization=Protection(...)"
+            )
+        return None
 
     async def handle(self, exchange: Exchange) -> None:
         """Serve one HTTP request."""
         path = exchange.request.path
-        if path == self.path:
+        if self._protection is not None and exchange.request.root + path in self._protection.paths:
+            await self._document_checks.guard(exchange, None, self._send_metadata)
+        elif path == self.path:
             await self._endpoint.handle(exchange)
         elif self._http_sse is not None and path in self._http_sse.paths:
             await self._http_sse.handle(exchange)
         else:
             refused = HttpRefusal(404, f"there is nothing at {path[:200]!r}; the MCP endpoint is {self.path}")
             await exchange.respond(404, [("Content-Type", JSON_TYPE)], refused.body())
+
+    async def _send_metadata(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
+        """Send the protected resource metadata. The resource is configured: a request could name another one."""
+        assert self._protection is not None
+        await exchange.respond(200, [*JSON_HEADERS, *checked.cors], json.dumps(self._protection.metadata()).encode())
 
     async def close(self) -> None:
         """End all sessions and subscriptions."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -177,6 +177,7 @@ class Server:
         *,
         cache_ttl: float = 0.0,
         cache_scope: CacheScope = "private",
+        scopes: Collection[str] = (),
         **options: Unpack[ResourceOptions],
     ) -> Callable[[F], F]:
         """Return a decorator that makes a function a resource or a template. The function returns the contents.
@@ -185,19 +186,23 @@ class Server:
             uri: The resource's URI, or a template such as `users://{id}/profile`.
             cache_ttl: Time for which a client can reuse the contents, in seconds. Only for 2026-07-28.
             cache_scope: "public" if all users can get cached contents, "private" if only the requesting user can.
+            scopes: The scopes that a caller over HTTP needs.
             options: See `ResourceOptions`.
         """
-        add = partial(self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
+        add = partial(self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, scopes=scopes, **options)
         return _decorator("resource", uri, add)
 
-    def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
+    def prompt(
+        self, name: str | None = None, *, scopes: Collection[str] = (), **options: Unpack[PromptOptions]
+    ) -> Callable[[F], F]:
         """Return a decorator that makes a function a prompt. Its parameters, all `str`, become the prompt's arguments.
 
         Args:
             name: The prompt's name. Default: the function's name.
+            scopes: The scopes that a caller over HTTP needs.
             options: See `PromptOptions`.
         """
-        return _decorator("prompt", name, lambda function: self.prompts.add(function, name, **options))
+        return _decorator("prompt", name, lambda function: self.prompts.add(function, name, scopes=scopes, **options))
 
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
         """Return a decorator for a function that suggests values for an argument.

@@ -25,6 +25,7 @@ from concurrent.futures import Executor
 from typing import TypeVar, cast
 
 from ..basic import mrtr, versioning
+from ..basic.access import access_of
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
@@ -197,12 +198,15 @@ async def serve(
             channel.read_input(request)
     try:
         try:
-            result = await route.handler(params, Context(channel, request.id, cast(RequestParams, params).meta))
+            context = Context(channel, request.id, cast(RequestParams, params).meta, access_of(principal))
+            result = await route.handler(params, context)
         except ProtocolError as error:
             raise channel.to_modern_error(error) from None
         if isinstance(result, CacheableResult) and request.method in catalog.cache_hints:
             # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both members
             result.ttl_ms, result.cache_scope = catalog.cache_hints[request.method]
+            if context.access is not None and context.access.hides_forbidden:
+                result.cache_scope = "private"  # each caller has another list
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.HandlerNeedsInput as required:
         wire = channel.input_required(request, required)

@@ -20,6 +20,7 @@ import dataclasses
 from functools import partial
 from typing import cast
 
+from ..basic.access import Access, until_expiry
 from ..basic.cancellation import CancelledNotificationParams
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import declares
@@ -84,13 +85,17 @@ class OpenSubscription:
         self._context.channel.notify(method, params, self._context.request_id)
 
 
-async def _subscribable(catalog: Catalog, uris: list[str]) -> list[str]:
-    """Return the URIs that belong to resources. Let other requests run meanwhile: a thousand URIs take long."""
+async def _subscribable(catalog: Catalog, uris: list[str], access: Access | None) -> list[str]:
+    """Return the URIs that belong to resources for which the caller has the scopes.
+
+    Let other requests run meanwhile: a thousand URIs take long.
+    """
     found = []
     for number, uri in enumerate(uris):
         if number % YIELD_INTERVAL == YIELD_INTERVAL - 1:
             await asyncio.sleep(0)
-        if catalog.resources.accepts_subscription(uri):
+        is_allowed = access is None or access.refusal_for(catalog.resources.scopes_of(uri)) is None
+        if is_allowed and catalog.resources.accepts_subscription(uri):
             found.append(uri)
     return found
 
@@ -117,7 +122,7 @@ async def listen(
         True if wanted.tools_list_changed and offered.tools is not None else None,
         True if wanted.prompts_list_changed and offered.prompts is not None else None,
         True if wanted.resources_list_changed and offered.resources is not None else None,
-        await _subscribable(catalog, wanted.resource_subscriptions)
+        await _subscribable(catalog, wanted.resource_subscriptions, context.access)
         if wanted.resource_subscriptions is not None and offered.resources is not None
         else None,
         tasks,
@@ -129,7 +134,7 @@ async def listen(
     catalog.announcers.add(subscription.announcer)
     subscriptions.serving_tasks[subscription.ended] = cast("asyncio.Task[object]", asyncio.current_task())
     try:
-        await subscription.ended
+        await until_expiry(subscription.ended, context.access.ends_at if context.access is not None else None)
     finally:
         catalog.announcers.discard(subscription.announcer)
         del subscriptions.serving_tasks[subscription.ended]

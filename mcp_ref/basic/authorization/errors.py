@@ -6,7 +6,8 @@
     ├── InsufficientScope        the token has too few scopes, and asking for more did not help
     ├── DiscoveryFailed          no usable metadata: every URL that was requested, with its status or fault
     ├── RegistrationFailed       the authorization server did not register this client
-    └── TokenRefused             the authorization server did not issue a token
+    ├── TokenRefused             the authorization server did not issue a token
+    └── VerificationUnavailable  an MCP server cannot check tokens now: the keys or the introspection are out of reach
 
 An exception ends up in logs, in bug reports and before a model. So none contains a token, code, verifier, secret, query
 or body. A peer's own text is marked as such, and cut: control characters could forge log lines or drive a terminal.
@@ -134,3 +135,11 @@ class TokenRefused(AuthorizationError):
         super().__init__(f"{peer_url(issuer)} issued no token: status {status}{_words(error, description)}"
                          f"; {advice or 'check the client and its permissions there'}")  # fmt: skip
         self.error, self.status = peer_text(error), status
+
+
+class VerificationUnavailable(AuthorizationError):
+    """A verification of a token that must wait. The client gets 503 and may retry after `retry_after` seconds."""
+
+    def __init__(self, reason: str, retry_after: int = 30) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after

@@ -20,14 +20,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Collection
 from urllib.parse import parse_qs
 
+from ...basic.access import Access, ScopesOf
 from ...jsonrpc.messages import Outgoing, RequestId, decode, encode
 from ...lib.http.message import Exchange, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ..base import Trace, finish
-from ..streamable_http.checks import SSE_HEADERS, Authenticate, CheckedRequest, HttpRefusal, RequestChecks
+from ..streamable_http.checks import SSE_HEADERS, Authorize, CheckedRequest, HttpRefusal, RequestChecks
 from ..streamable_http.session import EndpointLimits, Heartbeat, SessionTransport
 from ..streamable_http.session_table import Serve
 from ..trace import traced_exchange
@@ -38,9 +40,15 @@ log = logging.getLogger(__name__)
 class SseSession(SessionTransport):
     """The server's transport of one session. It sends messages on the stream, and receives messages by POST."""
 
-    def __init__(self, response: StreamingResponse, principal: str | None, trace: Trace | None) -> None:
-        super().__init__(principal, trace)
+    def __init__(self, response: StreamingResponse, access: Access, trace: Trace | None) -> None:
+        super().__init__(access.id, trace)
         self._response = response
+        self.ends_at = access.ends_at
+        """End of the latest token of the session, in seconds since 1970. The stream then closes. None for never."""
+
+    def seconds_left(self) -> float | None:
+        """Return the time until the stream closes, in seconds; None for no limit."""
+        return None if self.ends_at is None else max(0.0, self.ends_at - time.time())
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         frame = encode(message)
@@ -73,14 +81,15 @@ class SseEndpoint:
         hosts: Collection[str] | None = None,
         origins: Collection[str] | None = None,
         limits: EndpointLimits | None = None,
-        authenticate: Authenticate | None = None,
+        authorize: Authorize | None = None,
+        scopes_of: ScopesOf = lambda call: (),
         trace: Trace | None = None,
     ) -> None:
         self.sessions: dict[str, SseSession] = {}
         self.paths = (stream_path, post_path)
         methods = {stream_path: "GET", post_path: "POST"}
         self._checks = {path: RequestChecks(hosts, origins, (method,)) for path, method in methods.items()}
-        self._serve, self._authenticate, self._trace = serve, authenticate, trace
+        self._serve, self._authorize, self._scopes_of, self._trace = serve, authorize, scopes_of, trace
         self._limits = limits or EndpointLimits()
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat = Heartbeat(self._limits.keep_alive, self._keep_alive)
@@ -90,19 +99,20 @@ class SseEndpoint:
         """Serve one HTTP request to either path."""
         exchange = traced_exchange(exchange, self._trace)
         # [2025-11-25 basic/transports#security-warning] the same checks on both paths
-        await self._checks[exchange.request.path].guard(exchange, self._authenticate, self._route)
+        await self._checks[exchange.request.path].guard(exchange, self._authorize, self._route)
 
-    async def _route(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
+    async def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         serve = self._stream if checked.method == "GET" else self._post
-        await serve(exchange, checked, principal)
+        await serve(exchange, checked, access)
 
-    async def _stream(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
-        """Begin a session, and serve it until the session or its stream ends."""
+    async def _stream(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
+        """Begin a session, and serve it until the session or its stream ends, or the last token expires."""
+        access.require(())
         if self._closing or len(self.sessions) >= self._limits.sessions:
             raise HttpRefusal(503, "no session can begin now; try again later", [("Retry-After", "5")])
         response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         id = secrets.token_urlsafe(24)
-        session = self.sessions[id] = SseSession(response, principal, self._trace)
+        session = self.sessions[id] = SseSession(response, access, self._trace)
         # [2024-11-05 basic/transports#http-with-sse] MUST send an `endpoint` event: a URI for the client's messages
         endpoint = f"{exchange.request.root}{self.paths[1]}?session={id}"
         response.write(encode_event(endpoint.encode(), event="endpoint"))
@@ -111,7 +121,9 @@ class SseEndpoint:
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         try:
-            await asyncio.wait([task, response.ended], return_when=asyncio.FIRST_COMPLETED)
+            ended: list[asyncio.Future[None]] = [task, response.ended]
+            while not any(each.done() for each in ended) and (left := session.seconds_left()) != 0:
+                await asyncio.wait(ended, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self.sessions[id]
             session.end()
@@ -120,17 +132,21 @@ class SseEndpoint:
             if not task.cancelled() and task.exception() is not None:
                 log.error("a session failed and has ended", exc_info=task.exception())
 
-    async def _post(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
+    async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Receive one message from the client."""
+        message = decode(exchange.request.body)
+        access.admit(message, self._scopes_of)
         try:
             ids = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
         except ValueError:
             ids = []  # too many fields
         session = self.sessions.get(ids[0]) if len(ids) == 1 else None
-        if session is None or session.principal != principal:
+        if session is None or session.principal != access.id:
             raise HttpRefusal(404, "unknown session: GET the stream first, then POST to the URL in its endpoint event")
         # If the message is invalid, the error is sent on the stream, like every response.
-        await session.receive(decode(exchange.request.body), exchange.request.body)
+        if session.ends_at is not None and access.ends_at is not None:
+            session.ends_at = max(session.ends_at, access.ends_at)
+        await session.receive(message, exchange.request.body)
         await exchange.respond(202, checked.cors, b"")
 
     def _keep_alive(self) -> bool:

@@ -7,7 +7,8 @@ without an id. The error's message names the fault and the remedy.
     2  `Host` is a name of this server                       403
     3  `Origin`, if present, is allowed                      403
     4  the endpoint supports the HTTP method                 405
-    5  the `authenticate` function accepts the caller        401
+    5  the caller is authenticated: `authenticate`, or       401, or 400, 403, 503
+       a valid access token (basic/authorization/server.py)
     6  the content type of the body is JSON                  415
     7  the client accepts JSON or event streams              406
     8  the server supports the revision                      400
@@ -44,6 +45,7 @@ from typing import Final
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from ...basic.access import Access, AccessRefused, Principal, current_access
 from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest
 from ...revisions import LEGACY, Revision, find_revision
@@ -64,8 +66,8 @@ STREAMED_METHODS: Final = frozenset({"subscriptions/listen"})
 """The methods whose response is always an event stream. The stream stays open until one side closes it."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names of loopback. Only programs on this machine can connect to them."""
-UNIQUE_HEADERS: Final = ("host", "origin", "authorization", "content-type", "mcp-session-id", "mcp-protocol-version",
-                   "last-event-id")  # fmt: skip
+UNIQUE_HEADERS: Final = ("host", "origin", "authorization", "dpop", "content-type", "mcp-session-id",
+                   "mcp-protocol-version", "last-event-id")  # fmt: skip
 """The headers on which decisions of the server depend. The server refuses a request that sends one of them twice."""
 _PARAMETER_HEADER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
 
@@ -75,6 +77,21 @@ MAX_QUOTED: Final = 100
 """Maximum length of a header value that an error quotes, in characters."""
 Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
 """A function that returns the authenticated caller (principal) of a request, or None to refuse it with 401."""
+Authorize = Callable[[HttpRequest], Awaitable[Access]]
+"""A function that returns the rights of a request's caller. Raises AccessRefused."""
+
+
+def authorized_by(authenticate: Authenticate) -> Authorize:
+    """Return the `Authorize` function for an author's `authenticate` function. Its principals have no scopes."""
+
+    async def authorize(request: HttpRequest) -> Access:
+        name = await authenticate(request)
+        if name is None:
+            headers = [("WWW-Authenticate", "Bearer")]
+            raise AccessRefused(401, "authentication required: send an Authorization header", headers)
+        return Access(Principal("", name))
+
+    return authorize
 
 
 class HttpRefusal(Exception):
@@ -122,6 +139,7 @@ class RequestChecks:
         methods: The HTTP methods of the endpoint.
         session_revisions: The revisions that a session can speak.
         modern: True if the endpoint serves stateless requests too.
+        has_messages: False for an endpoint that serves a document. Checks 6 to 8 are then left out.
 
     "*" in `allowed_hosts` or `allowed_origins` allows every value. Use it only behind a proxy that makes the check.
     """
@@ -133,10 +151,12 @@ class RequestChecks:
         methods: tuple[str, ...] = ("GET", "POST", "DELETE"),
         session_revisions: Sequence[Revision] = LEGACY,
         modern: bool = False,
+        has_messages: bool = True,
     ) -> None:
         self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
         self._methods, self._session_revisions, self._modern = methods, session_revisions, modern
+        self._has_messages = has_messages
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
         # The outcome depends only on the method and the headers. If a connection gets the same head again, the HTTP
         # server reuses the Headers object, and this cache saves the checks: 9 of the 135 microseconds of a request.
@@ -145,23 +165,23 @@ class RequestChecks:
     async def guard(
         self,
         exchange: Exchange,
-        authenticate: Authenticate | None,
-        serve: Callable[[Exchange, CheckedRequest, str | None], Awaitable[None]],
+        authorize: Authorize | None,
+        serve: Callable[[Exchange, CheckedRequest, Access], Awaitable[None]],
     ) -> None:
-        """Make all checks, then call `serve(exchange, checked, principal)`. If a check fails, send the error."""
+        """Make all checks, then call `serve(exchange, checked, access)`. If a check fails, send the error."""
         request, checked = exchange.request, None
         try:
             checked = self.check(request)
             if request.method == "OPTIONS":
                 return await exchange.respond(204, self.preflight(request, checked), b"")
-            principal = await authenticate(request) if authenticate is not None else None
-            if authenticate is not None and principal is None:
-                headers = [("WWW-Authenticate", "Bearer")]
-                raise HttpRefusal(401, "authentication required: send an Authorization header", headers)
+            access = await authorize(request) if authorize is not None else Access()
             if checked.deferred_failure is not None:
                 raise checked.deferred_failure.copy()
-            await serve(exchange, checked, principal)
-        except HttpRefusal as refused:
+            current_access.set(access)  # all asyncio tasks that this request starts inherit it
+            await serve(exchange, checked, access)
+        except (HttpRefusal, AccessRefused) as refused:
+            if isinstance(refused, AccessRefused):
+                refused = HttpRefusal(refused.status, str(refused), refused.headers)
             cors = checked.cors if checked is not None else []
             await exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
 
@@ -186,7 +206,7 @@ class RequestChecks:
             why = f"this endpoint does not support {request.method}, only {', '.join(self._methods)}"
             raise HttpRefusal(405, why, [self._allow, *cors])
         accepts = accepted_types(headers)
-        fault = self._deferred_failure(request, *accepts)
+        fault = self._deferred_failure(request, *accepts) if self._has_messages else None
         session, revision, last = headers.get(SESSION_HEADER), headers.get(VERSION_HEADER), headers.get("last-event-id")
         checked = self._known[headers] = CheckedRequest(request.method, cors, session, revision, last, *accepts, fault)
         return checked
@@ -195,7 +215,7 @@ class RequestChecks:
         """Return the headers that tell a browser which methods and headers a page is allowed to send."""
         if not checked.cors:
             return [self._allow]
-        sendable = f"Accept, Authorization, Content-Type, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}"
+        sendable = f"Accept, Authorization, Content-Type, DPoP, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}"
         if self._modern:
             # [2026-07-28 basic/transports/streamable-http#schema-extension] tools define Mcp-Param-* headers
             wanted = ",".join(request.headers.get_all("access-control-request-headers")).split(",")
@@ -280,7 +300,7 @@ def public_url(url: str) -> str:
 
 
 def _cors(origin: str | None) -> HeaderList:
-    exposed = ("Access-Control-Expose-Headers", SESSION_HEADER)
+    exposed = ("Access-Control-Expose-Headers", f"{SESSION_HEADER}, WWW-Authenticate, DPoP-Nonce")
     return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), exposed] if origin is not None else []
 
 

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 
+from ...basic.access import Access, ScopesOf, until_expiry
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import is_stateless
 from ...jsonrpc.errors import ProtocolError
@@ -59,7 +60,7 @@ from .checks import (
     SSE_TYPE,
     STREAMED_METHODS,
     VERSION_HEADER,
-    Authenticate,
+    Authorize,
     CheckedRequest,
     HttpRefusal,
     RequestChecks,
@@ -83,7 +84,8 @@ class StreamableHttpEndpoint:
         json_responses: True to respond with JSON only. The messages before a response then go to the listening
             stream; in the modern era, they are dropped.
         store: The event store, for clients that resume. Default: a store in memory.
-        authenticate: Function that returns the principal of a request. Default: no authentication.
+        authorize: Function that returns the rights of a request's caller. Default: no authentication.
+        scopes_of: Function that returns the scopes that a message needs. Default: none.
         stateless: Function that serves one stateless request. Default: the endpoint does not serve the modern era.
         parameters: Function that maps a tool's name to the headers that mirror the tool's arguments.
         session_revisions: The revisions that a session can speak. If empty, the endpoint does not serve the legacy era.
@@ -97,13 +99,14 @@ class StreamableHttpEndpoint:
         json_responses: bool = False,
         store: EventStore | None = None,
         limits: EndpointLimits | None = None,
-        authenticate: Authenticate | None = None,
+        authorize: Authorize | None = None,
+        scopes_of: ScopesOf = lambda call: (),
         trace: Trace | None = None,
         stateless: ServeStateless | None = None,
         parameters: ParameterHeaders = lambda name: {},
         session_revisions: Sequence[Revision] = LEGACY,
     ) -> None:
-        self._checks, self._authenticate = checks or RequestChecks(), authenticate
+        self._checks, self._authorize, self._scopes_of = checks or RequestChecks(), authorize, scopes_of
         self._store, self._limits, self._trace = store or MemoryEventStore(), limits or EndpointLimits(), trace
         self._json_responses = json_responses
         self._stateless, self._parameters, self._session_revisions = stateless, parameters, session_revisions
@@ -122,18 +125,19 @@ class StreamableHttpEndpoint:
         """Serve one HTTP request."""
         if self._trace is not None:
             exchange = traced_exchange(exchange, self._trace)
-        await self._checks.guard(exchange, self._authenticate, self._route)
+        await self._checks.guard(exchange, self._authorize, self._route)
 
-    async def _route(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
+    async def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         if self._closing:
             raise HttpRefusal(503, "the server is shutting down", RETRY_LATER)
+        if checked.method == "POST":
+            return await self._post(exchange, checked, access)
+        access.require(())
         match checked.method:
-            case "POST":
-                await self._post(exchange, checked, principal)
             case "GET":
-                await self._get(exchange, checked, principal)
+                await self._get(exchange, checked, access)
             case _:
-                self._table.end(await self._find_session(checked, principal))
+                self._table.end(await self._find_session(checked, access.id))
                 await exchange.respond(204, checked.cors, b"")
 
     def _keep_alive(self) -> bool:
@@ -148,11 +152,12 @@ class StreamableHttpEndpoint:
         await self._heartbeat.close()
         await self._table.close()
 
-    async def _post(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
-        frame = exchange.request.body
+    async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
+        frame, principal = exchange.request.body, access.id
         message = decode(frame)
+        access.admit(message, self._scopes_of)
         if self._stateless is not None and self._is_stateless(message, checked):
-            return await self._post_stateless(exchange, checked, message, principal)
+            return await self._post_stateless(exchange, checked, message, access)
         if isinstance(message, Request) and message.method == "initialize" and checked.session_id is None:
             return await self._initialize(exchange, checked, message, principal)
         session = await self._find_session(checked, principal) if checked.session_id is not None else None
@@ -177,6 +182,8 @@ class StreamableHttpEndpoint:
         await session.receive(message, frame)
         body = await stream.json_body
         if body is not None:
+            if access.refusal is not None and isinstance(message, Request):
+                raise access.refusal  # by the handler. In a batch, other handlers have done their work.
             return await exchange.respond(200, [*JSON_HEADERS, *checked.cors], body)
         await self._send(exchange, stream, checked.cors)
 
@@ -228,13 +235,13 @@ class StreamableHttpEndpoint:
         return named or not self._session_revisions
 
     async def _post_stateless(
-        self, exchange: Exchange, checked: CheckedRequest, message: Incoming, principal: str | None
+        self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access
     ) -> None:
         if self._trace is not None:
             self._trace("<-", exchange.request.body)
         match message:
             case Request():
-                await self._serve_stateless(exchange, checked, message, principal)
+                await self._serve_stateless(exchange, checked, message, access)
             case Notification():
                 named = find_revision(checked.revision)
                 if checked.revision is not None and (named is None or named in LEGACY):
@@ -251,7 +258,7 @@ class StreamableHttpEndpoint:
                 raise HttpRefusal(400, "the body must be a single request or notification")
 
     async def _serve_stateless(
-        self, exchange: Exchange, checked: CheckedRequest, request: Request, principal: str | None
+        self, exchange: Exchange, checked: CheckedRequest, request: Request, access: Access
     ) -> None:
         assert self._stateless is not None
         accepts_sse = checked.accepts_sse and not self._json_responses
@@ -273,12 +280,22 @@ class StreamableHttpEndpoint:
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         try:
-            await stateless.serve(self._stateless(request, stateless.notify, stateless.drain, principal))
+            await stateless.serve(self._stateless(request, stateless.notify, stateless.drain, access.id), access)
         finally:
             in_flight.discard(stateless)
 
-    async def _send(self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None) -> None:
-        """Send events until the stream ends or the client disconnects. `last` is the `Last-Event-ID`, if any."""
+    async def _send(
+        self,
+        exchange: Exchange,
+        stream: Stream,
+        headers: HeaderList,
+        last: str | None = None,
+        ends_at: float | None = None,
+    ) -> None:
+        """Send events until the stream ends or the client disconnects. `last` is the `Last-Event-ID`, if any.
+
+        Close the response at the time `ends_at`, in seconds since 1970. The client resumes with a new token.
+        """
         session = stream.session
         try:
             response = await exchange.stream(200, [*SSE_HEADERS, *headers])
@@ -296,24 +313,24 @@ class StreamableHttpEndpoint:
                 return response.close()
             stream.attach(response, missed)
         try:
-            await response.ended
+            await until_expiry(response.ended, ends_at)
         finally:
             stream.detach(response)
             session.touch()
 
-    async def _get(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
+    async def _get(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Send the listening stream, or, with `Last-Event-ID`, the later events of a broken stream."""
-        session = await self._find_session(checked, principal)
+        session = await self._find_session(checked, access.id)
         last = checked.last_event_id
         if last is None:
-            return await self._send(exchange, session.listening, checked.cors)
+            return await self._send(exchange, session.listening, checked.cors, ends_at=access.ends_at)
         missed = self._store.events_after(session.id, last)
         if missed is None:
             raise HttpRefusal(400, f"event {last[:100]!r} is unknown in this session, or a later event was dropped")
         # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay messages of a different stream
         stream = session.streams.get(stream_of(last))
         if stream is not None:
-            return await self._send(exchange, stream, checked.cors, last)
+            return await self._send(exchange, stream, checked.cors, last, access.ends_at)
         response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])  # the stream has ended
         for event in missed:
             response.write(encode_event(event.data, id=event.id))

@@ -27,6 +27,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 
+from ...basic.access import Access
 from ...basic.headers import ParameterHeaders, check_headers, check_parameters, mirrored_fields
 from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless, read_required_meta
 from ...jsonrpc.dispatcher import respond, writable
@@ -91,8 +92,11 @@ class StatelessExchange:
         self._expected_cancellations = 0  # how often the task was cancelled, except by a server shutdown
         self._client_left = False
 
-    async def serve(self, result: Coroutine[object, object, Object]) -> None:
-        """Wait for the result and respond. Cancel the request if the client disconnects."""
+    async def serve(self, result: Coroutine[object, object, Object], access: Access) -> None:
+        """Wait for the result and respond. Cancel the request if the client disconnects.
+
+        Raise AccessRefused if the handler refused the access before anything was sent.
+        """
         task = self._task = asyncio.current_task()
         assert task is not None
         self._expected_cancellations = task.cancelling()
@@ -112,6 +116,8 @@ class StatelessExchange:
             if self._opening_task is not None:
                 await asyncio.wait([self._opening_task])
         if response is not None and not self._client_left:
+            if access.refusal is not None and not self._waiting:
+                raise access.refusal
             await self._respond(response, status_of(response))
 
     async def refuse(self, error: ProtocolError) -> None:

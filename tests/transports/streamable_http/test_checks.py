@@ -209,7 +209,7 @@ async def test_a_page_of_an_allowed_origin_may_use_the_server_and_read_its_answe
         assert [reply.status for reply in replies] == [204, 200, 200, 404, 400, 415, 405, 404, 200, 200, 204]
         for reply in replies:
             assert reply.headers["access-control-allow-origin"] == origin, reply
-            assert reply.headers["access-control-expose-headers"] == "Mcp-Session-Id"
+            assert reply.headers["access-control-expose-headers"] == "Mcp-Session-Id, WWW-Authenticate, DPoP-Nonce"
             assert reply.headers["vary"] == "Origin"
             assert "access-control-allow-credentials" not in reply.headers
 

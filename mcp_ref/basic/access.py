@@ -1,0 +1,164 @@
+"""Access: the principal (the authenticated caller) of a request over HTTP, and the scopes that the caller has.
+
+    HTTP request -> a server without authentication       Access: no principal, no scopes
+                 -> `authenticate=`                       Access: a principal, no scopes
+                 -> `authorization=Protection(...)`       TokenAccess: principal and scopes of an access token
+
+A *scope* is a right that a user granted to a client, such as `notes:write`. Each HTTP request has one `Access`. All
+handlers that the request starts find it in `current_access`. A request over stdio has no `Access`: the user started the
+server, so its handlers have the user's own rights. [2026-07-28 basic/authorization/index#protocol-requirements]
+
+A principal has no access token. A handler that knew the token could pass it on to another server, which would then take
+the handler for the user. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
+
+Spec:  2026-07-28 basic/authorization/index; RFC 6749, section 3.3
+Above: `channel.py`, `authorization/server.py`, transports/streamable_http/checks.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from ..jsonrpc.errors import ProtocolError
+from ..jsonrpc.messages import INVALID_REQUEST, JSON, Batch, Incoming, Notification, Request
+
+MAX_SCOPE: Final = 200
+"""Maximum length of a scope that a server demands, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The authenticated caller of a request: a user, and the client that acts for the user."""
+
+    issuer: str
+    """The authorization server that knows the user; "" if `authenticate=` named the user."""
+    subject: str
+    """The user, or a program that acts for itself. Unique at its issuer."""
+    client_id: str = ""
+    scopes: frozenset[str] = frozenset()
+    claims: Mapping[str, JSON] = field(default_factory=dict, repr=False, hash=False)
+    """All members of the token. They can contain private data, so the `repr` has none of them."""
+    expires_at: float | None = None
+    """End of the token, in seconds since 1970; None if unknown."""
+    audience: Collection[str] = ()
+    """The servers that the token is made for."""
+    audience_checked: bool = False
+    """True if the author's own verifier has checked the audience. Else `audience` must contain the resource."""
+    id: str = field(init=False, repr=False, compare=False)
+    """Issuer, subject and client id, as JSON. Sessions and tasks belong to it. It survives a new token."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", json.dumps([self.issuer, self.subject, self.client_id]))
+
+
+class AccessRefused(ProtocolError):
+    """The refusal of a request: an HTTP status, its headers, and the reason. Over HTTP it becomes the response."""
+
+    def __init__(self, status: int, reason: str, headers: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__(INVALID_REQUEST, reason)
+        self.status, self.headers = status, [*headers]
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Access:
+    """The rights of one HTTP request. This class grants no scope; `TokenAccess` grants those of an access token."""
+
+    __slots__ = ("principal", "refusal")
+
+    def __init__(self, principal: Principal | None = None) -> None:
+        self.principal = principal
+        self.refusal: AccessRefused | None = None
+        """The last refusal. It becomes the HTTP response if nothing of the response is sent yet."""
+
+    @property
+    def id(self) -> str | None:
+        """The id of the principal. Sessions, tasks and states are bound to it."""
+        return self.principal.id if self.principal is not None else None
+
+    @property
+    def hides_forbidden(self) -> bool:
+        """True if lists leave out the items whose scopes the caller lacks."""
+        return False
+
+    @property
+    def ends_at(self) -> float | None:
+        """Time at which streams of this request close, in seconds since 1970; None for never."""
+        return None
+
+    def method_scopes(self, method: str) -> Collection[str]:
+        """Return the scopes that every request with this method needs."""
+        return ()
+
+    def refusal_for(self, scopes: Collection[str]) -> AccessRefused | None:
+        """Return the refusal of an operation that needs these scopes, or None if the caller may do it."""
+        if not scopes:
+            return None
+        return AccessRefused(403, f"scopes are needed, but this server grants none: {' '.join(sorted(scopes))}")
+
+    def require(self, scopes: Collection[str]) -> None:
+        """Raise AccessRefused if the caller lacks one of the scopes."""
+        self.refusal = self.refusal_for(scopes)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def admit(self, message: Incoming, scopes_of: ScopesOf) -> None:
+        """Raise AccessRefused if the caller lacks a scope that a message needs. A batch needs those of all members."""
+        if type(message) is Request:
+            needed = scopes_of(message)
+            if more := self.method_scopes(message.method):
+                needed = {*needed, *more}
+            return self.require(needed)
+        members = message.messages if isinstance(message, Batch) else [message]
+        calls = [member for member in members if isinstance(member, (Request, Notification))]
+        self.require({scope for call in calls for scope in (*scopes_of(call), *self.method_scopes(call.method))})
+
+    def detached(self) -> Self:
+        """Return a copy for a task, whose refusals come too late for the HTTP response."""
+        return copy(self)
+
+
+ScopesOf = Callable[[Request | Notification], Collection[str]]
+"""A function that returns the scopes of the tool, resource or prompt that a message names."""
+
+current_access: ContextVar[Access | None] = ContextVar("current_access", default=None)
+"""The access of the HTTP request that is being served; None for other transports."""
+
+
+def access_of(principal: str | None) -> Access | None:
+    """Return the access of the request that is being served on a channel with this principal; None without HTTP."""
+    access = current_access.get()
+    # A handler can call a server in its own process. The channel to that server does not have the principal.
+    return access if access is not None and access.id == principal else None
+
+
+async def until_expiry(ended: asyncio.Future[None], ends_at: float | None) -> None:
+    """Wait until a stream has ended, at most until the time `ends_at`, in seconds since 1970; None for no limit."""
+    if ends_at is None:
+        await ended
+    else:
+        await asyncio.wait([ended], timeout=max(0.0, ends_at - time.time()))
+
+
+def checked_scopes(scopes: Iterable[str]) -> frozenset[str]:
+    """Return the scopes that an author has written. Raise TypeError or ValueError for an invalid scope."""
+    if isinstance(scopes, str):
+        raise TypeError(f'scopes must be a set of strings, such as {{"notes:read"}}, not the string {scopes[:80]!r}')
+    for scope in scopes:
+        # [RFC 6749 3.3] the characters of a scope
+        if not re.fullmatch(rf"[!#-\[\]-~]{{1,{MAX_SCOPE}}}", scope):
+            raise ValueError(f"a scope is 1 to {MAX_SCOPE} visible ASCII characters, without space, quotation mark "
+                             f"and backslash, not {scope[:80]!r}")  # fmt: skip
+        # [2026-07-28 basic/authorization/index#refresh-tokens] a server SHOULD NOT ask for it
+        if scope == "offline_access":
+            raise ValueError("offline_access is a matter of client and authorization server: leave it out")
+    return frozenset(scopes)

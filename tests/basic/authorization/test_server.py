@@ -1,0 +1,617 @@
+"""A protected server over HTTP: the decision about each request, the scopes, and the life of sessions and streams."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from mcp_ref import Client, Context, Principal, Protection, Server
+from mcp_ref.basic.access import checked_scopes
+from mcp_ref.basic.authorization.errors import VerificationUnavailable
+from mcp_ref.basic.authorization.metadata import MAX_TOKEN, parse_resource_metadata
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.lib.http.message import HttpRequest
+from mcp_ref.lib.http.server import serve
+from tests.basic.authorization.protected_server import (
+    DOCUMENT,
+    ISSUER,
+    RESOURCE,
+    WELL_KNOWN,
+    Tokens,
+    bearer,
+    challenge,
+    legacy_call,
+    modern_call,
+    notes,
+    protection,
+    read,
+)
+from tests.http_wire import under_asgi
+from tests.messages import initialize, notification, request, stateless_request
+from tests.raw_http_client import JSON_TYPE, SSE_TYPE, Reply, Talk, call, served_over_http
+from tests.settings import ROOT
+
+INDEX = "2026-07-28/basic/authorization/index#"
+DISCOVERY = "2026-07-28/basic/authorization/authorization-server-discovery#"
+SECURITY = "2026-07-28/basic/authorization/security-considerations#"
+
+BOTH_ERAS = pytest.mark.parametrize("make_call", [modern_call, legacy_call], ids=["modern", "legacy"])
+
+
+async def begun(talk: Talk, make_call: Callable[..., Object]) -> Talk:
+    """Make the handshake if the call belongs to a session."""
+    if make_call is legacy_call:
+        await talk.handshake()
+    return talk
+
+
+def text_of(reply: Reply) -> str:
+    """Return the text of the result of a tool."""
+    answer = reply.json
+    assert isinstance(answer, dict), answer
+    return json.dumps(answer["result"])
+
+
+# ------------------------------------------------------------------------------------------------ the decision
+
+
+@pytest.mark.spec(f"{INDEX}scope-selection-strategy-1", f"{INDEX}error-handling-1")
+async def test_request_without_a_token_is_401_with_the_metadata_and_without_error() -> None:
+    server, calls = notes()
+    async with served_over_http(server, authorization=protection(Tokens(), "notes:read", "notes:list")) as web:
+        reply = await bearer(web, None).post(modern_call("whoami"))
+        assert reply.status == 401
+        assert dict(challenge(reply).parameters) == {"resource_metadata": DOCUMENT, "scope": "notes:list notes:read"}
+        assert reply.why == "authentication required: send an access token in the Authorization header"
+        in_query = await web.ask("POST", "/mcp?access_token=good", b"{}", f"Content-Type: {JSON_TYPE}")
+        assert in_query.status == 401
+    assert not calls
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "Bearer",
+        "Bearer ",
+        "Bearer a b",
+        "Bearer a,b",
+        "Bearer good, Bearer good",
+        'Bearer "good"',
+        "good",
+        "Basic Zm8=",
+    ],
+)
+async def test_malformed_authorization_is_400_invalid_request(authorization: str) -> None:
+    tokens = Tokens()
+    tokens.grant("good")
+    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+        reply = await Talk(web, authorization=authorization).post(modern_call("whoami"))
+        assert (reply.status, challenge(reply).parameters["error"]) == (400, "invalid_request")
+        assert "good" not in reply.why
+    assert not tokens.asked
+
+
+async def test_two_authorization_headers_are_400() -> None:
+    tokens = Tokens()
+    tokens.grant("good")
+    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+        lines = ["Authorization: Bearer good", "authorization: Bearer good"]
+        assert (await web.ask("POST", "/mcp", b"{}", *lines)).status == 400
+    assert not tokens.asked
+
+
+BAD: dict[str, dict[str, object]] = {
+    "audience": {"audience": {"https://other.example/mcp"}},
+    "audience of an ancestor": {"audience": {"https://mcp.example"}},
+    "audience with a slash": {"audience": {RESOURCE + "/"}},
+    "audience in upper case": {"audience": {"https://MCP.example/mcp"}},
+    "longer path": {"audience": {RESOURCE + "2"}},
+    "shorter path": {"audience": {RESOURCE[:-1]}},
+    "no audience": {"audience": ()},
+    "audience as a longer string": {"audience": RESOURCE + "/evil"},
+    "foreign issuer": {"issuer": "https://other.example"},
+    "issuer with a slash": {"issuer": ISSUER + "/"},
+    "expired": {"expires_at": 1.0},
+    "expired beyond the skew": {"expires_at": time.time() - 31},
+    "bound to a key": {"claims": {"cnf": {"jkt": "x"}}},
+}
+
+
+@pytest.mark.spec(
+    f"{INDEX}token-handling-1",
+    f"{INDEX}token-handling-6",
+    f"{SECURITY}token-audience-binding-and-validation-2",
+    f"{SECURITY}access-token-privilege-restriction-1",
+    f"{SECURITY}access-token-privilege-restriction-3",
+)
+async def test_token_that_is_not_for_this_server_is_401_with_one_body_for_all_reasons() -> None:
+    server, calls = notes()
+    tokens = Tokens()
+    for name, changes in BAD.items():
+        tokens.grant(name.replace(" ", "-"), **changes)  # type: ignore[arg-type]
+    bodies = set()
+    async with served_over_http(server, authorization=protection(tokens)) as web:
+        for token in [*tokens.known, "unknown", "x" * (MAX_TOKEN + 1)]:
+            reply = await bearer(web, token).post(modern_call("whoami"))
+            assert (reply.status, challenge(reply).parameters["error"]) == (401, "invalid_token"), token
+            bodies.add((reply.body, reply.headers["www-authenticate"]))
+        assert len(bodies) == 1
+        assert (await bearer(web, tokens.grant("good")).post(modern_call("whoami"))).status == 200
+        late = tokens.grant("late", expires_at=time.time() - 5)
+        assert (await bearer(web, late).post(modern_call("whoami"))).status == 200  # within the skew
+    assert calls == ["whoami", "whoami"]
+    assert "x" * (MAX_TOKEN + 1) not in tokens.asked
+
+
+async def test_token_with_the_scheme_dpop_is_401() -> None:
+    tokens = Tokens()
+    tokens.grant("good")
+    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+        reply = await Talk(web, authorization="DPoP good").post(modern_call("whoami"))
+        assert (reply.status, challenge(reply).parameters["error"]) == (401, "invalid_token")
+
+
+async def test_verifier_without_its_keys_is_503_with_retry_after() -> None:
+    async def verify(token: str) -> Principal | None:
+        raise VerificationUnavailable("marker: no route to the keys", retry_after=7)
+
+    async with served_over_http(notes()[0], authorization=Protection(RESOURCE, [ISSUER], verify)) as web:
+        reply = await bearer(web, "good").post(modern_call("whoami"))
+        assert (reply.status, reply.headers["retry-after"]) == (503, "7")
+        assert "www-authenticate" not in reply.headers and "marker" not in reply.why
+
+
+async def test_verifier_that_has_checked_the_audience_itself_says_so() -> None:
+    tokens = Tokens()
+    tokens.grant("checked", audience=(), audience_checked=True)
+    tokens.grant("text", audience=RESOURCE)
+    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+        for token in tokens.known:
+            assert (await bearer(web, token).post(modern_call("whoami"))).status == 200
+
+
+async def test_each_request_is_decided_anew() -> None:
+    tokens = Tokens()
+    tokens.grant("good")
+    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+        talk = bearer(web, "good")
+        assert (await talk.post(modern_call("whoami"))).status == 200
+        tokens.grant("good", expires_at=time.time() - 60)
+        assert (await talk.post(modern_call("whoami"))).status == 401
+    assert tokens.asked == ["good", "good"]
+
+
+# ------------------------------------------------------------------------------------------------ every way in
+
+
+EVERY_WAY: list[tuple[str, str, bytes]] = [
+    ("POST", "/mcp", json.dumps(modern_call("whoami")).encode()),
+    ("POST", "/mcp", json.dumps(initialize()).encode()),
+    ("POST", "/mcp", json.dumps([legacy_call("whoami")]).encode()),
+    ("POST", "/mcp", json.dumps(notification("notifications/initialized")).encode()),
+    ("POST", "/mcp", b"{"),
+    ("GET", "/mcp", b""),
+    ("DELETE", "/mcp", b""),
+    ("GET", "/sse", b""),
+    ("POST", "/messages?session=x", json.dumps(legacy_call("whoami")).encode()),
+]
+
+
+@pytest.mark.parametrize("mount", ["own sockets", "asgi"])
+@pytest.mark.parametrize("authorization", [None, "Bearer bad", "Bearer few"])
+async def test_every_way_in_is_guarded_and_preflight_and_metadata_are_open(
+    mount: str, authorization: str | None
+) -> None:
+    server, calls = notes()
+    tokens = Tokens()
+    tokens.grant("few", "other")
+    protected = protection(tokens, "notes:read")
+    async with served_over_http(server, authorization=protected) as web:
+        if mount == "asgi":
+            listening = await serve(under_asgi(server.asgi(authorization=protected)))
+            web.address = listening.address
+        lines = [f"Authorization: {authorization}"] if authorization is not None else []
+        for method, path, body in EVERY_WAY:
+            kind = [f"Content-Type: {JSON_TYPE}"] if method == "POST" else []
+            reply = await web.ask(method, path, body, *lines, *kind, f"Accept: {JSON_TYPE}, {SSE_TYPE}")
+            assert reply.status == (403 if authorization == "Bearer few" else 401), (method, path, body)
+            assert challenge(reply).scopes == ("notes:read",)
+            assert "mcp-session-id" not in reply.headers
+        for path in ("/mcp", "/sse", "/messages", f"{WELL_KNOWN}/mcp"):
+            reply = await web.ask("OPTIONS", path, b"", "Origin: http://localhost")
+            assert reply.status == 204
+        assert (await web.ask("GET", f"{WELL_KNOWN}/mcp")).status == 200
+        if mount == "asgi":
+            await listening.close(0.2)
+    assert not calls
+
+
+@pytest.mark.spec(
+    f"{INDEX}overview-3",
+    f"{DISCOVERY}authorization-server-location-1",
+    f"{DISCOVERY}authorization-server-location-2",
+    f"{DISCOVERY}protected-resource-metadata-discovery-requirements-1",
+)
+async def test_metadata_names_the_configured_resource_and_is_readable_for_every_origin() -> None:
+    protected = protection(Tokens(), "notes:read")
+    async with served_over_http(notes()[0], authorization=protected) as web:
+        for path in (f"{WELL_KNOWN}/mcp", WELL_KNOWN):
+            reply = await web.ask("GET", path, b"", "Origin: https://anywhere.example")
+            assert (reply.status, reply.kind) == (200, JSON_TYPE)
+            assert reply.json == protected.metadata()
+            assert reply.headers["access-control-allow-origin"] == "https://anywhere.example"
+            found = parse_resource_metadata(reply.body)
+            assert (found.resource, found.authorization_servers) == (RESOURCE, (ISSUER,))
+            assert (found.scopes_supported, found.bearer_methods_supported) == (("notes:read",), ("header",))
+            assert (await web.ask("GET", path, b"", host="evil.example")).status == 403
+            assert (await web.ask("POST", path, b"{}")).status == 405
+        assert (await web.ask("GET", f"{WELL_KNOWN}/other")).status == 404
+    async with served_over_http(Server("s")) as web:
+        assert (await web.ask("GET", f"{WELL_KNOWN}/mcp")).status == 404
+
+
+async def test_page_of_an_allowed_origin_can_read_the_challenge() -> None:
+    async with served_over_http(notes()[0], authorization=protection(Tokens())) as web:
+        asked = await web.ask("OPTIONS", "/mcp", b"", "Origin: http://localhost", "Access-Control-Request-Method: POST")
+        sendable = {name.strip() for name in asked.headers["access-control-allow-headers"].split(",")}
+        assert sendable >= {"Authorization", "DPoP"}
+        reply = await bearer(web, None).post(modern_call("whoami"), Origin="http://localhost")
+        assert reply.status == 401 and reply.headers["access-control-allow-origin"] == "http://localhost"
+        assert {"WWW-Authenticate", "DPoP-Nonce"} <= {*reply.headers["access-control-expose-headers"].split(", ")}
+
+
+# ------------------------------------------------------------------------------------------------ scopes
+
+
+@BOTH_ERAS
+@pytest.mark.spec(
+    f"{INDEX}runtime-insufficient-scope-errors-1",
+    f"{INDEX}runtime-insufficient-scope-errors-2",
+    f"{INDEX}runtime-insufficient-scope-errors-3",
+    f"{INDEX}runtime-insufficient-scope-errors-4",
+)
+async def test_tool_with_scopes_is_403_with_all_scopes_of_the_operation(make_call: Callable[..., Object]) -> None:
+    server, calls = notes()
+    tokens = Tokens()
+    tokens.grant("reader", "notes:read")
+    tokens.grant("writer", "notes:read", "notes:write", "notes:call")
+    protected = protection(tokens, "notes:read", needs={"tools/call": {"notes:call"}})
+    async with served_over_http(server, authorization=protected) as web:
+        reply = await (await begun(bearer(web, "reader"), make_call)).post(make_call("add"))
+        assert (reply.status, challenge(reply).parameters["error"]) == (403, "insufficient_scope")
+        assert challenge(reply).scopes == ("notes:call", "notes:read", "notes:write")
+        assert reply.why == "the access token lacks scopes; needed are: notes:call notes:read notes:write"
+        assert not calls
+        reply = await (await begun(bearer(web, "writer"), make_call)).post(make_call("add"))
+        assert reply.status == 200 and calls == ["add"]
+
+
+@pytest.mark.parametrize(
+    ("message", "scope"),
+    [
+        (read("notes://secret"), "notes:secret"),
+        (read("notes://team/blue"), "notes:team"),
+        (request("resources/subscribe", {"uri": "notes://secret"}), "notes:secret"),
+        (request("prompts/get", {"name": "plan", "arguments": {"topic": "x"}}), "notes:prompt"),
+        (
+            request("completion/complete", {"ref": {"type": "ref/prompt", "name": "plan"}, "argument": {}}),
+            "notes:prompt",
+        ),
+        (
+            request(
+                "completion/complete",
+                {"ref": {"type": "ref/resource", "uri": "notes://team/{name}", "name": "none"}, "argument": {}},
+            ),
+            "notes:team",
+        ),
+    ],
+    ids=lambda value: str(value.get("method")) if isinstance(value, dict) else value,
+)
+async def test_resource_template_and_prompt_have_scopes(message: Object, scope: str) -> None:
+    server, calls = notes()
+    tokens = Tokens()
+    tokens.grant("none")
+    tokens.grant("some", scope)
+    async with served_over_http(server, authorization=protection(tokens)) as web:
+        params = message["params"]
+        assert isinstance(params, dict)
+        talk = bearer(web, "none")
+        await talk.handshake()
+        for form in (message, stateless_request(str(message["method"]), params)):
+            reply = await talk.post(form, Mcp_Session_Id=talk.id if form is message else None)
+            assert (reply.status, challenge(reply).scopes) == (403, (scope,))
+        assert not calls
+        talk = bearer(web, "some")
+        await talk.handshake()
+        assert (await talk.post(message)).status == 200
+
+
+async def test_batch_needs_the_scopes_of_all_its_members() -> None:
+    server, calls = notes()
+    tokens = Tokens()
+    tokens.grant("reader")
+    tokens.grant("all", "notes:write", "notes:secret")
+    batch: list[JSON] = [call("whoami", 1), call("add", 2), {**read("notes://secret"), "id": 3}]
+    async with served_over_http(server, authorization=protection(tokens)) as web:
+        talk = bearer(web, "reader")
+        await talk.handshake("2025-03-26")
+        reply = await talk.post(batch)
+        assert (reply.status, challenge(reply).scopes) == (403, ("notes:secret", "notes:write"))
+        assert not calls
+        talk.authorization = "Bearer all"
+        assert (await talk.post(batch)).status == 200
+        assert sorted(calls) == ["add", "secret", "whoami"]
+
+
+async def test_handshake_without_the_scopes_begins_no_session() -> None:
+    tokens = Tokens()
+    tokens.grant("few")
+    async with served_over_http(notes()[0], authorization=protection(tokens, needs={"initialize": {"mcp"}})) as web:
+        assert (await bearer(web, "few").post(initialize())).status == 403
+        assert not web.site._endpoint.sessions
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize("tool", ["remove", "remove_in_thread"])
+async def test_require_in_a_handler_is_403_if_nothing_was_sent(make_call: Callable[..., Object], tool: str) -> None:
+    server, calls = notes()
+    tokens = Tokens()
+    tokens.grant("reader", "notes:read")
+    tokens.grant("admin", "notes:read", "notes:admin")
+    arguments: Object = {"number": 1} if tool == "remove" else {}
+    async with served_over_http(server, authorization=protection(tokens, "notes:read")) as web:
+        talk = await begun(bearer(web, "reader"), make_call)
+        reply = await talk.post(make_call(tool, **arguments))
+        assert (reply.status, challenge(reply).scopes) == (403, ("notes:admin", "notes:read"))
+        assert not calls
+        assert (await talk.post(make_call("whoami"))).status == 200  # the session goes on
+        talk.authorization = "Bearer admin"
+        reply = await talk.post(make_call(tool, **arguments))
+        assert reply.status == 200 and "removed" in text_of(reply)
+
+
+@BOTH_ERAS
+async def test_require_after_a_notification_is_a_tool_error_with_the_scopes(make_call: Callable[..., Object]) -> None:
+    server, calls = notes()
+    tokens = Tokens()
+    tokens.grant("reader")
+    async with served_over_http(server, authorization=protection(tokens)) as web:
+        talk = await begun(bearer(web, "reader"), make_call)
+        message = make_call("remove", number=-1)
+        if make_call is modern_call:
+            message["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = "info"  # type: ignore[index,call-overload]
+        reply = await talk.post(message)
+        assert (reply.status, reply.kind) == (200, SSE_TYPE)
+        assert (await reply.object())["method"] == "notifications/message"
+        result = (await reply.object())["result"]
+        assert isinstance(result, dict) and result["isError"] is True and "notes:admin" in json.dumps(result)
+    assert not calls
+
+
+async def test_require_in_a_batch_fails_one_member() -> None:
+    tokens = Tokens()
+    tokens.grant("reader")
+    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+        talk = bearer(web, "reader")
+        await talk.handshake("2025-03-26")
+        reply = await talk.post([call("whoami", 1), call("remove", 2, number=1)])
+        assert reply.status == 200 and isinstance(reply.json, list)
+        found = {answer["id"]: answer["result"].get("isError") for answer in reply.json}  # type: ignore[index,union-attr,call-overload]
+        assert found == {1: None, 2: True}
+
+
+@pytest.mark.parametrize("kind", ["resource", "prompt"])
+async def test_require_in_a_resource_or_prompt_is_403(kind: str) -> None:
+    server, tokens = Server("s"), Tokens()
+    tokens.grant("reader")
+
+    @server.resource("a://b")
+    async def resource(context: Context) -> str:
+        context.require("a")
+        return ""
+
+    @server.prompt()
+    async def prompt(context: Context) -> str:
+        context.require("a")
+        return ""
+
+    messages = {
+        "resource": stateless_request("resources/read", {"uri": "a://b"}),
+        "prompt": stateless_request("prompts/get", {"name": "prompt"}),
+    }
+    async with served_over_http(server, authorization=protection(tokens)) as web:
+        reply = await bearer(web, "reader").post(messages[kind])
+        assert (reply.status, challenge(reply).scopes) == (403, ("a",))
+
+
+@pytest.mark.spec(f"{INDEX}step-up-authorization-flow-5")
+@pytest.mark.parametrize("as_function", [False, True])
+async def test_broader_scope_implies_the_narrower_ones(as_function: bool) -> None:
+    table = {"admin": {"notes:write"}, "notes:write": {"notes:read"}, "a": {"b"}, "b": {"a"}}
+    server, tokens = notes()[0], Tokens()
+    tokens.grant("admin", "admin")
+    tokens.grant("writer", "notes:write")
+    tokens.grant("loop", "a")
+
+    def implies(held: frozenset[str], needed: str) -> bool:
+        return "admin" in held or ("notes:write" in held and needed == "notes:read")
+
+    protected = protection(tokens, "notes:read", implies=implies if as_function else table)
+    async with served_over_http(server, authorization=protected) as web:
+        for token, expected in (("admin", 200), ("writer", 200), ("loop", 403)):
+            assert (await bearer(web, token).post(modern_call("add"))).status == expected
+
+
+@pytest.mark.parametrize("hide", [False, True])
+async def test_lists_hide_forbidden_items_only_if_asked(hide: bool) -> None:
+    server, tokens = notes()[0], Tokens()
+    server.catalog.cache_hints["tools/list"] = server.catalog.cache_hints["tools/list"]._replace(ttl_ms=1)  # type: ignore[index]
+    tokens.grant("none")
+    tokens.grant("all", "notes:write", "notes:secret", "notes:team", "notes:prompt")
+    lists = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}
+    lists["resourceTemplates"] = "resources/templates/list"
+    seen: dict[str, set[str]] = {}
+    async with served_over_http(server, authorization=protection(tokens, hide_forbidden=hide)) as web:
+        for token in tokens.known:
+            found = set[str]()
+            for member, method in lists.items():
+                answer = (await bearer(web, token).post(stateless_request(method))).json
+                assert isinstance(answer, dict) and isinstance(answer["result"], dict)
+                items = answer["result"][member]
+                assert isinstance(items, list)
+                found |= {str(item["name"]) for item in items if isinstance(item, dict)}
+                assert answer["result"]["cacheScope"] == ("private" if hide else "public")
+            seen[token] = found
+    assert seen["all"] - seen["none"] == ({"add", "secret", "team", "plan"} if hide else set())
+    assert {"whoami", "remove", "opened"} <= seen["none"]
+
+
+async def test_subscription_leaves_out_resources_whose_scopes_are_missing() -> None:
+    tokens = Tokens()
+    tokens.grant("none")
+    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+        wanted: Object = {"resourceSubscriptions": ["notes://secret", "notes://open", "notes://team/a"]}
+        reply = await bearer(web, "none").post(stateless_request("subscriptions/listen", {"notifications": wanted}))
+        assert "notes://open" in json.dumps(acknowledged := await reply.object())
+        assert "secret" not in json.dumps(acknowledged) and "team" not in json.dumps(acknowledged)
+
+
+async def test_scopes_without_authorization_are_an_error_at_the_start() -> None:
+    for server in (notes()[0],):
+        with pytest.raises(ValueError, match="authorization=Protection"):
+            server.asgi()
+        with pytest.raises(ValueError, match="authorization=Protection"):
+            async with server.serve_http():
+                pass
+
+    async def authenticate(request: HttpRequest) -> str | None:
+        return "alice"
+
+    async with served_over_http(notes()[0], authenticate=authenticate) as web:  # it starts; nobody has the scope
+        assert (await bearer(web, "x").post(modern_call("add"))).status == 403
+        assert "alice" in text_of(await bearer(web, "x").post(modern_call("whoami")))
+
+
+async def test_tool_with_scopes_that_is_added_later_is_refused_without_authorization() -> None:
+    server = Server("s")
+    async with served_over_http(server) as web:
+
+        @server.tool(scopes={"a"})
+        async def late(context: Context) -> None:
+            raise AssertionError
+
+        @server.tool()
+        async def asks(context: Context) -> None:
+            context.require("a")
+            raise AssertionError
+
+        for tool in ("late", "asks"):
+            assert (await Talk(web).post(modern_call(tool))).status == 403
+
+
+async def test_scopes_do_not_matter_without_http() -> None:
+    server = notes()[0]
+    async with Client(server) as client:
+        assert (await client.call_tool("add")).text == "added"
+        assert (await client.call_tool("remove", {"number": 1})).text == "removed"
+        assert (await client.call_tool("whoami")).text == "nobody"
+
+
+async def test_server_inside_a_handler_does_not_see_the_outer_principal() -> None:
+    inner, tokens, outer = notes()[0], Tokens(), Server("outer")
+    tokens.grant("good")
+
+    @outer.tool()
+    async def ask(context: Context) -> str:
+        assert context.principal is not None
+        async with Client(inner) as client:
+            return (await client.call_tool("whoami")).text
+
+    async with served_over_http(outer, authorization=protection(tokens)) as web:
+        assert "nobody" in text_of(await bearer(web, "good").post(modern_call("ask")))
+
+
+# ------------------------------------------------------------------------------------------------ configuration
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"resource": "http://mcp.example/mcp"}, "https"),
+        ({"resource": "https://user:pass@mcp.example/mcp"}, "credentials"),
+        ({"resource": "https://mcp.example/mcp#x"}, "fragment"),
+        ({"resource": "https://mcp.example/mcp?x=1"}, "query"),
+        ({"resource": "mcp.example/mcp"}, "http"),
+        ({"issuers": []}, "issuers"),
+        ({"issuers": "https://auth.example"}, "issuers"),
+        ({"issuers": ["http://auth.example"]}, "https"),
+        ({"issuers": ["https://auth.example?x"]}, "query"),
+        ({"issuers": ["https://auth.example"] * 17}, "issuers"),
+        ({"scopes": "notes:read"}, "set of strings"),
+        ({"scopes": {"two scopes"}}, "a scope is"),
+        ({"scopes": {'a"b'}}, "a scope is"),
+        ({"scopes": {""}}, "a scope is"),
+        ({"scopes": {"offline_access"}}, "offline_access"),
+        ({"needs": {"tools/call": {"offline_access"}}}, "offline_access"),
+    ],
+)
+@pytest.mark.spec(f"{INDEX}refresh-tokens-4", f"{SECURITY}communication-security-2")
+def test_protection_refuses_an_unsafe_configuration(options: dict[str, object], fault: str) -> None:
+    usual: dict[str, object] = {"resource": RESOURCE, "issuers": [ISSUER], "verify": Tokens()}
+    with pytest.raises((ValueError, TypeError), match=fault):
+        Protection(**{**usual, **options})  # type: ignore[arg-type]
+
+
+def test_protection_allows_plain_http_on_loopback() -> None:
+    Protection("http://127.0.0.1:8000/mcp", ["http://localhost:9000"], Tokens())
+
+
+async def test_authorization_and_authenticate_together_are_an_error() -> None:
+    async def authenticate(request: HttpRequest) -> str | None:
+        return "alice"
+
+    with pytest.raises(ValueError, match="not both"):
+        Server("s").asgi(authorization=protection(Tokens()), authenticate=authenticate)
+
+
+_SCOPE_FAULT = r"scope|offline_access"
+
+
+async def _handler() -> str:
+    return ""
+
+
+@pytest.mark.parametrize("scopes", ["notes:write", {"a b"}, {"offline_access"}])
+def test_options_of_an_item_have_checked_scopes(scopes: set[str]) -> None:
+    server = Server("s")
+    with pytest.raises((ValueError, TypeError), match=_SCOPE_FAULT):
+        server.tool("t", scopes=scopes)(_handler)
+    with pytest.raises((ValueError, TypeError), match=_SCOPE_FAULT):
+        server.resource("a://b", scopes=scopes)(_handler)
+    with pytest.raises((ValueError, TypeError), match=_SCOPE_FAULT):
+        server.prompt("p", scopes=scopes)(_handler)
+    assert checked_scopes(["a", "a"]) == {"a"}
+
+
+def test_unprotected_http_loads_no_authorization() -> None:
+    source = f"""
+import sys; sys.path.insert(0, {str(ROOT)!r})
+import asyncio, mcp_ref
+from mcp_ref.lib.http.client import HttpClient
+server = mcp_ref.Server("s")
+async def main():
+    async with server.serve_http() as url, HttpClient() as http:
+        async with http.request("POST", url, {{"Content-Type": "application/json"}}, b"{{}}") as response:
+            print(response.status)
+asyncio.run(main())
+print([name for name in sys.modules if "authorization" in name or "jose" in name])
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", source], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.stdout.split("\n")[:2] == ["400", "[]"], done.stderr
