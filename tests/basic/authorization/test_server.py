@@ -175,7 +175,7 @@ async def test_verifier_that_has_checked_the_audience_itself_says_so() -> None:
             assert (await bearer(web, token).post(modern_call("whoami"))).status == 200
 
 
-async def test_each_request_is_decided_anew() -> None:
+async def test_authorization_is_decided_again_for_each_request() -> None:
     tokens = Tokens()
     tokens.grant("good")
     async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
