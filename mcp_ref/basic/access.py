@@ -21,11 +21,11 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_REQUEST, JSON, Batch, Incoming, Notification, Request
@@ -73,17 +73,20 @@ class AccessRefused(ProtocolError):
 class Access:
     """The rights of one HTTP request. This class grants no scope; `TokenAccess` grants those of an access token."""
 
-    __slots__ = ("principal", "refusal")
+    principal: Principal | None = None
+    id: str | None = None
+    """The id of the principal. Sessions, tasks and states are bound to it."""
+    refusal: AccessRefused | None = None
+    """The last refusal. It becomes the HTTP response if nothing of the response is sent yet."""
+    needs_admission = False
+    """True if the scopes of every message must be checked; False if only a few tools have scopes, or none."""
 
-    def __init__(self, principal: Principal | None = None) -> None:
-        self.principal = principal
-        self.refusal: AccessRefused | None = None
-        """The last refusal. It becomes the HTTP response if nothing of the response is sent yet."""
-
-    @property
-    def id(self) -> str | None:
-        """The id of the principal. Sessions, tasks and states are bound to it."""
-        return self.principal.id if self.principal is not None else None
+    @classmethod
+    def of(cls, principal: Principal) -> Access:
+        """Return the access of a principal without scopes."""
+        access = Access()
+        access.principal, access.id = principal, principal.id
+        return access
 
     @property
     def hides_forbidden(self) -> bool:
@@ -111,8 +114,9 @@ class Access:
         if self.refusal is not None:
             raise self.refusal
 
-    def admit(self, message: Incoming, scopes_of: ScopesOf) -> None:
+    def admit(self, message: Incoming, table: ScopeTable) -> None:
         """Raise AccessRefused if the caller lacks a scope that a message needs. A batch needs those of all members."""
+        scopes_of = table.scopes_of
         if type(message) is Request:
             needed = scopes_of(message)
             if more := self.method_scopes(message.method):
@@ -127,18 +131,18 @@ class Access:
         return copy(self)
 
 
-ScopesOf = Callable[[Request | Notification], Collection[str]]
-"""A function that returns the scopes of the tool, resource or prompt that a message names."""
+class ScopeTable(Protocol):
+    """The scopes of the tools, resources and prompts of a server."""
+
+    needs_scopes: bool
+    """True if at least one of them needs scopes."""
+
+    def scopes_of(self, call: Request | Notification) -> Collection[str]:
+        """Return the scopes of the tool, resource or prompt that a message names."""
+
 
 current_access: ContextVar[Access | None] = ContextVar("current_access", default=None)
 """The access of the HTTP request that is being served; None for other transports."""
-
-
-def access_of(principal: str | None) -> Access | None:
-    """Return the access of the request that is being served on a channel with this principal; None without HTTP."""
-    access = current_access.get()
-    # A handler can call a server in its own process. The channel to that server does not have the principal.
-    return access if access is not None and access.id == principal else None
 
 
 async def until_expiry(ended: asyncio.Future[None], ends_at: float | None) -> None:

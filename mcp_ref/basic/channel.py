@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, RequestId
 from ..revisions import Revision
-from .access import Access
+from .access import Access, current_access
 from .lifecycle import Implementation
 from .progress import ProgressReporter
 
@@ -97,7 +97,7 @@ class RequestContext:
     __slots__ = ("access", "channel", "meta", "notification_count", "progress", "request_id", "worker_tasks")
 
     def __init__(
-        self, channel: Channel, request_id: RequestId, meta: Object | None, access: Access | None = None
+        self, channel: Channel, request_id: RequestId, meta: Object | None, principal: str | None = None
     ) -> None:
         self.channel = channel
         self.request_id = request_id
@@ -109,7 +109,9 @@ class RequestContext:
         """Number of progress notifications, log messages and status messages that the handler has sent."""
         self.worker_tasks: set[asyncio.Task[object]] | None = None
         """The asyncio tasks that handlers in worker threads wait for; None at first."""
-        self.access = access
+        access = current_access.get()
+        # A handler can call a server in its own process. The channel to that server does not have the principal.
+        self.access = access if access is not None and access.id == principal else None
         """The rights of the caller; None if the request did not come over HTTP."""
 
     @property
@@ -119,8 +121,9 @@ class RequestContext:
 
     def with_channel(self, channel: Channel) -> Self:
         """Return a context of the same request with another channel."""
-        access = self.access.detached() if self.access is not None else None
-        return type(self)(channel, self.request_id, self.meta, access)
+        context = type(self)(channel, self.request_id, self.meta)
+        context.access = self.access.detached() if self.access is not None else None
+        return context
 
     def shows(self, scopes: Collection[str]) -> bool:
         """Return True if a list shows the caller an item that needs these scopes."""

@@ -164,6 +164,8 @@ class Catalog:
         """The sessions and HTTP applications that serve the catalog. When the set becomes empty, running tasks end."""
         self.workers: concurrent.futures.Executor | None = None
         """Our own worker threads. None until the first plain `def` function runs."""
+        self.needs_scopes = False
+        """True if at least one tool, resource or prompt needs scopes."""
         self._nonempty_features: set[str] = set()  # features with at least one item
         self.logging, self._page_size, self._executor = logging, page_size, executor
         self._extensions = checked_extensions(extensions)
@@ -207,6 +209,7 @@ class Catalog:
 
     def _changed(self, feature: str) -> None:
         self._nonempty_features.add(feature)
+        self.needs_scopes = self.needs_scopes or bool(getattr(self, feature).scopes)
         self.announce(f"notifications/{feature}/list_changed")
 
     def announce(self, method: str, subject: str | None = None) -> None:
@@ -245,16 +248,6 @@ class Catalog:
             return None  # before 2025-03-26 this capability did not exist, so clients request completions without it
         find = HANDLERS.get(method.name)
         return find(self) if find is not None else None
-
-    @property
-    def needs_scopes(self) -> bool:
-        """True if at least one tool, resource or prompt needs scopes."""
-        used = self._nonempty_features
-        return bool(
-            ("tools" in used and self.tools.scopes)
-            or ("resources" in used and self.resources.scopes)
-            or ("prompts" in used and self.prompts.scopes)
-        )
 
     def scopes_of(self, call: Request | Notification) -> Collection[str]:
         """Return the scopes of the tool, resource or prompt that a message names."""

@@ -114,7 +114,7 @@ class HttpApp:
             store=options.get("store"),
             limits=limits,
             authorize=authorize,
-            scopes_of=catalog.scopes_of,
+            scopes=catalog,
             trace=trace,
             stateless=partial(stateless.serve, catalog, self._subscriptions) if catalog.is_modern else None,
             parameters=catalog.tools.parameter_headers,
@@ -134,7 +134,7 @@ class HttpApp:
                 origins=origins,
                 limits=limits,
                 authorize=authorize,
-                scopes_of=catalog.scopes_of,
+                scopes=catalog,
                 trace=trace,
             )
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location] for everybody

@@ -23,7 +23,6 @@ from functools import cached_property, partial
 from typing import TypeVar, cast
 
 from ..basic import lifecycle
-from ..basic.access import access_of
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestParams, InitializeResult
 from ..basic.meta import NotificationParams, RequestParams
@@ -136,7 +135,7 @@ class ServerSession(Session):
         return lifecycle.phase_error(self.phase, method)
 
     def context(self, request: Request, params: object) -> Context:
-        return Context(self, request.id, cast(RequestParams, params).meta, access_of(self.transport.principal))
+        return Context(self, request.id, cast(RequestParams, params).meta, self.transport.principal)
 
     def handler(self, method: Method) -> Handler | None:
         return self._initialize if method.name == "initialize" else self.catalog.handler(method)

@@ -25,7 +25,6 @@ from concurrent.futures import Executor
 from typing import TypeVar, cast
 
 from ..basic import mrtr, versioning
-from ..basic.access import access_of
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
@@ -198,7 +197,7 @@ async def serve(
             channel.read_input(request)
     try:
         try:
-            context = Context(channel, request.id, cast(RequestParams, params).meta, access_of(principal))
+            context = Context(channel, request.id, cast(RequestParams, params).meta, principal)
             result = await route.handler(params, context)
         except ProtocolError as error:
             raise channel.to_modern_error(error) from None

@@ -230,10 +230,10 @@ class Protection:
 class TokenAccess(Access):
     """The rights of a request with a valid access token."""
 
-    __slots__ = ("_holder", "_protection")
+    needs_admission = True
 
     def __init__(self, protection: Protection, principal: Principal) -> None:
-        super().__init__(principal)
+        self.principal, self.id = principal, principal.id
         self._protection, self._holder = protection, principal
 
     @property

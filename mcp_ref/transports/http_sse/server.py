@@ -24,7 +24,7 @@ import time
 from collections.abc import Collection
 from urllib.parse import parse_qs
 
-from ...basic.access import Access, ScopesOf
+from ...basic.access import Access, ScopeTable
 from ...jsonrpc.messages import Outgoing, RequestId, decode, encode
 from ...lib.http.message import Exchange, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
@@ -82,14 +82,14 @@ class SseEndpoint:
         origins: Collection[str] | None = None,
         limits: EndpointLimits | None = None,
         authorize: Authorize | None = None,
-        scopes_of: ScopesOf = lambda call: (),
+        scopes: ScopeTable | None = None,
         trace: Trace | None = None,
     ) -> None:
         self.sessions: dict[str, SseSession] = {}
         self.paths = (stream_path, post_path)
         methods = {stream_path: "GET", post_path: "POST"}
         self._checks = {path: RequestChecks(hosts, origins, (method,)) for path, method in methods.items()}
-        self._serve, self._authorize, self._scopes_of, self._trace = serve, authorize, scopes_of, trace
+        self._serve, self._authorize, self._scopes, self._trace = serve, authorize, scopes, trace
         self._limits = limits or EndpointLimits()
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat = Heartbeat(self._limits.keep_alive, self._keep_alive)
@@ -135,7 +135,8 @@ class SseEndpoint:
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Receive one message from the client."""
         message = decode(exchange.request.body)
-        access.admit(message, self._scopes_of)
+        if self._scopes is not None and (access.needs_admission or self._scopes.needs_scopes):
+            access.admit(message, self._scopes)
         try:
             ids = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
         except ValueError:

@@ -89,7 +89,7 @@ def authorized_by(authenticate: Authenticate) -> Authorize:
         if name is None:
             headers = [("WWW-Authenticate", "Bearer")]
             raise AccessRefused(401, "authentication required: send an Authorization header", headers)
-        return Access(Principal("", name))
+        return Access.of(Principal("", name))
 
     return authorize
 

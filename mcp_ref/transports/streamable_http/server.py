@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 
-from ...basic.access import Access, ScopesOf, until_expiry
+from ...basic.access import Access, ScopeTable, until_expiry
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import is_stateless
 from ...jsonrpc.errors import ProtocolError
@@ -85,7 +85,7 @@ class StreamableHttpEndpoint:
             stream; in the modern era, they are dropped.
         store: The event store, for clients that resume. Default: a store in memory.
         authorize: Function that returns the rights of a request's caller. Default: no authentication.
-        scopes_of: Function that returns the scopes that a message needs. Default: none.
+        scopes: The scopes that messages need. Default: none.
         stateless: Function that serves one stateless request. Default: the endpoint does not serve the modern era.
         parameters: Function that maps a tool's name to the headers that mirror the tool's arguments.
         session_revisions: The revisions that a session can speak. If empty, the endpoint does not serve the legacy era.
@@ -100,13 +100,13 @@ class StreamableHttpEndpoint:
         store: EventStore | None = None,
         limits: EndpointLimits | None = None,
         authorize: Authorize | None = None,
-        scopes_of: ScopesOf = lambda call: (),
+        scopes: ScopeTable | None = None,
         trace: Trace | None = None,
         stateless: ServeStateless | None = None,
         parameters: ParameterHeaders = lambda name: {},
         session_revisions: Sequence[Revision] = LEGACY,
     ) -> None:
-        self._checks, self._authorize, self._scopes_of = checks or RequestChecks(), authorize, scopes_of
+        self._checks, self._authorize, self._scopes = checks or RequestChecks(), authorize, scopes
         self._store, self._limits, self._trace = store or MemoryEventStore(), limits or EndpointLimits(), trace
         self._json_responses = json_responses
         self._stateless, self._parameters, self._session_revisions = stateless, parameters, session_revisions
@@ -155,7 +155,8 @@ class StreamableHttpEndpoint:
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         frame, principal = exchange.request.body, access.id
         message = decode(frame)
-        access.admit(message, self._scopes_of)
+        if self._scopes is not None and (access.needs_admission or self._scopes.needs_scopes):
+            access.admit(message, self._scopes)
         if self._stateless is not None and self._is_stateless(message, checked):
             return await self._post_stateless(exchange, checked, message, access)
         if isinstance(message, Request) and message.method == "initialize" and checked.session_id is None:
