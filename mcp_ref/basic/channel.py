@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, RequestId
 from ..revisions import Revision
-from .access import Access, current_access
+from .access import current_access
 from .lifecycle import Implementation
 from .progress import ProgressReporter
 
