@@ -52,7 +52,7 @@ class Peer:
     def __init__(self, name: str) -> None:
         self.wire = Wire(name)
         self.dispatcher = Dispatcher(self.wire, self.serve, self.notified, on_abandoned=lambda id, reason: None)
-        self.told = asyncio.Event()
+        self.notification_received = asyncio.Event()
 
     async def serve(self, request: Request) -> Object:
         """Serve one request. Return the result, or raise a ProtocolError, which becomes the error response."""
@@ -67,7 +67,7 @@ class Peer:
 
     def notified(self, notification: Notification) -> None:
         """Receive a notification, which gets no response."""
-        self.told.set()
+        self.notification_received.set()
 
     async def ask(self, method: str, **params: str) -> Object:
         """Send a request and wait at most five seconds for its result."""
@@ -84,7 +84,7 @@ async def main(method: str | None = None, **params: str) -> None:
     long, short = await asyncio.gather(client.ask("question"), client.ask("upper", text="hello"))
     assert long == {"and": {"text": "THE ANSWER"}} and short == {"text": "HELLO"}  # the second response arrived first
     client.dispatcher.notify("thanks", {})
-    await server.told.wait()
+    await server.notification_received.wait()
     print("Each response found its request, although the responses came in another order.")
 
 

@@ -73,8 +73,8 @@ async def connect(offer: str, hasty: bool, trace: bool) -> None:
     try:
         if not hasty:
             me: Object = {"name": "client", "version": "1.0"}
-            greeting: Object = {"protocolVersion": offer, "capabilities": {}, "clientInfo": me}
-            answer = await dispatcher.request("initialize", greeting, timeout=5)
+            params: Object = {"protocolVersion": offer, "capabilities": {}, "clientInfo": me}
+            answer = await dispatcher.request("initialize", params, timeout=5)
             print(f"offered {offer}, the server chose {answer['protocolVersion']}: {answer['serverInfo']}")
             if answer["protocolVersion"] != offer:
                 raise SystemExit(f"the server speaks {answer['protocolVersion']}, the client {offer}: disconnecting")

@@ -13,7 +13,7 @@ is a result with `isError`. The model reads this result and can try again.
     python3 examples/04_tools.py count_sheep text=baa
     python3 examples/04_tools.py count_words language=en
 
-Next: 05_stateless.py. A server with a handshake stores its facts, so one process must serve all requests of a client.
+Next: 05_stateless.py. A server stores the facts of a handshake, so one process must serve all requests of a client.
 """
 
 import asyncio

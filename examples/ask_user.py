@@ -22,7 +22,7 @@ from typing import Annotated, Literal
 
 from mcp_ref import Context, Server, ToolError
 
-server = Server("restaurant", "1.0", instructions="Book first; the guests are asked for what is missing.")
+server = Server("restaurant", "1.0", instructions="Call book_table at once. It asks the user for missing details.")
 booked: dict[date, int] = {}
 SEATS = 12
 
@@ -38,10 +38,10 @@ class Wishes:
 
 @server.tool()
 async def book_table(day: date, context: Context, guests: Annotated[int | None, {"minimum": 1}] = None) -> str:
-    """Book a table. Leave out the guests to have the user say how many will come, and when.
+    """Book a table. Without `guests`, the tool asks the user how many people will come, and when.
 
     Args:
-        guests: How many people, where the user has said so.
+        guests: Number of people, if the user has already named it.
     """
     time = "19:30"
     if guests is None:
@@ -52,7 +52,7 @@ async def book_table(day: date, context: Context, guests: Annotated[int | None, 
             return "The user does not want a table after all. Nothing was booked."
         if answer.action == "cancel" or answer.content is None:
             return "The user closed the form without deciding. Nothing was booked; ask what they would like to do."
-        wishes = Wishes(**answer.content)  # type: ignore[arg-type]  # checked against the form that Wishes makes
+        wishes = Wishes(**answer.content)  # type: ignore[arg-type]  # checked against the schema of Wishes
         guests, time = wishes.guests, wishes.time
     # Count the seats only now, because another guest could have booked while the user filled in the form.
     if booked.get(day, 0) + guests > SEATS:

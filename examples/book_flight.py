@@ -7,7 +7,7 @@ processes sign the state with the same key, so that a client cannot change it or
 
     export FLIGHT_KEY=$(python3 -c 'import secrets; print(secrets.token_hex(32))')
     python3 examples/book_flight.py                     serves over stdio; without FLIGHT_KEY, it creates a key
-    python3 examples/book_flight_client.py              sends each request to another of two processes with one key
+    python3 examples/book_flight_client.py              sends requests to two processes with the same key
 
 In older revisions the function waits for the replies.
 

@@ -4,8 +4,8 @@ New here: *explicit handles*. Revision 2026-07-28 has no sessions, so a server c
 `create_basket` returns an id that other users cannot guess. The model passes the id to the next calls, over any
 connection, and to any process that can read the baskets. Handles work in older revisions too.
 
-A tool should first ask the user, and change something only at its end. In 2026-07-28, `check_out` ends when it asks,
-and it runs again from its first line when the reply comes.
+A tool should ask the user first, and make changes last. In 2026-07-28, `check_out` ends when it asks the user, and runs
+again from its first line when the reply comes.
 
     python3 examples/checkout.py                        serves over stdio
     python3 examples/checkout_client.py                 fills a basket over one connection, and pays over another
@@ -24,7 +24,7 @@ from mcp_ref import Context, Server, ToolError
 
 server = Server("shop", "1.0", instructions="Begin with create_basket; all other tools need its basket_id.")
 PRICES = {"tea": 4, "coffee": 7, "cups": 12}  # euros
-LIFETIME, MAX_BASKETS = 3600.0, 1000  # in seconds; the maximum number of baskets
+LIFETIME, MAX_BASKETS = 3600.0, 1000  # lifetime of a basket, in seconds; maximum number of baskets
 Sku = Literal["tea", "coffee", "cups"]
 
 

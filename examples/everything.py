@@ -86,7 +86,7 @@ def echo(message: str) -> TextContent:
 
 @server.tool()
 def test_error_handling() -> TextContent:
-    """Fail with a text for the model. The client never sees the text of another exception than ToolError."""
+    """Fail with a text for the model. The server does not send the text of an unexpected exception."""
     raise ToolError("This tool intentionally returns an error for testing")
 
 

@@ -25,7 +25,7 @@ from urllib.request import url2pathname
 
 from mcp_ref import Context, Server, ToolAnnotations, ToolError
 
-server = Server("files", "1.0", instructions="Paths are relative to a root, or absolute and inside of one.")
+server = Server("files", "1.0", instructions="Paths are relative to a root, or absolute and inside a root.")
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 MAX_BYTES, MAX_FOUND = 200_000, 500
 OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -56,7 +56,7 @@ def names_below(folder: Path, pattern: str) -> Iterator[str]:
 
 @server.tool(annotations=READS)
 def find_files(
-    context: Context, folder: RelativePath = ".", pattern: Annotated[str, "Of the name, such as *.py"] = "*"
+    context: Context, folder: RelativePath = ".", pattern: Annotated[str, "A pattern, such as *.py"] = "*"
 ) -> list[str]:
     """List the files and folders below a folder whose names match a pattern. Returns at most 500 paths."""
     return list(islice(names_below(inside(folder, context), pattern), MAX_FOUND))

@@ -23,7 +23,7 @@ from mcp_ref import Context, Server, ToolError
 
 server = Server("report", "1.0")
 
-EUROS_OF = {"euro": 1.0, "dollar": 1.09, "yen": 161.0}
+FOR_ONE_EURO = {"euro": 1.0, "dollar": 1.09, "yen": 161.0}
 
 
 @dataclass
@@ -51,7 +51,7 @@ async def write_report(year: Annotated[int, {"minimum": 2000, "maximum": 2100}],
     if answer.action != "accept" or answer.content is None:
         raise ToolError("A report needs a currency.")
     currency = str(answer.content["currency"])
-    return f"Sales of {year}: {total * EUROS_OF[currency]:,.0f} {currency}"
+    return f"Sales of {year}: {total * FOR_ONE_EURO[currency]:,.0f} {currency}"
 
 
 if __name__ == "__main__":

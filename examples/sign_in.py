@@ -1,8 +1,8 @@
 """A server that needs a secret from its user. The user types the secret on a web page of the server, not in the client.
 
-New here: *elicitation by URL* (from 2025-11-25 on). The client shows the URL and asks for consent. `accept` means that
-the user agrees to open the URL. The visit to the page can be unfinished. The browser sends the secret directly to this
-process. The client and the model never see the secret: messages, logs and URLs do not contain it.
+New here: *elicitation by URL* (from 2025-11-25 on). The client shows the URL and asks for consent. `accept` means only
+that the user agrees to open the URL, not that the user has typed the secret. The browser sends the secret directly to
+this process. The client and the model never see the secret: messages, logs and URLs do not contain it.
 
     python3 examples/sign_in.py                         serves over stdio
     python3 examples/sign_in_client.py --browser        asks you, and opens your browser
@@ -36,17 +36,17 @@ class Page(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Show the form."""
-        if self.is_ours():
+        if self.has_secret_path():
             self.answer(FORM)
 
     def do_POST(self) -> None:
         """Store the typed key."""
         length = self.headers.get("Content-Length", "")
-        if self.is_ours() and length.isdecimal():
+        if self.has_secret_path() and length.isdecimal():
             keys[:] = parse_qs(self.rfile.read(min(int(length), 10_000)).decode("latin-1")).get("key", [])
             self.answer("Thank you. You can close this page.")
 
-    def is_ours(self) -> bool:
+    def has_secret_path(self) -> bool:
         """Return True if the request has the secret path. Otherwise send a 404."""
         known = secrets.compare_digest(self.path.encode(), f"/{self.server.name}".encode())  # type: ignore[attr-defined]
         if not known:

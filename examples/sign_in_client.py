@@ -1,7 +1,7 @@
 """A client that opens a server's web page for its user. It first shows the whole URL and asks the user.
 
 New here: `elicitation_url=True` declares that the client can open a URL. The handler returns as soon as the user
-agrees. The tool's result says if the sign-in succeeded. (In 2025-11-25 the server also sends a notification then.)
+agrees. The tool's result says if the sign-in succeeded. (In 2025-11-25 the server also sends a notification.)
 
     python3 examples/sign_in_client.py                  visits the page, and searches all messages for the key
     python3 examples/sign_in_client.py --browser        asks you, and opens your browser

@@ -51,7 +51,7 @@ async def ask_model(text: str, sentences: int, context: Context) -> str:
 async def summarize(
     text: Annotated[str, {"minLength": 1, "maxLength": 400_000}],
     context: Context,
-    sentences: Annotated[int, "At most so many", {"minimum": 1, "maximum": 20}] = 3,
+    sentences: Annotated[int, "Maximum number of sentences", {"minimum": 1, "maximum": 20}] = 3,
 ) -> str:
     """Summarize a text of any length."""
     slots = asyncio.Semaphore(AT_ONCE)

@@ -24,7 +24,7 @@ from mcp_ref.features.resources import not_found
 
 server = Server("watch", "1.0", instructions="folder://all lists the files. Subscribe to it for all changes.")
 FOLDER = Path(os.environ.get("FOLDER", "."))
-SECONDS, MAX_FILES, MAX_BYTES = 0.1, 1000, 200_000
+INTERVAL, MAX_FILES, MAX_BYTES = 0.1, 1000, 200_000  # the interval is in seconds
 
 
 def look() -> dict[str, tuple[int, int]]:
@@ -40,7 +40,7 @@ def look() -> dict[str, tuple[int, int]]:
 def keep_looking(before: dict[str, tuple[int, int]]) -> None:
     """Announce every file that was added, changed or deleted since the last look."""
     while True:
-        time.sleep(SECONDS)
+        time.sleep(INTERVAL)
         with suppress(OSError):  # a file was deleted during `look`; the next round announces the deletion
             now = look()
             for name in before.keys() | now.keys():

@@ -80,13 +80,13 @@ def get_alerts(state: Annotated[str, "Two letters, such as CA", {"pattern": "^[A
 
 @server.tool(annotations=READS)
 def get_sunrise(latitude: Latitude, longitude: Longitude, day: date) -> Sun:
-    """Compute sunrise and sunset, by the sunrise equation: good to a few minutes between the polar circles."""
+    """Compute sunrise and sunset, by the sunrise equation, with errors of a few minutes between the polar circles."""
     mean_noon = day.toordinal() - date(2000, 1, 1).toordinal() + 0.0009 - longitude / 360
     anomaly = radians(357.5291 + 0.98560028 * mean_noon)
     ecliptic = anomaly + radians(1.9148 * sin(anomaly) + 0.02 * sin(2 * anomaly) + 180 + 102.9372)
     noon = mean_noon + 0.0053 * sin(anomaly) - 0.0069 * sin(2 * ecliptic)
     declination = asin(sin(ecliptic) * sin(radians(23.4397)))
-    height = sin(radians(-0.833)) - sin(radians(latitude)) * sin(declination)  # -0.833: radius and refraction
+    height = sin(radians(-0.833)) - sin(radians(latitude)) * sin(declination)  # -0.833: sun's radius, refraction
     cosine = height / (cos(radians(latitude)) * cos(declination))
     if abs(cosine) > 1:
         return Sun(None, None, 24.0 if cosine < -1 else 0.0)

@@ -556,7 +556,7 @@ WORDS: list[tuple[JSON, JSON, list[str]]] = [
     ({"oneOf": [CIRCLE, SQUARE]}, {"kind": "x", "r": 1},
         ['kind: expected "circle", got "x" -- or kind: expected "square", got "x"']),
     ({"oneOf": [True, {"type": "null"}, True]}, 1,
-        ["expected to match exactly one of 3 alternatives, but matches 1 and 3"]),
+        ["expected to match only one of 3 alternatives, but matches numbers 1 and 3"]),
     ({"allOf": [{"type": "null"}, {"type": "null"}]}, 1, ["expected null, got 1"]),
     ({"type": "null"}, "x" * 1000, ['expected null, got "' + "x" * 60 + '"… (1000 characters)']),
     ({"type": "null"}, [0] * 100, ["expected null, got an array of 100 items"]),

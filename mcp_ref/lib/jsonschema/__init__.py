@@ -112,12 +112,12 @@ def compile_schema(
         schema: An object or a boolean, as `json.loads` returns it. The member `$schema` names the dialect: 2020-12 (the
             default), draft-07, or a metaschema in `documents`.
         documents: The schemas that a reference can name, by URI. The validator loads no other schema. Default: none.
-        assert_formats: True if a value that violates `format` is invalid. Default: False, so `format` is ignored.
+        assert_formats: True to check `format`. Default: False, so only the vocabulary `format-assertion` checks it.
         limits: Limits of the schema and of each validation. Default: `ValidationLimits()`.
 
     Raises:
-        SchemaError: The schema is malformed, exceeds a limit, or has an unknown dialect. Or it has a reference without
-            a target, an endless loop of references, or a pattern whose matching time has no upper bound.
+        SchemaError: The schema is malformed, exceeds a limit, has an unknown dialect, or contains a reference without
+            a target, an endless loop of references, or a pattern whose matching could take too long.
     """
     try:
         root = Compiler(documents or {}, assert_formats, limits).compile_document(schema)

@@ -1,7 +1,7 @@
 """The applicators: keywords that apply subschemas, such as `$ref`, `allOf`, `items` and `properties`.
 
-An *in-place* applicator, such as `allOf` or `$ref`, applies subschemas to the same instance as the schema that contains
-the applicator. Other applicators, such as `items`, apply subschemas to items or properties of this instance.
+An *in-place* applicator, such as `allOf` or `$ref`, applies subschemas to the whole instance. Other applicators, such
+as `items`, apply subschemas to items or properties of the instance.
 
 Spec:  Core 8.2.3 and 10. "Draft-07 6.4.1" means section 6.4.1 of draft-07's Validation document
 """
@@ -37,7 +37,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
 
 
 def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
-    """Return the row of `allOf` (Core 10.2.1.1) or `anyOf` (10.2.1.2). The result `deciding` ends the check."""
+    """Return the row of `allOf` (Core 10.2.1.1) or `anyOf` (10.2.1.2). The first result `deciding` ends the check."""
 
     def build(reader: SchemaReader) -> Keyword:
         schemas = reader.apply_in_place(reader.subschemas(name))
@@ -51,7 +51,7 @@ def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
             return not deciding
 
         if deciding:
-            return Keyword(name, check, lambda *failed: _no_match_message(schemas, *failed), _applied_if_valid(schemas))
+            return Keyword(name, check, lambda *args: _no_match_message(schemas, *args), _applied_if_valid(schemas))
         applied = [(None, schema) for schema in schemas]
         return Keyword(name, check, applied=lambda instance, budget: applied)
 
@@ -77,7 +77,7 @@ def one_of(reader: SchemaReader) -> Keyword:
         matching = [str(number) for number, check_one in enumerate(checks, 1) if check_one(instance, budget)]
         if not matching:
             return _no_match_message(schemas, instance, budget)
-        return f"expected to match exactly one of {len(schemas)} alternatives, but matches {' and '.join(matching)}"
+        return f"expected to match only one of {len(checks)} alternatives, but matches numbers {' and '.join(matching)}"
 
     return Keyword("oneOf", check, message, _applied_if_valid(schemas))
 
@@ -98,7 +98,7 @@ def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Bud
         got = f", got {quoted(instance)}"
         types = [errors[0].message.removeprefix("expected ").removesuffix(got) for errors in failures]
         return f"expected {join_alternatives(list(dict.fromkeys(types)))}{got}"
-    # Alternatives often differ in a property with a fixed value, such as "kind". Choose those whose value matches.
+    # Alternatives often differ in a property with a fixed value, such as "kind". Find those whose value is right.
     fixed = [[error for error in errors if error.keyword in ("const", "enum")] for errors in right_type]
     meant = [errors[0] for errors, mismatches in zip(right_type, fixed, strict=True) if not mismatches]
     firsts = meant or [mismatches[0] for mismatches in fixed]
@@ -106,7 +106,7 @@ def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Bud
 
 
 def not_(reader: SchemaReader) -> Keyword:
-    """Build `not` (Core 10.2.1.4). The keyword has no `applied`: a valid instance violates the subschema."""
+    """Build `not` (Core 10.2.1.4). It has no `applied`, because a valid instance must violate the subschema."""
     [schema] = reader.apply_in_place([reader.subschema("not")])
     text = f"expected no match of {quoted(reader.schema['not'])}"
     return Keyword("not", lambda instance, budget: not schema.check(instance, budget), text)

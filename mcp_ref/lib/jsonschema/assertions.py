@@ -43,15 +43,15 @@ def enum(reader: SchemaReader) -> Keyword:
     values = reader.schema["enum"]
     if not isinstance(values, list):
         raise reader.error("enum", "an array")
-    return _one_of("enum", values)
+    return _allowed_values("enum", values)
 
 
 def const(reader: SchemaReader) -> Keyword:
     """Build `const` (Validation 6.1.3), which is the same as an `enum` of one value."""
-    return _one_of("const", [reader.schema["const"]])
+    return _allowed_values("const", [reader.schema["const"]])
 
 
-def _one_of(name: str, values: list[JSON]) -> Keyword:
+def _allowed_values(name: str, values: list[JSON]) -> Keyword:
     strings = {value for value in values if isinstance(value, str)}
     others = {canonical_text(value) for value in values if not isinstance(value, str)}
     has_containers = any(isinstance(value, (list, dict)) for value in values)
@@ -211,11 +211,8 @@ VALIDATION += ((unique_items, "uniqueItems"), _size("maxProperties", dict, le, "
 VALIDATION += (_size("minProperties", dict, ge, "properties"), (required, "required"))
 """The keywords of Validation 6 that also exist in draft-07."""
 
-VALIDATION_2020_12 = (
-    *VALIDATION,
-    dependent_names("dependentRequired"),
-    (contains_bounds, "minContains", "maxContains"),
-)
+VALIDATION_2020_12: Vocabulary = (*VALIDATION, dependent_names("dependentRequired"))
+VALIDATION_2020_12 += ((contains_bounds, "minContains", "maxContains"),)
 """The validation vocabulary (Validation 6)."""
 
 FORMAT: Vocabulary = ((format_, "format"),)

@@ -1,10 +1,10 @@
 """The compiler of schemas. It finds the target of every reference before the first validation.
 
 The value of `$ref` is a URI with a fragment. The URI names a schema resource (resources.py). The fragment is a JSON
-Pointer or an anchor, which names a schema in this resource. The target of `$dynamicRef` also depends on the *dynamic
-scope*: the resources through which a validation has come to the reference (Core 7.1). If several of them define the
-dynamic anchor, the first definition is the target. So a `Scope` stores the first definition of each dynamic anchor. The
-compiler compiles a schema once for each scope that leads to it. Most schemas have only the empty scope.
+Pointer or an anchor, which names a schema in this resource. If `$dynamicRef` names a *dynamic anchor*, the target also
+depends on the *dynamic scope*: the resources that a validation enters before it comes to the reference (Core 7.1). The
+target is in the first of these resources that defines the anchor. So a `Scope` stores the first definition of each
+dynamic anchor. If references lead to a schema in several scopes, the schema is compiled once for each scope.
 
 Spec:  Core 7.1, 8.2.3, 9.4.1
 """

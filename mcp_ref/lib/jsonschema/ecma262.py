@@ -100,7 +100,7 @@ class Parser:
     def _quantified(self, atom: Node) -> Node:
         if self.position >= len(self.source) or self.source[self.position] not in "*+?{":
             return atom
-        found = self._take_match(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # a lazy and a greedy one match the same texts
+        found = self._take_match(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # `*?` matches the same texts as `*`
         if found is None:
             return atom
         if found[2] is None:

@@ -59,7 +59,7 @@ def quoted(value: JSON, max_length: int = 80) -> str:
 
 
 def quoted_names(names: list[str]) -> list[str]:
-    """Return the first thirteen names, quoted. `join_alternatives` shows twelve, and `…` for the thirteenth."""
+    """Return at most thirteen names, quoted. `join_alternatives` shows twelve of them, and `…` if there are more."""
     return [quoted(name) for name in names[:13]]
 
 

@@ -3,8 +3,8 @@
 Each class of nodes has three methods:
 
 - `to_re` returns the node in the syntax of Python's `re`.
-- `cost` returns two maximums for a backtracking matcher, such as `re`, on a text of `length` characters: the number of
-  ways in which the node can match from one position, and the number of steps to try all these ways.
+- `cost` returns two maximums for a text of `length` characters. The first is the number of ways in which the node can
+  match from one position. The second is the number of steps in which a backtracking matcher, such as `re`, tries them.
 - `add_to` adds the node to an automaton, before the state `following`. It returns the number of the node's first state.
 
 An automaton tries all ways at the same time, so its time is linear in the length of the text.
@@ -90,7 +90,7 @@ class Sequence:
             if isinstance(item, Repeat) and isinstance(item.body, CharacterSet):
                 first = _first_characters(Sequence(self.items[index + 1 :]))
                 if first is not None and item.body.excludes(first):
-                    steps += ways * item_ways  # all lengths are tried, but only the longest can continue
+                    steps += ways * item_ways  # a matcher tries all lengths, but can go on only after the longest
                     item_ways = 1
             ways *= item_ways
         return ways, steps
@@ -178,7 +178,7 @@ class Boundary:
 
 
 class NonRegular:
-    """A lookaround such as `(?=a)`, or a backreference such as `\\1`, without a body. No automaton matches these."""
+    """A lookaround, such as `(?=a)`, or a backreference, such as `\\1`. A backreference has no body."""
 
     def __init__(self, prefix: str, body: Node | None = None) -> None:
         self.prefix, self.body = prefix, body
@@ -213,15 +213,15 @@ class _StateSet:
 
     def __init__(self, members: frozenset[int], before: str) -> None:
         self.members = members
-        self.before = before  # stands for the preceding character: "a" word character, " " another one, "" none
+        self.before = before  # "a" after a character of a word, " " after another character, "" at the beginning
         self.transitions: dict[str, _StateSet | None] = {}  # by the next character; None: the pattern has matched
 
 
 class Automaton:
     """A nondeterministic automaton (Thompson's construction). A search follows all its states at the same time.
 
-    The pattern has matched in state 0. `conditions` has the node that must match to leave a state, or None. `targets`
-    has the states that follow a state.
+    If the automaton reaches state 0, the pattern has matched. For each state, `conditions` contains the node that must
+    match before the automaton leaves the state, or None. `targets` contains the states that follow.
     """
 
     def __init__(self, root: Node) -> None:

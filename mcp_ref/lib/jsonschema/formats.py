@@ -52,9 +52,8 @@ def is_hostname(text: str) -> bool:
     """Return True for a host name (RFC 1123 2.1). Each label that begins with `xn--` must be valid Punycode."""
     if len(text) > 253 or re.fullmatch(r"[a-zA-Z0-9.-]+", text) is None:
         return False
-    return all(
-        0 < len(label) < 64 and label[0] != "-" != label[-1] and _is_decodable(label) for label in text.split(".")
-    )
+    labels = text.split(".")
+    return all(0 < len(label) < 64 and label[0] != "-" != label[-1] and _is_decodable(label) for label in labels)
 
 
 def _is_decodable(label: str) -> bool:

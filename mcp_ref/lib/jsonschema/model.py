@@ -3,9 +3,9 @@
 Compilation turns each keyword of a schema into a `Keyword` with up to three functions:
 
 - `check` returns True if an instance is valid (Core 7.6). A validation calls only the `check` functions.
-- `applied` returns the subschemas that the keyword *applies* (Core 7.5), each with its part of the instance. If an
-  instance is invalid, `find_errors` looks for the errors in these subschemas. unevaluated.py uses `applied` too.
-- `message` returns the error text, if an instance can violate the keyword without violating an applied subschema.
+- `applied` returns the subschemas that the keyword *applies* to the instance or to parts of the instance (Core 7.5).
+  If an instance is invalid, `find_errors` looks for the errors in these subschemas. unevaluated.py uses `applied` too.
+- `message` returns the keyword's own error text. `properties` has none, because its subschemas report all errors.
 
 A `KeywordBuilder` is a function that builds a `Keyword` from the values that a `SchemaReader` returns. Some builders
 build several keywords as one, such as `if`, `then` and `else`. A builder returns None if there is nothing to check.
@@ -21,10 +21,10 @@ from .patterns import Pattern
 from .values import JSON, Check, Path, Step, is_integer, is_number
 
 Applied = Iterable[tuple[Step | None, "CompiledSchema"]]
-"""Applied subschemas. Each has the name or index of its part of the instance, or None for the whole instance."""
+"""Applied subschemas, each with the name or index of the part that it checks. None means the whole instance."""
 Apply = Callable[[JSON, Budget], Applied]
 Message = str | Callable[..., str]
-"""An error text without the instance, which `find_errors` adds. Or a function that returns the complete error text."""
+"""An error text, to which `find_errors` adds the instance, or a function that returns the complete error text."""
 KeywordBuilder = Callable[["SchemaReader"], "Keyword | None"]
 VocabularyRow = tuple[KeywordBuilder, *tuple[str, ...]]
 """A builder, and the names of the keywords that it builds."""
@@ -114,7 +114,7 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
 class SchemaReader:
     """Access to the keywords of one schema object, for the builders.
 
-    A method checks a keyword's value and returns it, or raises SchemaError. compiler.py implements the last three.
+    A method checks a keyword's value and returns it, or raises SchemaError. See compiler.py for the last three methods.
     """
 
     __slots__ = ("asserts_formats", "compiled", "keywords", "known", "location", "schema")
@@ -148,7 +148,7 @@ class SchemaReader:
         return value
 
     def strings(self, keyword: str, value: JSON) -> list[str]:
-        """Return the value of a keyword, or a part of this value, which must be an array of different strings."""
+        """Return `value`, which must be an array of different strings. The keyword's name is for the error."""
         if isinstance(value, list):
             found = [item for item in value if isinstance(item, str)]
             if len(set(found)) == len(value):
@@ -194,7 +194,7 @@ class SchemaReader:
         raise NotImplementedError
 
     def resolve(self, keyword: str, *, dynamic: bool) -> CompiledSchema:
-        """Return the schema that a reference names. Read its `check` only in a validation: it can be set later."""
+        """Return the target of a reference. A builder must not read the target's `check`, which can be set later."""
         raise NotImplementedError
 
     def pattern(self, keyword: str, source: str) -> Pattern:

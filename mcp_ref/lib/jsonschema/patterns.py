@@ -9,8 +9,8 @@ parses the expression and computes the maximum cost of backtracking. The cost de
 - an automaton, if the cost is high or the expression contains `\\p{…}`. Its time is linear in the length of the text.
 
 Lookaround and backreferences have no automaton, and the automaton of `.{9999}` would be too large. For such a pattern,
-`re` gets up to MAX_COST steps. `Pattern` refuses a pattern that could need more steps for a text of 63 characters.
-`search` refuses a longer text for which the pattern could need more steps.
+`Pattern` uses `re`. If `re` could need more than MAX_COST steps for a text of 63 characters, `Pattern` refuses the
+pattern. If `re` could need more than MAX_COST steps for a longer text, `search` refuses the text.
 
 Spec:  Core 6.4, Validation 10
 """
@@ -45,7 +45,7 @@ class Pattern:
         self._root = parser.parse()
         self._is_anchored = _is_anchored(self._root)
         self._suits_re, self._suits_automaton = not parser.uses_categories, parser.is_regular
-        self._costs: dict[int, float] = {}  # maximum cost, by the bit length of a text's length
+        self._costs: dict[int, float] = {}  # maximum cost of texts, by the number of bits of their length
         self._re: re.Pattern[str] | None = None
         self._automaton: Automaton | None = None
         if not self._suits_re or self._cost(4) > MAX_CHEAP_COST:
@@ -55,7 +55,7 @@ class Pattern:
                 raise PatternError("\\p is not supported in a large pattern, or with lookaround or backreferences")
             self._make_re()
             if self._cost(6) > MAX_COST:
-                raise PatternError("it could take too long: it is too large, or has lookaround or a backreference")
+                raise PatternError("matching could take too long, because of its size, lookaround or a backreference")
 
     def search(self, text: str, budget: Budget) -> bool:
         """Return True if the pattern matches a part of a text. Raise BudgetExceeded if the search costs too much."""

@@ -89,7 +89,7 @@ class SchemaResources:
         self._scanned = 0
 
     def read(self, uri: str, schema: JSON, default: Dialect | None = None) -> SchemaResource:
-        """Scan a document, and store it by its URI. Its dialect is that of `$schema`, or else `default`, or 2020-12."""
+        """Scan a document, and store it by its URI. `default` is the dialect of a document without `$schema`."""
         resource = SchemaResource(uri, schema, self._dialect_of(schema, default))
         self._by_uri[uri] = resource
         if isinstance(schema, dict):
@@ -111,7 +111,7 @@ class SchemaResources:
         return self._by_uri[uri]
 
     def owner_of(self, schema: JSON, parent: SchemaResource) -> SchemaResource:
-        """Return the resource that a schema is the root of, or else `parent`."""
+        """Return the resource whose root is this schema, or else `parent`."""
         return self._by_schema.get(id(schema), parent)
 
     def follow_pointer(self, pointer: str, resource: SchemaResource) -> tuple[JSON, SchemaResource]:

@@ -1,8 +1,8 @@
 """`unevaluatedProperties` and `unevaluatedItems`: the keywords for the properties and items that are left over.
 
-`unevaluatedProperties` applies to the properties of an instance to which no other keyword of the schema, and no keyword
-of an in-place subschema, has applied a subschema. `unevaluatedItems` does the same for items. Core 11 finds these parts
-by annotations. This module finds them in a second walk over a schema, only if the schema has one of the two keywords.
+A property is *evaluated* if a keyword of the schema, or of an in-place subschema, applies a subschema to the property.
+`unevaluatedProperties` applies to all other properties. `unevaluatedItems` does the same for items. Core 11 collects
+annotations to find the evaluated parts. This module calls the `applied` functions of the keywords instead.
 
 Spec:  Core 11
 """

@@ -68,15 +68,15 @@ def canonical_text(value: JSON, budget: Budget | None = None) -> str:
     return "{" + ",".join(sorted(members)) + "}"
 
 
-def is_multiple(value: int | float, of: int | float) -> bool:
-    """Return True for an exact multiple of `of` (Validation 6.2.1), in decimal digits: 0.3 is a multiple of 0.1."""
-    if isinstance(value, int) and isinstance(of, int):
-        return value % of == 0
+def is_multiple(value: int | float, factor: int | float) -> bool:
+    """Return True for an exact multiple of `factor` (Validation 6.2.1). In decimal, 0.3 is a multiple of 0.1."""
+    if isinstance(value, int) and isinstance(factor, int):
+        return value % factor == 0
     if isinstance(value, float) and value - value != 0:
         return False  # infinity: the JSON number was too large for a float, so its digits are unknown
-    (digits, exponent), (of_digits, of_exponent) = _decimal(value), _decimal(of)
-    least = min(exponent, of_exponent)
-    dividend, divisor = digits * int(10 ** (exponent - least)), of_digits * int(10 ** (of_exponent - least))
+    (digits, exponent), (factor_digits, factor_exponent) = _decimal(value), _decimal(factor)
+    least = min(exponent, factor_exponent)
+    dividend, divisor = digits * int(10 ** (exponent - least)), factor_digits * int(10 ** (factor_exponent - least))
     return dividend % divisor == 0
 
 

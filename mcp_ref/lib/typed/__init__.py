@@ -1,4 +1,4 @@
-"""Typed functions as JSON Schema: schemas from annotations, and conversion between JSON and Python values.
+"""Typed functions as JSON Schema 2020-12: schemas from annotations, and conversion between JSON and Python values.
 
     def forecast(city: str, days: Annotated[int, "How far ahead", {"minimum": 1}] = 3) -> list[float]: ...
 
@@ -22,8 +22,6 @@ Reading order:
     annotations.py  `schema_of` and `reader_of`, for one annotation
     docstrings.py   the descriptions of a function and of its parameters
     signatures.py   `signature_of`, for a whole function
-
-Spec:  JSON Schema 2020-12
 """
 
 from .annotations import UnsupportedType, reader_of, schema_of

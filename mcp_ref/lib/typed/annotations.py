@@ -1,8 +1,8 @@
 """The JSON Schema of a Python annotation, and its reader: a function that converts JSON to the annotated type.
 
 Language models read the schemas. So a schema is simple: it has no `$ref` and no `title`, and it has a list of types,
-such as `{"type": ["integer", "null"]}`, instead of an `anyOf`. A schema of an object allows further properties, so that
-a later version can add some. Write `Annotated[X, {"additionalProperties": False}]` to forbid further properties.
+such as `{"type": ["integer", "null"]}`, instead of an `anyOf`. A schema of an object allows further properties, because
+a later version of a program can add properties. `Annotated[X, {"additionalProperties": False}]` forbids them.
 """
 
 from __future__ import annotations
@@ -143,9 +143,9 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
         return _enum(cls, scope)
     if is_dataclass(cls) or hasattr(cls, "_fields") or typing.is_typeddict(cls):
         return _record(cls, scope)
-    for text in STRING_TYPES:
-        if issubclass(cls, text.class_if_imported()):
-            return Conversion({"type": "string", **text.keywords}, _text_reader(text, cls))
+    for string_type in STRING_TYPES:
+        if issubclass(cls, string_type.class_if_imported()):
+            return Conversion({"type": "string", **string_type.keywords}, _string_reader(string_type, cls))
     raise scope.error(annotation)
 
 
@@ -168,16 +168,16 @@ _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Require
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
 
 
-def _text_reader(text: StringType, cls: type) -> Reader:
-    pattern = re.compile(str(text.keywords.get("pattern", "")))
+def _string_reader(string_type: StringType, cls: type) -> Reader:
+    pattern = re.compile(str(string_type.keywords.get("pattern", "")))
 
     def read(value: str) -> object:
         try:
-            if pattern.search(value):  # the reader of a union has not checked the pattern
-                return text.read(cls, value)
+            if pattern.search(value):  # the text can belong to another member of a union
+                return string_type.read(cls, value)
         except (ValueError, ArithmeticError):
             pass
-        raise ConversionError(f"expected {text.expected}, got {value[:60]!r}")
+        raise ConversionError(f"expected {string_type.expected}, got {value[:60]!r}")
 
     return read
 
@@ -354,7 +354,7 @@ def object_schema(properties: dict[str, JSON], required: list[str]) -> Schema:
 
 
 def with_default(schema: Schema, default: object) -> Schema:
-    """Add a default to the schema, if the default has a JSON form. Leave out None, which `required` already shows."""
+    """Add a default to the schema, if the default is not None and has a JSON form."""
     if default is None:
         return schema
     try:

@@ -53,7 +53,7 @@ class Signature:
     reserved_names: frozenset[str] = field(repr=False)
     """Names that a caller must not send: the context parameter, and the arguments that a functools.partial sets."""
     readers: dict[str, Reader] = field(repr=False)
-    """The functions that convert arguments, by name. An argument without a conversion is absent."""
+    """The functions that convert arguments, by name. An argument that needs no conversion has no reader."""
     read_extra: Reader | None = field(repr=False)
     """The function that converts each further argument (**kwargs), or None."""
 
@@ -81,10 +81,10 @@ def signature_of(
     """Return the signature of a function, from its annotations and its docstring.
 
     Args:
-        function: A function, method, callable object or functools.partial. Callers cannot send arguments of a partial.
+        function: A function, method, callable object or functools.partial. Callers cannot send a partial's arguments.
         context_type: The class of the context object. The program, not the caller, passes this object to a function.
         schemaless_types: Types without a JSON Schema. A function whose return annotation contains one of these types
-            gets no `output_schema`. None (the default): no function gets one.
+            gets no `output_schema`. If None (the default), no function gets an `output_schema`.
 
     Raises:
         UnsupportedType: An annotation has no JSON Schema, a parameter has no name, or two parameters are contexts.
@@ -129,7 +129,7 @@ def signature_of(
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:
-    """Return the `def` behind a callable, its name and its docstring. An object has the name of its class."""
+    """Return the `def` behind a callable, its name and its docstring. A callable object gets its class's name."""
     name, doc = "", None
     while not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
         if isinstance(function, functools.partial):

@@ -16,7 +16,6 @@ Reader: TypeAlias = Callable[[Any], object]
 """A function that converts a JSON value to a Python value. The JSON value must satisfy the schema."""
 
 _NULL: Final[Schema] = {"type": "null"}
-
 _SINGLE_TYPE_KEYWORDS: Final = {
     *("type", "description"),
     *("format", "pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType"),
@@ -24,7 +23,7 @@ _SINGLE_TYPE_KEYWORDS: Final = {
     *("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
     *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
 }
-"""Keywords that constrain only values of one type, or no values."""
+"""Keywords that constrain only values of one type, and `description`, which constrains no value."""
 
 
 def union_schema(schemas: list[Schema]) -> Schema:
@@ -97,7 +96,7 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
 
 
 def fits_roughly(schema: Any, value: Any) -> bool:
-    """Return True if a value has the types and names of a schema from `schema_of`. Ignore bounds and formats."""
+    """Return True if a value fits a schema from `schema_of`. Ignore bounds and formats."""
     if "anyOf" in schema:
         return any(fits_roughly(option, value) for option in schema["anyOf"])
     if "enum" in schema:
@@ -113,13 +112,8 @@ def _has_type(name: Any, value: Any) -> bool:
     return type(value) in _PYTHON_TYPES[name] or (name == "integer" and type(value) is float and value.is_integer())
 
 
-_PYTHON_TYPES: dict[str, set[type]] = {
-    "null": {type(None)},
-    "boolean": {bool},
-    "integer": {int},
-    "number": {int, float},
-}
-_PYTHON_TYPES |= {"string": {str}, "array": {list}, "object": {dict}}
+_PYTHON_TYPES: dict[str, set[type]] = {"null": {type(None)}, "boolean": {bool}, "integer": {int}}
+_PYTHON_TYPES |= {"number": {int, float}, "string": {str}, "array": {list}, "object": {dict}}
 
 
 def _array_fits_roughly(schema: Any, values: list[Any]) -> bool:

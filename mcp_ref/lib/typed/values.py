@@ -1,6 +1,6 @@
 """Conversion of Python values to JSON, and the Python types that become strings in JSON (dates, UUIDs, bytes, ...).
 
-`to_json` reads only the value. So it can convert the result of a function whose return annotation is missing or wrong.
+`to_json` does not need annotations. So it also converts the result of a function with a missing or wrong annotation.
 `json.dumps` accepts every result of `to_json`.
 """
 
@@ -18,7 +18,6 @@ JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | Non
 
 MAX_VALUE_DEPTH: Final = 100
 """Maximum nesting of arrays and objects, in levels. A value that contains itself exceeds this limit."""
-
 MAX_INTEGER_BITS: Final = 14_000
 """Maximum size of an integer, in bits: about 4,200 decimal digits. Python's JSON parser accepts up to 4,300 digits."""
 
@@ -149,7 +148,7 @@ def _write(value: Any, depth: int) -> JSON:
 
 
 def _write_instance(value: Any, depth: int) -> JSON:
-    """Convert a value of a subclass, or of another class. Check the more specific classes first."""
+    """Convert a value of any other class, such as a subclass of `str`. Check the more specific classes first."""
     if isinstance(value, Enum):
         return _write(value.value, depth)
     if isinstance(value, str):
@@ -166,9 +165,9 @@ def _write_instance(value: Any, depth: int) -> JSON:
         return _write_object(value.items(), depth - 1)
     if isinstance(value, (bytearray, memoryview)):
         value = bytes(value)  # `bytes` becomes a string; the others would become arrays
-    for text in STRING_TYPES:
-        if isinstance(value, text.class_if_imported()):
-            return _checked_text(text.write(value))
+    for string_type in STRING_TYPES:
+        if isinstance(value, string_type.class_if_imported()):
+            return _checked_text(string_type.write(value))
     if isinstance(value, (Sequence, Set)):
         return _write_array(value, depth - 1)
     name = type(value).__qualname__
