@@ -100,9 +100,7 @@ class ClientSession(Session):
         else:
             changes = self._cache.invalidations
             result = await send(params)
-            if (
-                self._cache_key() == key
-            ):  # else a user has signed in meanwhile, and the result can belong to another user
+            if self._cache_key() == key:  # else a user has signed in meanwhile: the result can be another user's
                 self._cache.put(*key, method, params, result, changes)
         self.has_responded = True
         for _ in range(mrtr.MAX_ROUNDS):

@@ -1,7 +1,7 @@
 """The catalog of a server: its tools, resources, prompts, completions and tasks. It also announces their changes.
 
-A task is a request whose result the client fetches later. All clients share one catalog. Sessions and
-stateless requests find the handler of a request in the same table:
+A task is a request whose result the client fetches later. All clients share one catalog. Sessions and stateless
+requests find the handler of a request in the same table:
 
     method -> find_route: is the method in this revision, is its capability declared? -> HANDLERS -> a handler
 
