@@ -42,6 +42,8 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .basic.authorization.sign_in import AuthorizationCode as AuthorizationCode
     from .basic.authorization.store import FileStore as FileStore
     from .basic.authorization.store import MemoryStore as MemoryStore
+    from .basic.authorization.verifiers import Introspection as Introspection
+    from .basic.authorization.verifiers import JwtVerifier as JwtVerifier
     from .basic.content import Annotations as Annotations
     from .basic.content import AudioContent as AudioContent
     from .basic.content import BlobResourceContents as BlobResourceContents
@@ -124,6 +126,7 @@ READING_ORDER = (
     "basic/authorization/client_registration.py", "basic/authorization/token_endpoint.py",
     "basic/authorization/store.py", "basic/authorization/loopback.py", "basic/authorization/client.py",
     "basic/authorization/sign_in.py", "basic/authorization/server.py",
+    "basic/authorization/verifiers.py",
     "features/pagination.py", "features/registry.py", "features/task_augmentation.py",
     "features/caching.py", "features/discover.py",
     "features/invoke.py", "features/tools.py", "features/resources.py", "features/prompts.py",
@@ -178,6 +181,7 @@ _NAMES_BY_MODULE = {
     ),
     "basic.access": "Principal",
     "basic.authorization.server": "Protection",
+    "basic.authorization.verifiers": "Introspection JwtVerifier",
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",
     "extensions.tasks.types": "MemoryTaskStore Task TaskStore",
     "transports.streamable_http.event_store": "MemoryEventStore",

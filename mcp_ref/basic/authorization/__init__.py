@@ -85,7 +85,7 @@ Modules, in reading order: `errors.py`; `challenges.py`, the header of the 401; 
 Then the client: `authorization_server_discovery.py`, steps 2 and 3; `client_registration.py`, step 4;
 `token_endpoint.py`, step 7; `store.py`, which keeps the tokens; `loopback.py`, which receives step 6; `client.py`,
 which repeats a refused request with a better token; `sign_in.py`, which goes through all steps to get one.
-`server.py` is the MCP server's part of steps 1, 2 and 8.
+Then the MCP server: `server.py`, its part of steps 1, 2 and 8; `verifiers.py`, the checks of a token in step 8.
 
 Spec:  basic/authorization (2025-03-26 to 2025-11-25); 2026-07-28 basic/authorization/index; 2026-07-28
        basic/authorization/security-considerations; OAuth 2.1 (draft 13), RFC 6750, RFC 7636, RFC 8707, RFC 9728

@@ -1,0 +1,305 @@
+"""The verifiers of access tokens: they check that a token is genuine, in time and made for this server.
+
+    JwtVerifier     the token is signed, a JWT; the issuer publishes its keys          RFC 9068, RFC 7517
+    Introspection   the token is a random text; the issuer is asked about it           RFC 7662
+
+    issuer -> its metadata -> jwks_uri -> keys -> signature        one request for all tokens of ten minutes
+           -> its metadata -> introspection_endpoint -> active?    one request for each token and minute
+
+All trust rests on the keys, so the requests for them have rules:
+
+- Only the configured issuers are asked, over https, without redirects. A token never names its own key server.
+- Each issuer has its own keys. Else one issuer could sign tokens in the name of another.
+- An attacker can invent key ids. So an unknown one leads to a request at most every `RETRY_SECONDS`.
+- A key server that is out of order must not sign out all users. Old keys stay valid for `HELD_SECONDS`. Without keys
+  the response is 503: a 401 would send each user to a sign-in that cannot help.
+
+A signature costs up to 4 ms. So the claims are checked before, and a verified token is remembered by its hash for
+`REMEMBERED_SECONDS`. `Protection` still checks its end on each request. A revoked token stays valid for that time.
+
+Spec:  2026-07-28 basic/authorization/index#token-handling; 2026-07-28
+       basic/authorization/security-considerations#access-token-privilege-restriction; RFC 7519; RFC 8725
+Above: `server.py`. Below: lib/jose/tokens.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar
+from urllib.parse import quote_plus, urlencode
+
+from ...jsonrpc.messages import JSON
+from ...lib.http.client import HttpClient, HttpError, fetch
+from ...lib.jose.keys import ALGORITHMS, MAX_KEY_SET, PublicKey, parse_key_set, parse_object
+from ...lib.jose.tokens import ClaimRules, InvalidToken, UnknownKey, check_claims, parse_jws, read_date, verify
+from ..access import Principal
+from .addresses import issuer_metadata_urls
+from .challenges import split_scopes
+from .errors import VerificationUnavailable, peer_text, peer_url
+from .metadata import MAX_DOCUMENT, ServerMetadata, parse_server_metadata
+from .server import DEFAULT_SKEW, Verify
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+FRESH_SECONDS: Final = 600.0
+"""Time for which the keys of an issuer are used without a new request, in seconds."""
+HELD_SECONDS: Final = 24 * 3600.0
+"""Time for which keys stay valid while the issuer is out of reach, in seconds."""
+HURRY_SECONDS: Final = 1.0
+"""Time that a request waits for newer keys while old ones are valid, in seconds."""
+RETRY_SECONDS: Final = 30.0
+"""Minimum time between two requests for the keys of an issuer, in seconds."""
+FETCH_SECONDS: Final = 5.0
+"""Time that an issuer has for one document, in seconds."""
+MAX_REMEMBERED: Final = 10_000
+"""Maximum number of verified tokens that one verifier remembers."""
+REMEMBERED_SECONDS: Final = 60.0
+"""Time for which a verified token is remembered, in seconds."""
+MAX_INTROSPECTIONS: Final = 32
+"""Maximum number of introspections at a time. Further requests get 503."""
+
+
+class _Fetched(Generic[T]):
+    """A value that an issuer publishes. It is fetched when it is needed, and kept."""
+
+    def __init__(self, name: str, fetch_value: Callable[[], Awaitable[T]]) -> None:
+        self.has_failed = False
+        """True if the latest request has failed."""
+        self._name, self._fetch_value = name, fetch_value
+        self._value: T | None = None
+        self._fetched_at = self._asked_at = -HELD_SECONDS  # of the monotonic clock
+        self._fetching: asyncio.Task[None] | None = None
+
+    async def get(self, renew: bool = False) -> T:
+        """Return the value. Fetch it if it is old, or if `renew` is True. Raise VerificationUnavailable without one."""
+        now = time.monotonic()
+        if renew or self._value is None or now >= self._fetched_at + FRESH_SECONDS:
+            if self._fetching is None or now >= self._asked_at + RETRY_SECONDS:
+                self._asked_at, self._fetching = now, asyncio.create_task(self._fetch())
+            if not self._fetching.done():  # all requests wait for one task, and none of them cancels it
+                await asyncio.wait([self._fetching], timeout=None if renew or self._value is None else HURRY_SECONDS)
+        if self._value is None or time.monotonic() >= self._fetched_at + HELD_SECONDS:
+            left = self._asked_at + RETRY_SECONDS - time.monotonic()
+            raise VerificationUnavailable(f"{self._name} are out of reach", retry_after=max(1, round(left)))
+        return self._value
+
+    async def _fetch(self) -> None:
+        self.has_failed = True
+        try:
+            self._value, self.has_failed = await self._fetch_value(), False
+            self._fetched_at = time.monotonic()
+        except (HttpError, ValueError) as error:
+            log.warning("%s could not be fetched: %s", self._name, peer_text(str(error)))
+
+
+class _Memory:
+    """The principals of verified tokens, by the hash of the token. So no token is kept."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[Principal, float]] = {}
+
+    async def recall(self, check: Callable[[str], Awaitable[Principal | None]], token: str) -> Principal | None:
+        """Return the principal of a token, or None. `check` verifies a token that is not remembered."""
+        digest, now = hashlib.sha256(token.encode()).digest(), time.monotonic()
+        found = self._known.get(digest)
+        if found is not None and now < found[1]:
+            return found[0]
+        self._known.pop(digest, None)
+        try:
+            principal = await check(token)
+        except InvalidToken as fault:
+            log.info("a token is invalid: %s", peer_text(str(fault)))
+            return None
+        if principal is not None:
+            if len(self._known) >= MAX_REMEMBERED:
+                del self._known[next(iter(self._known))]
+            self._known[digest] = principal, now + REMEMBERED_SECONDS
+        return principal
+
+
+async def _fetch_body(method: str, url: str, limit: int, headers: Mapping[str, str], body: bytes = b"") -> bytes:
+    """Return the body of a response with status 200. Raise HttpError for another status. Follow no redirect."""
+    async with HttpClient() as http:
+        found = await fetch(http, method, url, headers, body, limit=limit, seconds=FETCH_SECONDS)
+    if found.status != 200:
+        raise HttpError(f"{peer_url(url)} sent status {found.status}")
+    return found.body
+
+
+async def _fetch_metadata(issuer: str, resource: str) -> ServerMetadata:
+    """Return the metadata of an issuer of the configuration, from the first of its well-known URLs that has them."""
+    faults = []
+    for url in issuer_metadata_urls(issuer):
+        try:
+            body = await _fetch_body("GET", url, MAX_DOCUMENT, {"Accept": "application/json"})
+            return parse_server_metadata(body, issuer, resource)
+        except (HttpError, ValueError) as error:
+            faults.append(peer_text(str(error)))
+    raise HttpError("; ".join(faults))
+
+
+async def _fetch_keys(issuer: str, resource: str) -> tuple[PublicKey, ...]:
+    """Return the public keys of an issuer."""
+    url = (await _fetch_metadata(issuer, resource)).jwks_uri
+    if url is None:
+        raise ValueError(
+            f"the metadata of {peer_url(issuer)} have no jwks_uri: use Introspection, or your own verifier"
+        )
+    return parse_key_set(await _fetch_body("GET", url, MAX_KEY_SET, {"Accept": "application/json"}))
+
+
+def _principal_of(claims: dict[str, JSON], issuer: str) -> Principal:
+    """Return the principal of a genuine token. Authorization servers name client and scopes in different ways."""
+    client = next((value for name in ("client_id", "azp", "appid") if isinstance(value := claims.get(name), str)), "")
+    scope, subject, audience = claims.get("scope", claims.get("scp")), claims.get("sub", ""), claims.get("aud", [])
+    scopes = " ".join(one for one in scope if isinstance(one, str)) if isinstance(scope, list) else scope
+    if not isinstance(subject, str) or not (subject or client):
+        raise InvalidToken("the token names neither a user (sub) nor a client (client_id)")
+    return Principal(
+        issuer,
+        subject,
+        client,
+        frozenset(split_scopes(scopes) if isinstance(scopes, str) else ()),
+        MappingProxyType(claims),
+        read_date(claims, "exp"),
+        [one for one in audience if isinstance(one, str)] if isinstance(audience, list) else [str(audience)],
+        audience_checked=True,
+    )
+
+
+class JwtVerifier:
+    """The verifier of tokens that are JWTs. It gets the keys from the metadata of each issuer.
+
+    Args:
+        audiences: The names of this server in the `aud` of tokens. Default: the resource of the `Protection`. Give
+            them if the authorization server ignores the `resource` parameter, for example `{"api://notes"}`.
+        algorithms: The allowed signature algorithms. Default: all of `lib/jose`. Shared secrets do not exist there.
+        types: The allowed types (`typ`) of tokens. RFC 9068 demands "at+jwt"; most authorization servers send others.
+        skew: Tolerance for clocks that differ, in seconds, 0 to 300.
+
+    Raises:
+        ValueError: An argument is out of its bounds.
+    """
+
+    def __init__(
+        self,
+        audiences: Collection[str] | None = None,
+        algorithms: Collection[str] = tuple(ALGORITHMS),
+        types: Collection[str | None] = ("at+jwt", "jwt", None),
+        skew: float = DEFAULT_SKEW,
+    ) -> None:
+        if isinstance(algorithms, str) or not algorithms or not set(algorithms) <= ALGORITHMS.keys():
+            raise ValueError(f"algorithms is a set of some of {', '.join(ALGORITHMS)}")
+        ClaimRules(("any",), ("any",) if audiences is None else audiences, types, skew)  # raises for an empty set
+        self.skew, self._audiences, self._algorithms, self._types = skew, audiences, frozenset(algorithms), types
+
+    def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
+        """Return a function that verifies the tokens of these issuers for one server.
+
+        Args:
+            resource: The default audience.
+            issuers: The issuers.
+        """
+        rules = ClaimRules(frozenset(issuers), self._audiences or (resource,), self._types, self.skew)
+        sources = {one: _Fetched(f"the keys of {one}", partial(_fetch_keys, one, resource)) for one in issuers}
+
+        async def check(token: str) -> Principal:
+            jws = parse_jws(token, self._algorithms)
+            claims = check_claims(jws, rules, time.time())
+            source = sources[str(claims["iss"])]
+            principal = _principal_of(claims, str(claims["iss"]))
+            known = await source.get()
+            try:
+                verify(jws, known)
+            except UnknownKey:
+                newer = await source.get(renew=True)
+                if source.has_failed:
+                    raise VerificationUnavailable("a token has a new key, which is out of reach") from None
+                verify(jws, newer)
+            return principal
+
+        return partial(_Memory().recall, check)
+
+
+class Introspection:
+    """The verifier of tokens that only their issuer understands. It asks the issuer about each token.
+
+    Args:
+        issuer: The authorization server.
+        client_id: The name under which this server is registered there.
+        secret: The secret of that registration.
+        audiences: The names of this server in the `aud` of tokens. Default: the resource of the `Protection`.
+
+    Raises:
+        ValueError: `audiences` is empty.
+    """
+
+    def __init__(self, issuer: str, client_id: str, secret: str, audiences: Collection[str] | None = None) -> None:
+        if audiences is not None and (isinstance(audiences, str) or not audiences):
+            raise ValueError("audiences is a set of at least one string")
+        self.skew = DEFAULT_SKEW
+        # [RFC 6749 2.3.1] form-encoded before they are joined: a colon in the id would move the border
+        pair = f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()
+        self._headers = {"Authorization": f"Basic {base64.b64encode(pair).decode()}", "Accept": "application/json",
+                         "Content-Type": "application/x-www-form-urlencoded"}  # fmt: skip
+        self._issuer, self._audiences, self._in_flight = issuer, audiences, 0
+
+    def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
+        """Return a function that verifies the tokens of the issuer for one server.
+
+        Args:
+            resource: The default audience.
+            issuers: The issuers of the `Protection`. One of them must be that of this verifier.
+
+        Raises:
+            ValueError: The issuer is not one of the issuers.
+        """
+        if self._issuer not in issuers:
+            raise ValueError(f"issuers must contain {self._issuer}, the issuer of the Introspection")
+        endpoint = _Fetched(f"the metadata of {self._issuer}", partial(self._find_endpoint, resource))
+
+        async def check(token: str) -> Principal | None:
+            try:
+                response = parse_object(await self._ask(await endpoint.get(), token), ValueError)
+            except (HttpError, ValueError) as error:
+                raise VerificationUnavailable(f"introspection failed: {peer_text(str(error))}", retry_after=5) from None
+            return _read_introspection(response, self._issuer, self._audiences or (resource,))
+
+        return partial(_Memory().recall, check)
+
+    async def _find_endpoint(self, resource: str) -> str:
+        found = (await _fetch_metadata(self._issuer, resource)).introspection_endpoint
+        if found is None:
+            raise ValueError("the metadata have no introspection_endpoint: use JwtVerifier, or your own verifier")
+        return found
+
+    async def _ask(self, url: str, token: str) -> bytes:
+        """Return the response of the issuer. Invented tokens must not become any number of requests."""
+        if self._in_flight >= MAX_INTROSPECTIONS:
+            raise VerificationUnavailable(f"{MAX_INTROSPECTIONS} introspections are in flight", retry_after=1)
+        self._in_flight += 1
+        try:
+            body = urlencode({"token": token, "token_type_hint": "access_token"}).encode()
+            return await _fetch_body("POST", url, MAX_DOCUMENT, self._headers, body)
+        finally:
+            self._in_flight -= 1
+
+
+def _read_introspection(claims: dict[str, JSON], issuer: str, audiences: Collection[str]) -> Principal | None:
+    """Return the principal of an introspected token, or None. Raise InvalidToken if it is not valid here."""
+    if claims.get("active") is not True:  # [RFC 7662 2.2] only true counts; the other members are then not reliable
+        return None
+    principal = _principal_of(claims, issuer)
+    if claims.get("iss", issuer) != issuer or (read_date(claims, "nbf") or 0) > time.time() + DEFAULT_SKEW:
+        raise InvalidToken("the token is from another issuer, or not valid yet")
+    if not set(audiences) & set(principal.audience):
+        raise InvalidToken("the token is for another audience (aud)")
+    return principal

@@ -1,0 +1,568 @@
+"""The verifiers of access tokens, against an issuer over HTTP that behaves, fails or attacks."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import json
+import logging
+import time
+import tracemalloc
+from types import SimpleNamespace
+
+import pytest
+
+from mcp_ref import Introspection, JwtVerifier, Principal, Protection, Server, TextContent
+from mcp_ref.basic.authorization import verifiers
+from mcp_ref.basic.authorization.errors import VerificationUnavailable
+from mcp_ref.basic.authorization.server import Verify
+from mcp_ref.basic.authorization.verifiers import FRESH_SECONDS, HELD_SECONDS, MAX_INTROSPECTIONS, RETRY_SECONDS
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.lib.jose.keys import PublicKey, encode_base64url, make_private_key
+from mcp_ref.lib.jose.tokens import Jws
+from mcp_ref.lib.jose.tokens import verify as verify_signature
+from mcp_ref.transports.trace import tracer
+from tests.basic.authorization.key_server import (
+    RESOURCE,
+    KeyServer,
+    Misbehave,
+    dripping,
+    failing,
+    key_server,
+    saying,
+    send,
+)
+from tests.basic.authorization.protected_server import bearer, modern_call
+from tests.raw_http_client import served_over_http
+
+METADATA = "/.well-known/oauth-authorization-server"
+INDEX = "2026-07-28/basic/authorization/index#"
+SECURITY = "2026-07-28/basic/authorization/security-considerations#"
+
+
+class Clock:
+    """The clocks of the verifiers, which a test can set forward."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.offset = 0.0
+        fake = SimpleNamespace(monotonic=lambda: time.monotonic() + self.offset, time=lambda: time.time() + self.offset)
+        monkeypatch.setattr(verifiers, "time", fake)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def jwt_verifier(issuer: KeyServer, verifier: JwtVerifier | None = None) -> Verify:
+    return (verifier or JwtVerifier()).for_server(RESOURCE, [issuer.issuer])
+
+
+def part(value: JSON | bytes) -> str:
+    """Return a part of a token."""
+    return encode_base64url(value if isinstance(value, bytes) else json.dumps(value).encode())
+
+
+def with_header(token: str, header: bytes) -> str:
+    """Return the token with another header."""
+    return ".".join([part(header), *token.split(".")[1:]])
+
+
+# ------------------------------------------------------------------------------------------------ JWT
+
+
+async def test_jwt_verifier_returns_the_principal_of_a_good_token() -> None:
+    async with key_server() as issuer:
+        end = time.time() + 100
+        verify = jwt_verifier(issuer)
+        found = await verify(issuer.token({"scope": "notes:read notes:write", "exp": end, "extra": "private"}))
+        assert found is not None
+        assert (found.issuer, found.subject, found.client_id) == (issuer.issuer, "alice", "c")
+        assert found.scopes == {"notes:read", "notes:write"} and found.expires_at == end
+        assert found.claims["extra"] == "private" and "private" not in repr(found)
+        assert json.loads(found.id) == [issuer.issuer, "alice", "c"]
+        assert issuer.asked == [METADATA, "/jwks"]
+
+
+@pytest.mark.parametrize(
+    ("claims", "client", "scopes"),
+    [
+        ({"scp": "a b"}, "c", {"a", "b"}),
+        ({"scp": ["a", "b", 1]}, "c", {"a", "b"}),
+        ({"scope": ["a"]}, "c", {"a"}),
+        ({"client_id": None, "azp": "z"}, "z", set()),
+        ({"client_id": None, "appid": "y"}, "y", set()),
+        ({"client_id": None}, "", set()),
+        ({"sub": None}, "c", set()),
+        ({"aud": ["https://other.example", RESOURCE]}, "c", set()),
+    ],
+)
+async def test_jwt_verifier_reads_the_spellings_of_common_servers(
+    claims: Object, client: str, scopes: set[str]
+) -> None:
+    async with key_server() as issuer:
+        found = await jwt_verifier(issuer)(issuer.token(claims))
+        assert found is not None and found.client_id == client and found.scopes == scopes
+
+
+@pytest.mark.parametrize("kind", ["at+jwt", "AT+JWT", "application/at+jwt", "JWT", None])
+async def test_jwt_verifier_accepts_the_usual_types(kind: str | None) -> None:
+    async with key_server() as issuer:
+        assert await jwt_verifier(issuer)(issuer.token(header={"typ": kind})) is not None
+
+
+async def test_jwt_verifier_audiences_replace_the_resource() -> None:
+    async with key_server() as issuer:
+        verify = jwt_verifier(issuer, JwtVerifier(audiences={"api://notes"}))
+        assert await verify(issuer.token({"aud": "api://notes"})) is not None
+        assert await verify(issuer.token()) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"audiences": ()},
+        {"audiences": "api://notes"},
+        {"algorithms": ()},
+        {"algorithms": ["none"]},
+        {"algorithms": ["HS256"]},
+        {"algorithms": "ES256"},
+        {"types": ()},
+        {"skew": -1},
+        {"skew": 301},
+    ],
+)
+def test_jwt_verifier_refuses_an_unsafe_configuration(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"algorithms|audiences|skew"):
+        JwtVerifier(**options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="audiences"):
+        Introspection("https://auth.example", "id", "secret", audiences=())
+
+
+def attacks(issuer: KeyServer) -> dict[str, str]:
+    """Return the bad tokens, by name."""
+    now, good = time.time(), issuer.token()
+    head, payload, signature = good.split(".")
+    public = json.dumps(issuer.keys["1"].public.members).encode()
+    hs256 = f"{part({'alg': 'HS256', 'kid': '1'})}.{payload}"
+    stranger = make_private_key()
+    embedded: Object = {"jwk": {**stranger.public.members}, "kid": None}
+    issuer.keys["stranger"] = stranger
+    foreign = issuer.token(sign_with="stranger", header=embedded)
+    unknown = issuer.token(sign_with="stranger", kid="stranger")
+    other_key = issuer.token(sign_with="stranger")
+    del issuer.keys["stranger"]
+    return {
+        "other audience": issuer.token({"aud": "https://other.example/mcp"}),
+        "no audience": issuer.token({"aud": None}),
+        "audience of an ancestor": issuer.token({"aud": "http://127.0.0.1:8000"}),
+        "audience not text": issuer.token({"aud": [RESOURCE, 1]}),
+        "other issuer": issuer.token({"iss": "https://evil.example"}),
+        "issuer with a slash": issuer.token({"iss": issuer.issuer + "/"}),
+        "expired": issuer.token({"exp": now - 60}),
+        "no expiry": issuer.token({"exp": None}),
+        "expiry as text": issuer.token({"exp": "9999999999"}),
+        "not yet": issuer.token({"nbf": now + 60}),
+        "issued ahead": issuer.token({"iat": now + 60}),
+        "alg none": f"{part({'alg': 'none'})}.{payload}.",
+        "alg none with a signature": f"{part({'alg': 'none', 'kid': '1'})}.{payload}.{signature}",
+        "HS256 with the public key": f"{hs256}.{part(hmac.digest(public, hs256.encode(), 'sha256'))}",
+        "crit": issuer.token(header={"crit": ["x"], "x": 1}),
+        "embedded key": foreign,
+        "unknown kid": unknown,
+        "key of another": other_key,
+        "cut signature": good[:-4],
+        "no signature": f"{head}.{payload}.",
+        "changed payload": f"{head}.{part({'iss': issuer.issuer, 'aud': RESOURCE, 'exp': now + 60})}.{signature}",
+        "duplicate alg": with_header(good, b'{"alg":"none","alg":"ES256","kid":"1","typ":"at+jwt"}'),
+        "identity token": issuer.token({"aud": "c", "nonce": "n"}, header={"typ": "JWT"}),
+        "logout token": issuer.token(header={"typ": "logout+jwt"}),
+        "proof": issuer.token(header={"typ": "dpop+jwt"}),
+        "bound to a key": issuer.token({"cnf": {"jkt": "x"}}),
+        "no subject": issuer.token({"sub": None, "client_id": None}),
+        "four parts": good + ".x",
+        "not a token": "abc",
+    }
+
+
+@pytest.mark.spec(
+    f"{INDEX}token-handling-1",
+    f"{INDEX}token-handling-7",
+    f"{SECURITY}access-token-privilege-restriction-2",
+    f"{SECURITY}access-token-privilege-restriction-4",
+)
+async def test_bad_tokens_are_401_with_one_body_and_the_handler_does_not_run() -> None:
+    ran, server = list[str](), Server("s")
+
+    @server.tool()
+    async def run() -> TextContent:
+        ran.append("run")
+        return TextContent("ran")
+
+    async with key_server() as issuer:
+        protection = Protection(RESOURCE, [issuer.issuer], JwtVerifier())
+        async with served_over_http(server, authorization=protection) as web:
+            responses = set()
+            for name, token in attacks(issuer).items():
+                reply = await bearer(web, token).post(modern_call("run"))
+                assert reply.status == 401, name
+                responses.add((reply.headers["www-authenticate"], reply.body))
+            assert len(responses) == 1 and not ran
+            assert (await bearer(web, issuer.token()).post(modern_call("run"))).status == 200
+    assert ran == ["run"]
+
+
+async def test_key_of_one_issuer_signs_nothing_for_another() -> None:
+    async with key_server() as one, key_server() as other:
+        verify = JwtVerifier().for_server(RESOURCE, [one.issuer, other.issuer])
+        assert await verify(one.token()) is not None
+        assert await verify(other.token({"iss": one.issuer})) is None
+
+
+# ------------------------------------------------------------------------------------------------ the keys
+
+
+async def test_keys_are_fetched_once_for_many_requests_at_a_time() -> None:
+    async with key_server() as issuer:
+        verify = jwt_verifier(issuer)
+        found = await asyncio.gather(*(verify(issuer.token({"jti": str(number)})) for number in range(50)))
+        assert all(found)
+        assert issuer.asked == [METADATA, "/jwks"]
+
+
+async def test_keys_are_fetched_again_when_they_are_old(clock: Clock) -> None:
+    async with key_server() as issuer:
+        verify = jwt_verifier(issuer)
+        await verify(issuer.token())
+        clock.offset = FRESH_SECONDS - 5
+        await verify(issuer.token({"jti": "2", "exp": time.time() + 7200}))
+        assert issuer.asked.count("/jwks") == 1
+        clock.offset = FRESH_SECONDS + 5
+        await verify(issuer.token({"jti": "3", "exp": time.time() + 7200}))
+        assert issuer.asked.count("/jwks") == 2
+
+
+async def test_new_kid_fetches_the_keys_again_at_most_every_30_seconds(clock: Clock) -> None:
+    async with key_server() as issuer:
+        verify = jwt_verifier(issuer)
+        assert await verify(issuer.token()) is not None
+        clock.offset = RETRY_SECONDS + 1
+        issuer.keys["2"] = make_private_key()
+        assert await verify(issuer.token(kid="2", sign_with="2")) is not None
+        assert issuer.asked.count("/jwks") == 2
+        for number in range(20):  # invented names
+            assert await verify(issuer.token(kid=f"invented {number}")) is None
+        assert issuer.asked.count("/jwks") == 2
+        clock.offset += RETRY_SECONDS + 1
+        del issuer.keys["1"]
+        assert await verify(issuer.token(kid="invented", sign_with="2")) is None  # fetches; key 1 is gone
+        issuer.keys["1"] = make_private_key()
+        assert await verify(issuer.token(kid="1")) is None
+
+
+async def test_keys_out_of_reach_at_the_start_are_503_and_one_request_in_30_seconds(clock: Clock) -> None:
+    async with key_server() as issuer:
+        issuer.documents["/jwks"] = failing(500)
+        protection = Protection(RESOURCE, [issuer.issuer], JwtVerifier())
+        async with served_over_http(Server("s"), authorization=protection) as web:
+            talk = bearer(web, issuer.token())
+            for _ in range(5):
+                reply = await talk.post(modern_call("x"))
+                assert reply.status == 503 and 25 <= int(reply.headers["retry-after"]) <= 30
+            assert issuer.asked.count("/jwks") == 1
+            del issuer.documents["/jwks"]
+            clock.offset = RETRY_SECONDS + 1
+            assert (await talk.post(modern_call("x"))).status == 404  # the server has no tools
+
+
+async def test_old_keys_hold_for_a_day_while_the_issuer_is_out_of_reach(clock: Clock) -> None:
+    async with key_server() as issuer:
+        verify = jwt_verifier(issuer)
+        assert await verify(issuer.token()) is not None
+        issuer.documents[METADATA] = failing(503)
+        end = time.time() + 2 * HELD_SECONDS
+        for number in range(1, 121):  # an hour
+            clock.offset = number * 30.0
+            assert await verify(issuer.token({"jti": f"{number}", "exp": end})) is not None
+        asked = len(issuer.asked)
+        assert asked <= 2 + 3 * 121
+        clock.offset = HELD_SECONDS - 60
+        assert await verify(issuer.token({"jti": "day", "exp": end})) is not None
+        issuer.keys["2"] = make_private_key()
+        clock.offset += RETRY_SECONDS + 1
+        with pytest.raises(VerificationUnavailable):  # perhaps a new key
+            await verify(issuer.token({"jti": "new", "exp": end}, kid="2", sign_with="2"))
+        clock.offset = HELD_SECONDS + 60
+        with pytest.raises(VerificationUnavailable):
+            await verify(issuer.token({"jti": "late", "exp": end}))
+
+
+async def test_silent_issuer_delays_requests_with_old_keys_by_a_second_at_most(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifiers, "HURRY_SECONDS", 0.05)
+    async with key_server() as issuer:
+        verify = jwt_verifier(issuer)
+        await verify(issuer.token())
+        issuer.documents[METADATA] = dripping
+        clock.offset = FRESH_SECONDS + 1
+        began = time.monotonic()
+        assert await verify(issuer.token({"jti": "2", "exp": time.time() + 7200})) is not None
+        assert time.monotonic() - began < 2
+
+
+async def test_request_that_is_cancelled_does_not_cancel_the_fetch_of_others() -> None:
+    async with key_server() as issuer:
+        go = asyncio.Event()
+
+        async def slow(exchange: object) -> None:
+            await go.wait()
+            await send(exchange, issuer.jwks())  # type: ignore[arg-type]
+
+        issuer.documents["/jwks"] = slow
+        verify = jwt_verifier(issuer)
+        first, second = (asyncio.ensure_future(verify(issuer.token({"jti": jti}))) for jti in "12")
+        while "/jwks" not in issuer.asked:
+            await asyncio.sleep(0.005)
+        first.cancel()
+        go.set()
+        assert await second is not None
+        assert issuer.asked.count("/jwks") == 1
+
+
+def _keys(count: int, **members: JSON) -> bytes:
+    key: Object = {**make_private_key().public.members, **members}
+    return json.dumps({"keys": [{**key, "kid": str(number)} for number in range(count)]}).encode()
+
+
+def _rsa(modulus: int, exponent: int) -> bytes:
+    numbers = {name: encode_base64url(value.to_bytes((value.bit_length() + 7) // 8)) for name, value in
+               (("n", modulus), ("e", exponent))}  # fmt: skip
+    return json.dumps({"keys": [{"kty": "RSA", "kid": "1", **numbers}]}).encode()
+
+
+HOSTILE: dict[str, Misbehave] = {
+    "10 MB": saying(b'{"keys": [' + b" " * 10_000_000 + b"]}"),
+    "drip": dripping,
+    "1000 keys": saying(_keys(1000)),
+    "depth": saying(b'{"keys": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"),
+    "RSA of 64 Kbit": saying(_rsa((1 << 65_535) + 1, 65_537)),
+    "exponent of 2000 bits": saying(_rsa((1 << 2047) + 1, (1 << 2000) + 1)),
+    "private key": saying(_keys(1, d="AAAA")),
+    "duplicate member": saying(b'{"keys": [], "keys": []}'),
+    "not JSON": saying(b"<html>"),
+    "list": saying(b"[]"),
+    "redirect": failing(307, ("Location", "/elsewhere")),
+    "other redirect": failing(302, ("Location", "http://localhost/elsewhere")),
+}
+
+
+@pytest.mark.parametrize("path", ["/jwks", METADATA])
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_hostile_documents_are_503_within_the_limits(
+    name: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifiers, "FETCH_SECONDS", 0.2)
+    async with key_server() as issuer:
+        issuer.documents[path] = HOSTILE[name]
+        began = time.monotonic()
+        tracemalloc.start()
+        try:
+            with pytest.raises(VerificationUnavailable):
+                await jwt_verifier(issuer)(issuer.token())
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert time.monotonic() - began < 5
+        assert "/elsewhere" not in issuer.asked
+        if name != "10 MB":
+            assert peak < 8_000_000
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"issuer": "https://evil.example"},
+        {"jwks_uri": "http://keys.example/jwks"},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"jwks_uri": None},
+    ],
+)
+async def test_metadata_with_another_issuer_or_an_unsafe_key_server_are_not_used(metadata: Object) -> None:
+    async with key_server() as issuer:
+        issuer.metadata = metadata
+        with pytest.raises(VerificationUnavailable):
+            await jwt_verifier(issuer)(issuer.token())
+        assert "/jwks" not in issuer.asked
+
+
+async def test_openid_configuration_is_used_if_it_is_the_only_metadata() -> None:
+    async with key_server() as issuer:
+        issuer.documents[METADATA] = failing(404)
+        openid: Object = {"issuer": issuer.issuer, "jwks_uri": f"{issuer.issuer}/jwks"}
+        issuer.documents["/.well-known/openid-configuration"] = saying(json.dumps(openid).encode())
+        assert await jwt_verifier(issuer)(issuer.token()) is not None
+
+
+# ------------------------------------------------------------------------------------------------ the memory
+
+
+async def test_verified_token_is_remembered_for_a_minute_and_its_end_is_still_checked(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verified = list[Jws]()
+
+    def count(jws: Jws, keys: tuple[PublicKey, ...]) -> None:
+        verified.append(jws)
+        verify_signature(jws, keys)
+
+    monkeypatch.setattr(verifiers, "verify", count)
+    async with key_server() as issuer:
+        verify, token = jwt_verifier(issuer), issuer.token()
+        for _ in range(5):
+            assert await verify(token) is not None
+        assert len(verified) == 1
+        clock.offset = 61
+        assert await verify(token) is not None
+        assert len(verified) == 2
+        protection = Protection(RESOURCE, [issuer.issuer], JwtVerifier())
+        async with served_over_http(Server("s"), authorization=protection) as web:
+            talk = bearer(web, issuer.token({"exp": time.time() + clock.offset - 29.5}))
+            assert (await talk.post(modern_call("x"))).status == 404  # the server has no tools
+            monkeypatch.setattr(
+                "mcp_ref.basic.authorization.server.time", SimpleNamespace(time=lambda: time.time() + 100)
+            )
+            assert (await talk.post(modern_call("x"))).status == 401
+
+
+async def test_memory_is_bounded_and_holds_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifiers, "MAX_REMEMBERED", 3)
+    memory, checked = verifiers._Memory(), list[str]()
+
+    async def check(token: str) -> Principal | None:
+        checked.append(token)
+        return None if token == "bad" else Principal("i", token)
+
+    for token in ("a", "b", "c", "d", "bad", "bad", "d", "c", "b", "a"):
+        await memory.recall(check, token)
+    assert checked == ["a", "b", "c", "d", "bad", "bad", "a"]
+    assert len(memory._known) == 3
+    assert all(isinstance(key, bytes) and len(key) == 32 for key in memory._known)
+
+
+# ------------------------------------------------------------------------------------------------ introspection
+
+
+def introspection(issuer: KeyServer, **options: object) -> Verify:
+    verifier = Introspection(issuer.issuer, "my:id", "s%cret", **options)  # type: ignore[arg-type]
+    return verifier.for_server(RESOURCE, [issuer.issuer])
+
+
+def active(**claims: JSON) -> Object:
+    usual: Object = {"active": True, "sub": "alice", "client_id": "c", "aud": RESOURCE, "exp": time.time() + 60}
+    return {name: value for name, value in {**usual, **claims}.items() if value is not None}
+
+
+async def test_introspection_asks_once_for_a_token_and_authenticates_with_encoded_credentials() -> None:
+    async with key_server() as issuer:
+        issuer.introspected["opaque"] = active(scope="notes:read")
+        verify = introspection(issuer)
+        for _ in range(3):
+            found = await verify("opaque")
+            assert found is not None and found.subject == "alice" and found.scopes == {"notes:read"}
+        assert issuer.asked == [METADATA, "/introspect"]
+        encoded = issuer.heads[1]["authorization"].removeprefix("Basic ")
+        assert base64.b64decode(encoded) == b"my%3Aid:s%25cret"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"active": False, "sub": "alice", "aud": RESOURCE},
+        active(active="true"),
+        active(active=1),
+        active(active=None),
+        active(aud="https://other.example"),
+        active(aud=None),
+        active(iss="https://evil.example"),
+        active(nbf=time.time() + 600),
+        active(exp="soon"),
+        active(sub=None, client_id=None),
+    ],
+)
+async def test_introspection_refuses_a_token_that_is_not_active_here(response: Object) -> None:
+    async with key_server() as issuer:
+        issuer.introspected["opaque"] = response
+        assert await introspection(issuer)("opaque") is None
+
+
+async def test_introspection_audiences_replace_the_resource() -> None:
+    async with key_server() as issuer:
+        issuer.introspected["opaque"] = active(aud="notes")
+        assert await introspection(issuer, audiences={"notes"})("opaque") is not None
+
+
+@pytest.mark.parametrize(
+    "misbehave",
+    [failing(401), failing(500), failing(307, ("Location", "/elsewhere")), saying(b"{"), saying(b"[]"), dripping],
+)
+async def test_introspection_out_of_reach_is_503(misbehave: Misbehave, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifiers, "FETCH_SECONDS", 0.2)
+    async with key_server() as issuer:
+        issuer.documents["/introspect"] = misbehave
+        with pytest.raises(VerificationUnavailable):
+            await introspection(issuer)("opaque")
+        assert "/elsewhere" not in issuer.asked
+
+
+async def test_introspection_of_too_many_tokens_at_a_time_is_503() -> None:
+    async with key_server() as issuer:
+        go = asyncio.Event()
+
+        async def slow(exchange: object) -> None:
+            await go.wait()
+            await send(exchange, {"active": False})  # type: ignore[arg-type]
+
+        verify = introspection(issuer)
+        await verify("first")
+        issuer.documents["/introspect"] = slow
+        running = [asyncio.ensure_future(verify(f"invented {number}")) for number in range(MAX_INTROSPECTIONS)]
+        await asyncio.sleep(0)
+        with pytest.raises(VerificationUnavailable):
+            await verify("one more")
+        go.set()
+        assert await asyncio.gather(*running) == [None] * MAX_INTROSPECTIONS
+        assert await verify("later") is None
+
+
+def test_introspection_of_an_issuer_that_is_not_configured_is_an_error() -> None:
+    with pytest.raises(ValueError, match="issuers must contain"):
+        Protection("https://a.example", ["https://b.example"], Introspection("https://c.example", "id", "s"))
+
+
+# ------------------------------------------------------------------------------------------------ secrets
+
+
+async def test_tokens_and_secrets_are_in_no_log_trace_or_repr(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    asyncio.get_running_loop().set_debug(True)
+    async with key_server() as issuer:
+        tokens = [*attacks(issuer).values(), issuer.token(), "marker-opaque"]
+        server = Server("s", trace=tracer())
+        issuer.introspected["marker-opaque"] = active(aud="https://other.example", username="marker-name")
+        jwt = Protection(RESOURCE, [issuer.issuer], JwtVerifier())
+        asking = Protection(RESOURCE, [issuer.issuer], Introspection(issuer.issuer, "id", "marker-secret"))
+        bodies = []
+        for protection in (jwt, asking):
+            for path in ("", "/jwks", "/introspect"):
+                issuer.documents = {path: failing(500)} if path else {}
+                async with served_over_http(server, authorization=protection) as web:
+                    bodies += [await bearer(web, token).post(modern_call("x")) for token in tokens]
+        seen = "".join([caplog.text, *capsys.readouterr(), *(f"{reply.headers}{reply.body!r}" for reply in bodies)])
+        seen += f"{jwt!r}{asking!r}{vars(jwt)!r}"
+    assert "marker" not in seen
+    signatures = {token.rpartition(".")[2] for token in tokens if len(token) > 40} - {"", "x"}
+    assert not [one for one in signatures if one in seen]
