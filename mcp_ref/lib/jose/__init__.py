@@ -1,7 +1,8 @@
 """JSON Web Tokens (JOSE), which the standard library lacks: verify signed tokens, and sign them with ES256.
 
 The folder knows nothing of OAuth or MCP, does no I/O, and imports nothing else of the package. Sizes, and so times, are
-limited, because tokens and keys may come from an attacker. Reading order:
+limited, because tokens and keys may come from an attacker. A verification reads only public data, so its timing reveals
+no secret. Reading order:
 
     rsa.py, curves.py, ed25519.py   the arithmetic of the algorithms
     keys.py                         keys: JWK, JWK Set, thumbprint, PEM

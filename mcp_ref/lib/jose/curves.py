@@ -4,10 +4,10 @@ A curve is the set of points (x, y) with y² = x³ - 3x + b, modulo a prime. Poi
 number. Its public key is that multiple of the *base point*. The functions keep a point as (x/z², y/z³), because that
 saves a division in every addition. z = 0 is the neutral point.
 
-A verification reads only public data, so its timing reveals no secret. Signing is different: a few known bits of the
-nonces of many signatures give away the private key, and Python's integers do not take constant time. So `sign` takes
-the same steps for every nonce, on coordinates that a random factor blinds. A small risk remains. For a key that lives
-long, sign with the `cryptography` package, a key management service or the `openssl` command instead.
+Signing needs care. A few known bits of the nonces of many signatures give away the private key, and Python's integers
+do not take constant time. So `sign` takes the same steps for every nonce, on coordinates that a random factor blinds. A
+small risk remains. For a key that lives long, sign with the `cryptography` package, a key management service or the
+`openssl` command instead.
 
 Spec:  FIPS 186-5 6.4; SEC 1 4.1; RFC 7518 3.4; RFC 6979 3.2, 3.6
 """
@@ -24,8 +24,8 @@ from typing import Final
 
 MAX_CACHED_KEYS: Final = 128
 """Maximum number of public keys whose multiples are kept. A key takes about 20 kilobytes."""
-
 Point = tuple[int, ...]  # coordinates, in the form of the group
+NEUTRAL: Final[Point] = (1, 1, 0)
 Add = Callable[[Point, Point], Point]  # the addition of a group, for all points: equal, opposite and neutral ones too
 
 
@@ -42,10 +42,9 @@ def multiples(add: Add, neutral: Point, point: Point, parts: int, bits: int = 64
     return tables
 
 
-def sum_of_products(add: Add, neutral: Point, *terms: tuple[int, list[list[Point]]]) -> Point:
-    """Return the sum of scalars times points, given by their `multiples`. All parts share 64 doublings (Straus)."""
+def sum_of_products(add: Add, total: Point, *terms: tuple[int, list[list[Point]]]) -> Point:
+    """Add scalars times points, given by their `multiples`, to a neutral point. All share 64 doublings (Straus)."""
     parts = [(scalar >> 64 * i, table) for scalar, tables in terms for i, table in enumerate(tables)]
-    total = neutral
     for shift in range(60, -1, -4):
         for _ in range(4):
             total = add(total, total)
@@ -58,7 +57,6 @@ def sum_of_products(add: Add, neutral: Point, *terms: tuple[int, list[list[Point
 class Curve:
     """A NIST curve over a prime field, of cofactor 1. JWA uses the curve with the SHA-2 of the same length in bits."""
 
-    bits: int
     prime: int
     order: int
     b: int
@@ -69,12 +67,7 @@ class Curve:
         """Return True for the coordinates of a point. The neutral point has none."""
         return max(x, y) < self.prime and (y * y - x * x * x + 3 * x - self.b) % self.prime == 0
 
-    def multiples(self, x: int, y: int) -> list[list[Point]]:
-        """Return the multiples of a point for scalars as long as a coordinate."""
-        return multiples(self.add, (1, 1, 0), (x, y, 1), self.bits // 64)
-
     def add(self, a: Point, b: Point) -> Point:
-        """Return the sum of two points."""
         if a is b:
             return self.double(a)
         p, (x1, y1, z1), (x2, y2, z2) = self.prime, a, b
@@ -84,14 +77,13 @@ class Curve:
         u1, s1 = x1 * zz2 % p, y1 * z2 * zz2 % p
         run, rise = (x2 * zz1 - u1) % p, (y2 * z1 * zz1 - s1) % p
         if not run:
-            return (1, 1, 0) if rise else self.double(a)
+            return NEUTRAL if rise else self.double(a)
         square = run * run % p
         cube, v = run * square % p, u1 * square % p
         x3 = (rise * rise - cube - 2 * v) % p
         return x3, (rise * (v - x3) - s1 * cube) % p, z1 * z2 * run % p
 
     def double(self, a: Point) -> Point:
-        """Return twice a point."""
         p, (x, y, z) = self.prime, a
         zz, yy = z * z % p, y * y % p
         xyy, slope = x * yy % p, 3 * (x - zz) * (x + zz) % p
@@ -100,7 +92,6 @@ class Curve:
 
 
 P256: Final = Curve(
-    256,
     prime=2**256 - 2**224 + 2**192 + 2**96 - 1,
     order=0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551,
     b=0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B,
@@ -108,7 +99,6 @@ P256: Final = Curve(
     y=0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5,
 )
 P384: Final = Curve(
-    384,
     prime=2**384 - 2**128 - 2**96 + 2**32 - 1,
     order=0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFC7634D81F4372DDF581A0DB248B0A77AECEC196ACCC52973,
     b=0xB3312FA7E23EE7E4988E056BE3F82D19181D9C6EFE8141120314088F5013875AC656398D8A2ED19D2A85C8EDD3EC2AEF,
@@ -119,13 +109,13 @@ P384: Final = Curve(
 
 def verify(curve: Curve, key: tuple[int, int], message: bytes, signature: bytes) -> bool:
     """Return True if a signature is valid. It is r and s, each as long as a coordinate. The DER form is refused."""
-    n, p, size = curve.order, curve.prime, curve.bits // 8
+    n, p, size = curve.order, curve.prime, curve.prime.bit_length() // 8
     r, s = int.from_bytes(signature[:size]), int.from_bytes(signature[size:])
     if len(signature) != 2 * size or not (0 < r < n and 0 < s < n):
         return False
-    hashed, inverse = int.from_bytes(hashlib.new(f"sha{curve.bits}", message).digest()), pow(s, -1, n)
-    base, own = curve.multiples(curve.x, curve.y), curve.multiples(*key)
-    x, _, z = sum_of_products(curve.add, (1, 1, 0), (hashed * inverse % n, base), (r * inverse % n, own))
+    hashed, inverse = int.from_bytes(hashlib.new(f"sha{8 * size}", message).digest()), pow(s, -1, n)
+    base, own = (multiples(curve.add, NEUTRAL, (*point, 1), size // 8) for point in ((curve.x, curve.y), key))
+    x, _, z = sum_of_products(curve.add, NEUTRAL, (hashed * inverse % n, base), (r * inverse % n, own))
     return z != 0 and x * pow(z, -2, p) % p % n == r
 
 
@@ -133,7 +123,7 @@ def public_key(secret: int) -> tuple[int, int]:
     """Return the public key of a private key on P-256, by the same 64 additions for every private key."""
     scalar, p, blind = secret + P256.order, P256.prime, secrets.randbelow(P256.prime - 1) + 1
     scalar += P256.order * (1 - scalar % 2)  # an odd number with the same product: all its digits can be odd
-    digits, tables = [], multiples(P256.add, (1, 1, 0), (P256.x, P256.y, 1), parts=65, bits=4)
+    digits, tables = [], multiples(P256.add, NEUTRAL, (P256.x, P256.y, 1), parts=65, bits=4)
     for _ in range(64):
         digits.append(scalar % 32 - 16)  # -15, -13, ... 15
         scalar = (scalar - digits[-1]) >> 4
@@ -156,11 +146,7 @@ def sign(secret: int, message: bytes) -> bytes:
 
 
 def _nonce(secret: int, hashed: bytes, extra: bytes) -> int:
-    """Return the nonce of a signature. Two messages with one nonce would give away the private key.
-
-    The nonce depends on the key and message (RFC 6979 3.2), so a weak random generator cannot repeat it. The extra
-    bytes (3.6) hinder attackers who measure many signatures of one message.
-    """
+    """Return the nonce of a signature. RFC 6979 3.2: it depends on the message, as a repeated one leaks the key."""
     seed = secret.to_bytes(32) + (int.from_bytes(hashed) % P256.order).to_bytes(32) + extra
     key, value = bytes(32), b"\x01" * 32
     for end in (b"\x00" + seed, b"\x01" + seed):

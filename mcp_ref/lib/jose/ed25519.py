@@ -5,7 +5,7 @@ that saves a division in every addition. A signature and a JWK hold a point as 3
 
 Two verifiers must agree about every signature. So only canonical numbers are accepted: y below the prime, s below the
 order. Eight points have the order 1, 2, 4 or 8. As a public key, such a point accepts signatures that nobody made, so
-it is refused. A verification reads only public data, so its timing reveals no secret.
+it is refused.
 
 Spec:  RFC 8032 5.1; RFC 8037 3.1; RFC 9864 2.2
 """
@@ -45,7 +45,7 @@ def decode_point(encoded: bytes) -> tuple[int, int] | None:
     if (v * x * x + u) % PRIME == 0:
         x = x * pow(2, (PRIME - 1) // 4, PRIME) % PRIME
     x = x if x % 2 == sign else PRIME - x
-    point = _extended(x, y)
+    point: Point = (x, y, 1, x * y % PRIME)
     for _ in range(3):
         point = add(point, point)
     return None if (v * x * x - u) % PRIME or point[0] == 0 else (x, y)
@@ -57,7 +57,7 @@ def verify(key: tuple[int, int], message: bytes, signature: bytes) -> bool:
     if len(signature) != 64 or s >= ORDER:
         return False
     k = int.from_bytes(hashlib.sha512(signature[:32] + _encode_point(*key) + message).digest(), "little") % ORDER
-    base, own = (multiples(add, _NEUTRAL, _extended(*point), 4) for point in (_BASE, (PRIME - key[0], key[1])))
+    base, own = (multiples(add, _NEUTRAL, (x, y, 1, x * y % PRIME), 4) for x, y in (_BASE, (PRIME - key[0], key[1])))
     x, y, z, _ = sum_of_products(add, _NEUTRAL, (s, base), (k, own))
     inverse = pow(z, -1, PRIME)
     return _encode_point(x * inverse % PRIME, y * inverse % PRIME) == signature[:32]
@@ -65,7 +65,3 @@ def verify(key: tuple[int, int], message: bytes, signature: bytes) -> bool:
 
 def _encode_point(x: int, y: int) -> bytes:
     return (y + (x % 2 << 255)).to_bytes(32, "little")
-
-
-def _extended(x: int, y: int) -> Point:
-    return x, y, 1, x * y % PRIME

@@ -26,12 +26,11 @@ from typing import Final, TypeAlias
 from . import curves, ed25519, rsa
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
-
 MAX_KEY_SET: Final = 256 * 1024
 """Maximum size of a JWK Set, in bytes."""
 MAX_KEYS: Final = 100
 """Maximum number of keys in a JWK Set."""
-MAX_BRACKETS: Final = 1000
+MAX_BRACKETS: Final = 500
 """Maximum number of arrays and objects in a JWK Set or a part of a token, and so of levels."""
 MIN_RSA_BITS: Final = 2048
 """Minimum length of an RSA modulus, in bits (RFC 7518 3.3)."""
@@ -39,7 +38,6 @@ MAX_RSA_BITS: Final = 8192
 """Maximum length of an RSA modulus, in bits. It limits the time of a verification, as the next limit does."""
 MAX_RSA_EXPONENT: Final = 2**32 - 1
 """Maximum public exponent of an RSA key: 32 bits."""
-
 ALGORITHMS: Final[dict[str, tuple[str, Callable[[tuple[int, int], bytes, bytes], bool]]]] = {
     **{f"RS{bits}": ("RSA", partial(rsa.verify_pkcs1, f"sha{bits}")) for bits in (256, 384, 512)},
     **{f"PS{bits}": ("RSA", partial(rsa.verify_pss, f"sha{bits}")) for bits in (256, 384, 512)},
@@ -108,21 +106,20 @@ def parse_key_set(text: bytes) -> tuple[PublicKey, ...]:
 
 
 _MEMBERS: Final = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x")}
-_PRIVATE: Final = {"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
 
 
 def parse_jwk(jwk: JSON) -> PublicKey:
     """Return the public key in a JWK. Raise InvalidKey if it is malformed, weak, private, or for another use."""
-    if not isinstance(jwk, dict) or (names := _MEMBERS.get(str(jwk.get("kty")))) is None:
+    if not isinstance(jwk, dict) or not isinstance(kty := jwk.get("kty"), str) or kty not in _MEMBERS:
         raise InvalidKey("a key is an object with the kty RSA, EC or OKP")
-    if _PRIVATE & jwk.keys():
+    if jwk.keys() & {"d", "p", "q", "dp", "dq", "qi", "oth", "k"}:
         raise InvalidKey("the key has its private part. Replace the key, and publish the public part alone")
     operations, algorithm, kid = jwk.get("key_ops", ["verify"]), jwk.get("alg"), jwk.get("kid")
     if jwk.get("use", "sig") != "sig" or not isinstance(operations, list) or "verify" not in operations:
         raise InvalidKey("the use or key_ops of the key exclude verification")
-    members = {name: value for name in names if isinstance(value := jwk.get(name), str)}
-    if len(members) < len(names) or not isinstance(kid, str | None) or not isinstance(algorithm, str | None):
-        raise InvalidKey(f"the members {', '.join(names)} of the key are strings, and so are kid and alg if present")
+    members = {name: value for name in _MEMBERS[kty] if isinstance(value := jwk.get(name), str)}
+    if len(members) < len(_MEMBERS[kty]) or not isinstance(kid, str | None) or not isinstance(algorithm, str | None):
+        raise InvalidKey(f"a key has the strings {', '.join(_MEMBERS[kty])}, and alg and kid are strings if present")
     key = PublicKey(*_numbers(members), members, kid, algorithm)
     if algorithm is not None and not key.fits(algorithm):
         raise InvalidKey(f"{algorithm[:20]!r} is not a known signature algorithm for {key.kind}")
@@ -139,11 +136,11 @@ def _numbers(members: dict[str, str]) -> tuple[str, tuple[int, int]]:
         is_minimal = octets[0][:1] > b"\x00" < octets[1][:1]  # RFC 7518 2: the fewest octets
         is_strong = MIN_RSA_BITS <= first.bit_length() <= MAX_RSA_BITS and 3 <= last <= MAX_RSA_EXPONENT
         point = (first, last) if is_minimal and is_strong and first & last & 1 else None
-    elif members["kty"] == "EC" and curve is not None and {8 * len(one) for one in octets} == {curve.bits}:
-        point = (first, last) if curve.contains(first, last) else None
+    elif members["kty"] == "EC" and curve is not None:
+        is_full = {8 * len(one) for one in octets} == {curve.prime.bit_length()}  # RFC 7518 6.2.1.2: all octets
+        point = (first, last) if is_full and curve.contains(first, last) else None
     if point is None:
-        wanted = f"RSA of {MIN_RSA_BITS} to {MAX_RSA_BITS} bits with an odd exponent from 3 to {MAX_RSA_EXPONENT}"
-        raise InvalidKey(f"expected {wanted}, or a point of P-256, P-384 or Ed25519, in canonical form")
+        raise InvalidKey(f"not a canonical key of RSA ({MIN_RSA_BITS} to {MAX_RSA_BITS} bits), P-256, P-384 or Ed25519")
     return kind, point
 
 
@@ -155,8 +152,7 @@ def make_private_key(secret: int | None = None) -> PrivateKey:
 
 
 _PEM: Final = re.compile(r"-----BEGIN ((?:EC )?PRIVATE KEY)-----([A-Za-z0-9+/\s]++={0,2}+\s*+)-----END \1-----")
-_EC: Final = bytes.fromhex("06072a8648ce3d0201")
-_P256: Final = bytes.fromhex("06082a8648ce3d030107")
+_EC, _P256 = bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06082a8648ce3d030107")  # the names of both in DER
 
 
 def parse_private_key(pem: str) -> PrivateKey:
@@ -165,8 +161,7 @@ def parse_private_key(pem: str) -> PrivateKey:
     A key has one encoding in DER, but for two optional parts. So DER is not parsed: each possible encoding is built and
     compared. That also checks the public key. Raise InvalidKey for another key, several keys or another form.
     """
-    found = _PEM.findall(pem)
-    label, text = found[0] if len(found) == 1 else ("", "")
+    label, text = found[0] if len(found := _PEM.findall(pem)) == 1 else ("", "")
     text = "".join(text.split())
     octets = base64.b64decode(text[: len(text) // 4 * 4]).partition(b"\x02\x01\x01\x04\x20")[2][:32]
     if len(octets) == 32 and 0 < int.from_bytes(octets) < curves.P256.order:
@@ -195,10 +190,8 @@ def encode_base64url(data: bytes) -> str:
 
 def decode_base64url(text: str, error: type[ValueError]) -> bytes:
     """Return the bytes of a base64url text. Raise `error` for padding, other characters or spare bits."""
-    try:
-        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except ValueError:
-        data = b""
+    is_base64url = re.fullmatch("(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2,3})?", text)
+    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) if is_base64url else b""
     if encode_base64url(data) != text:
         raise error("expected base64url without padding, line breaks or spare bits")
     return data
@@ -207,11 +200,11 @@ def decode_base64url(text: str, error: type[ValueError]) -> bytes:
 def parse_object(text: bytes, error: type[ValueError]) -> dict[str, JSON]:
     """Return the JSON object in a UTF-8 text. Raise `error` for a text that two parsers could read differently."""
     try:
-        value = _read_json(text.decode()) if text.count(b"[") + text.count(b"{") <= MAX_BRACKETS else None
+        value = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=int)  # int fails for NaN
         json.dumps(value, ensure_ascii=False).encode()  # fails for half of a surrogate pair
     except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
         raise error(f"expected a JSON object without duplicate keys and with at most {MAX_BRACKETS} brackets")
     return value
 
@@ -220,6 +213,3 @@ def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     if len(dict(pairs)) < len(pairs):
         raise ValueError("duplicate key")
     return dict(pairs)
-
-
-_read_json: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=int).decode  # int fails for NaN

@@ -3,8 +3,7 @@
 A signature, raised to the public exponent, gives a *block* as long as the modulus. The block holds the digest of the
 message, in padding. A verifier that searches the block for the digest can be deceived: Bleichenbacher forged signatures
 in 2006 by hiding garbage behind the digest. So nothing is searched here. In PKCS#1 v1.5 a message has exactly one
-correct block, which is built and compared. In PSS every byte is checked, and the salt is as long as the digest. A
-verification reads only public data, so its timing reveals no secret.
+correct block, which is built and compared. In PSS every byte is checked, and the salt is as long as the digest.
 
 Spec:  RFC 8017 8.1.2, 8.2.2, 9.1.2, 9.2; RFC 7518 3.3, 3.5
 """
@@ -47,6 +46,5 @@ def verify_pss(hash_name: str, key: tuple[int, int], message: bytes, signature: 
 
 def _block(key: tuple[int, int], signature: bytes) -> bytes | None:
     """Return the block of a signature. None if it is not a number below the modulus, of the same length (5.2.2)."""
-    modulus, exponent = key
-    size, number = (modulus.bit_length() + 7) // 8, int.from_bytes(signature)
-    return pow(number, exponent, modulus).to_bytes(size) if len(signature) == size and number < modulus else None
+    size, number = (key[0].bit_length() + 7) // 8, int.from_bytes(signature)
+    return pow(number, key[1], key[0]).to_bytes(size) if len(signature) == size and number < key[0] else None

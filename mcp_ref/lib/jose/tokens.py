@@ -58,12 +58,12 @@ def parse_jws(token: str, algorithms: Collection[str] = frozenset(ALGORITHMS)) -
     head, payload, signature = (decode_base64url(part, InvalidToken) for part in parts)
     header = parse_object(head, InvalidToken)
     algorithm, kid, kind = (header.get(name) for name in ("alg", "kid", "typ"))
-    if "crit" in header:
-        raise InvalidToken("the header demands extensions (crit), and none are supported")
-    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS or algorithm not in algorithms:
-        raise InvalidToken(f"the algorithm {str(algorithm)[:20]!r} is not allowed")
-    if not isinstance(kid, str | None) or not isinstance(kind, str | None):
-        raise InvalidToken("kid and typ in a header are strings")
+    if header.keys() & {"crit", "b64"}:
+        raise InvalidToken("the header demands extensions (crit, b64), and none are supported")
+    if not isinstance(algorithm, str) or not isinstance(kid, str | None) or not isinstance(kind, str | None):
+        raise InvalidToken("a header has the string alg, and kid and typ are strings if present")
+    if algorithm not in ALGORITHMS or algorithm not in algorithms:
+        raise InvalidToken(f"the algorithm {algorithm[:20]!r} is not allowed")
     kind = kind.lower().removeprefix("application/") if kind is not None else None
     return Jws(algorithm, kid, kind, header, payload, token.rpartition(".")[0].encode(), signature)
 
@@ -97,9 +97,8 @@ class ClaimRules:
     skew: float = 30
 
     def __post_init__(self) -> None:
-        for names in (self.issuers, self.audiences, self.types):
-            if isinstance(names, str) or not names:  # a string contains each of its parts
-                raise ValueError("issuers, audiences and types are sets of at least one string")
+        if any(isinstance(names, str) or not names for names in (self.issuers, self.audiences, self.types)):
+            raise ValueError("issuers, audiences and types are sets of at least one string")  # "ab" contains "a"
         if not 0 <= self.skew <= MAX_SKEW:
             raise ValueError(f"skew must be 0 to {MAX_SKEW} seconds")
 
@@ -110,8 +109,7 @@ def check_claims(jws: Jws, rules: ClaimRules, now: float) -> dict[str, JSON]:
     The signature is not checked here. Raise InvalidToken for a claim that is missing, malformed or not accepted.
     """
     claims = parse_object(jws.payload, InvalidToken)
-    audience = claims.get("aud")
-    audiences = audience if isinstance(audience, list) else [audience]
+    audiences = audience if isinstance(audience := claims.get("aud"), list) else [audience]
     if jws.type not in rules.types:
         raise InvalidToken(f"the type (typ) {str(jws.type)[:20]!r} is not accepted")
     if claims.get("iss") not in [*rules.issuers]:

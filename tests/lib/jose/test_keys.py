@@ -93,6 +93,7 @@ BAD_KEYS: dict[str, JSON] = {
     "shared secret": {"kty": "oct", "k": "AAAA"},
     "unknown kty": {**RSA_JWK, "kty": "rsa"},
     "kty is a list": {**RSA_JWK, "kty": ["RSA"]},
+    "kty is deep": {**RSA_JWK, "kty": json.loads("[" * 490 + "]" * 490)},
     "kty is missing": {name: value for name, value in RSA_JWK.items() if name != "kty"},
     "kty of another kind": {**EC_JWK, "kty": "RSA"},
     "kty of a third kind": {**EC_JWK, "kty": "OKP"},

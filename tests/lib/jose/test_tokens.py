@@ -175,6 +175,7 @@ GOOD = make()
         raw('{"alg": "RS256", "crit": []}'),
         raw('{"alg": "RS256", "crit": null}'),
         raw('{"alg": "RS256", "crit": ["b64"], "b64": false}'),
+        raw('{"alg": "RS256", "b64": false}'),
         raw('{"alg": "RS256", "kid": 1}'),
         raw('{"alg": "RS256", "kid": ["a"]}'),
         raw('{"alg": "RS256", "typ": {}}'),
@@ -184,6 +185,8 @@ GOOD = make()
         raw(b'{"alg": "RS256", "kid": "\xff"}'),
         raw('{"alg": "RS256", "a": ' + "[" * 5000 + "]" * 5000 + "}"),
         raw('{"alg": "RS256", "a": ' + "1" * 5000 + "}"),
+        raw('{"alg": ' + "[" * 490 + "]" * 490 + "}"),
+        raw('{"alg": "RS256", "kid": ' + "[" * 490 + "]" * 490 + "}"),
     ],
 )
 def test_parse_jws_refuses(token: str) -> None:

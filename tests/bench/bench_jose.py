@@ -1,0 +1,77 @@
+"""The cost of tokens: `python3 -m tests.bench.bench_jose` prints a table, in milliseconds of one core.
+
+A row verifies with a key that was seen before (`again`) and with a new key (`first`), which costs more for elliptic
+curves, because the multiples of a key are kept. The RSA rows use exponent 65537, except for the slowest allowed key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from functools import partial
+
+from mcp_ref.lib.jose import curves, ed25519, keys, rsa
+from mcp_ref.lib.jose.tokens import ClaimRules, check_claims, parse_jws, sign_jwt, verify
+from tests.lib.jose import examples
+from tests.lib.jose.test_ed25519 import EXAMPLES
+
+
+def milliseconds(call: Callable[[], object], prepare: Callable[[], object] = lambda: None, rounds: int = 60) -> float:
+    """Return the best of some rounds."""
+    times = []
+    for _ in range(rounds):
+        prepare()
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times) * 1000
+
+
+def forget_keys() -> None:
+    """Forget the multiples of all keys but the base points."""
+    curves.multiples.cache_clear()
+    curves.public_key(1)
+    for curve in (curves.P256, curves.P384):
+        curves.multiples(curve.add, curves.NEUTRAL, (curve.x, curve.y, 1), curve.prime.bit_length() // 64)
+    known = ed25519.decode_point(bytes.fromhex(EXAMPLES["1"][0]))
+    assert known is not None
+    ed25519.verify(known, b"", bytes(64))
+
+
+def row(name: str, call: Callable[[], object]) -> None:
+    """Print the cost of a call, with a known and with a new key."""
+    call()
+    again, first = milliseconds(call), milliseconds(call, forget_keys, 10)
+    print(f"{name:<34}{again:>8.2f}{first:>8.2f}")
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{'':<34}{'again':>8}{'first':>8}   ms")
+    for bits, exponent in ((2048, 65537), (3072, 65537), (4096, 65537), (8192, 65537), (8192, keys.MAX_RSA_EXPONENT)):
+        arguments = "sha256", ((1 << bits) - 1, exponent), b"m", (3**1000).to_bytes(bits // 8)
+        row(f"RSA, {bits} bits, e = {exponent}", partial(rsa.verify_pkcs1, *arguments))
+        row(f"RSA-PSS, {bits} bits, e = {exponent}", partial(rsa.verify_pss, *arguments))
+    private = keys.parse_private_key(examples.PKCS8)
+    signature = private.sign(b"m")
+    row("ES256", lambda: private.public.verify("ES256", b"m", signature))
+    p384 = curves.P384
+    r = (-int.from_bytes(hashlib.sha384(b"m").digest()) % p384.order).to_bytes(48)
+    row("ES384", lambda: curves.verify(p384, (p384.x, p384.prime - p384.y), b"m", r + (7).to_bytes(48)))
+    encoded, message, ed_signature = (bytes.fromhex(text) for text in EXAMPLES["3"])
+    point = ed25519.decode_point(encoded)
+    assert point is not None
+    row("EdDSA", lambda: ed25519.verify(point, message, ed_signature))
+    row("sign ES256", lambda: private.sign(b"m"))
+    row("parse_jwk of Ed25519", lambda: keys.parse_jwk(examples.OKP_JWK))
+    row("parse_jwk of RSA", lambda: keys.parse_jwk(examples.RSA_JWK))
+    row("parse_private_key", lambda: keys.parse_private_key(examples.PKCS8))
+    token = sign_jwt({"alg": "ES256"}, {"iss": "a", "aud": "b", "exp": 2_000_000_000}, private.sign)
+    rules = ClaimRules({"a"}, {"b"}, {None})
+    row("parse_jws and check_claims", lambda: check_claims(parse_jws(token), rules, 1_900_000_000))
+    row("all of a token, ES256", lambda: verify(parse_jws(token), [private.public]))
+
+
+if __name__ == "__main__":
+    main()
