@@ -189,6 +189,15 @@ def test_verify_refuses_numbers_out_of_range_and_other_lengths(curve: Curve) -> 
         assert not verify(curve, key, b"m", b"\x01" * length)
 
 
+def test_verify_refuses_another_length_of_a_small_number() -> None:
+    """Choose nonce and s = 5, and calculate the private key from them. Zero octets before s do not change its value."""
+    hashed = int.from_bytes(hashlib.sha256(b"m").digest())
+    r = public_key(7)[0]
+    key = public_key((5 * 7 - hashed) * pow(r, -1, P256.order) % P256.order)
+    for length in (1, 31, 32, 33, 64):
+        assert verify(P256, key, b"m", r.to_bytes(32) + (5).to_bytes(length)) == (length == 32)
+
+
 def test_verify_a_point_without_an_x() -> None:
     """Choose r = -hash and the base point as key: then the sum is the neutral point, which has no x."""
     hashed = int.from_bytes(hashlib.sha256(b"m").digest()) % P256.order

@@ -209,6 +209,12 @@ def test_parse_jws_refuses_a_second_spelling_of_each_part() -> None:
         assert accepted == [GOOD.split(".")]
 
 
+@pytest.mark.parametrize("algorithm", ["none", "HS256", "RSA1_5", "ES512"])
+def test_parse_jws_refuses_algorithms_that_do_not_exist_even_if_they_are_allowed(algorithm: str) -> None:
+    with pytest.raises(InvalidToken, match="not allowed"):
+        parse_jws(raw(json.dumps({"alg": algorithm})), {algorithm})
+
+
 def test_parse_jws_limits_the_length() -> None:
     fill = MAX_TOKEN - len(raw('{"alg": "RS256"}', b"", b"")) - 2
     token = raw('{"alg": "RS256"}', b" " * (fill * 3 // 4), b"")
@@ -364,6 +370,7 @@ BAD_CLAIMS: dict[str, tuple[dict[str, JSON], str]] = {
     "nbf text": ({"nbf": "0"}, "nbf"),
     "nbf null": ({"nbf": None}, "nbf"),
     "iat ahead": ({"iat": NOW + 31}, "not valid yet"),
+    "nbf negative": ({"nbf": -1}, "nbf"),
     "iat false": ({"iat": False}, "iat"),
 }
 
