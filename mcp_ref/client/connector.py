@@ -34,6 +34,7 @@ from ..features.pagination import all_pages
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
 from ..jsonrpc.messages import INVALID_PARAMS, RequestId
+from ..jsonrpc.time_limits import TimeLimits
 from ..revisions import METHODS, Era, Revision
 from ..session import load_type
 from ..transports.base import Trace, Transport
@@ -44,8 +45,6 @@ from .negotiation import ClientIdentity, ServerIdentity, negotiate
 from .session import CacheKey, ClientSession
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from ..basic.authorization.client import Authorizer
     from ..lib.http.client import HttpClient
     from .handlers import ClientHandlers
@@ -111,13 +110,13 @@ class Target:
         return server, (settings, self.http, user)
 
     def open(
-        self, parameter_headers: ParameterHeaders, person: Callable[[], AbstractContextManager[None]]
+        self, parameter_headers: ParameterHeaders, time_limits: TimeLimits
     ) -> tuple[Transport, asyncio.Task[None] | None]:
         """Return a transport. For an `InProcessServer`, also return the asyncio task that serves this client.
 
         Args:
             parameter_headers: Function from a tool's name to the headers that mirror its arguments.
-            person: Function whose context stops the time limits of requests while a user signs in.
+            time_limits: The time limits of the session, which stop while a user signs in.
         """
         server, trace = self.server, self.trace or trace_from_environment()
         if isinstance(server, (list, tuple)):
@@ -129,10 +128,11 @@ class Target:
             from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
 
             login = self.authorization
-            authorize = None if login is None else lambda http: login.wrap(http, server, self.revisions, person)
+            wrap = None if login is None else partial(
+                login.wrap, url=server, revisions=self.revisions, while_signing_in=time_limits.stopped)  # fmt: skip
             return StreamableHttpClientTransport(
                 server, headers=self.headers, http=self.http, trace=trace, parameters=parameter_headers,
-                authorize=authorize), None  # fmt: skip
+                authorize=wrap, time_limits=time_limits), None  # fmt: skip
         if isinstance(server, InProcessServer):
             ours, theirs = memory_pair(trace)
             return ours, asyncio.create_task(server.serve(theirs))
@@ -273,10 +273,11 @@ class Connector:
         return session
 
     def _new_session(self) -> ClientSession:
-        transport, self._server_task = self.target.open(
-            lambda tool: self.parameter_headers.get(tool, {}), contextlib.nullcontext
-        )
-        return self._make_session(transport)
+        limits = TimeLimits()
+        transport, self._server_task = self.target.open(lambda tool: self.parameter_headers.get(tool, {}), limits)
+        session = self._make_session(transport)
+        session.dispatcher.time_limits = limits  # of the requests and the transport: all stop while a user signs in
+        return session
 
     async def stop_reconnecting(self) -> None:
         """Change the state to CLOSED, so that the server's process is not restarted. The session stays open."""

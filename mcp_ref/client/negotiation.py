@@ -22,6 +22,7 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_met
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,7 +98,10 @@ async def negotiate(
     probe = asyncio.create_task(_discover(session, client, timeout))
     handshake: asyncio.Task[ServerIdentity] | None = None
     try:
-        await asyncio.wait([probe], timeout=PROBE_SECONDS if client.revisions_of("legacy") else None)
+        limit = session.dispatcher.time_limits.timeout(PROBE_SECONDS if client.revisions_of("legacy") else None)
+        with contextlib.suppress(TimeoutError):
+            async with limit:
+                await asyncio.wait([probe])
         if not probe.done():
             handshake = asyncio.create_task(_initialize(session, client, timeout))
             await asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)

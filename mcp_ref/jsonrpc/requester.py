@@ -35,6 +35,7 @@ from .messages import (
     RequestId,
     Response,
 )
+from .time_limits import TimeLimits
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,11 @@ class Pending:
         if self.timer and not self.timer.expired() and self.timeout is not None and self.deadline is not None:
             self.timer.reschedule(min(asyncio.get_running_loop().time() + self.timeout, self.deadline))
 
+    def postpone(self, seconds: float) -> None:
+        """Move the deadline: the time limits were stopped for some seconds."""
+        if self.deadline is not None:
+            self.deadline += seconds
+
     def fail(self, error: Exception) -> None:
         """Raise `error` in the caller, unless the wait has already ended."""
         if not self.response.done():
@@ -100,6 +106,8 @@ class Requester:
 
     def __init__(self, transport: Transport, on_abandoned: Callable[[RequestId, str], None], max_pending: int) -> None:
         self.pending: dict[RequestId, Pending] = {}
+        self.time_limits = TimeLimits()
+        """The time limits of the requests."""
         self._transport = transport
         self._on_abandoned = on_abandoned
         self._ids = itertools.count(1)
@@ -138,6 +146,7 @@ class Requester:
         id, batch = None, None
         try:
             async with asyncio.timeout_at(end) as pending.timer, self._slots:
+                self.time_limits.add(pending.timer, pending.postpone)
                 await self._transport.drain(related)  # a peer that does not read gets no more messages
                 if self._closing_error is not None:
                     raise self._closing_error.with_traceback(None)  # without the tracebacks of other callers
@@ -160,6 +169,7 @@ class Requester:
             self._give_up(id, batch, "the caller stopped waiting")
             raise
         finally:
+            self.time_limits.remove(pending.timer)
             if id is not None:
                 del self.pending[id]
                 if batch is not None:

@@ -89,7 +89,7 @@ class Authorizer:
 
     def wrap(
         self, http: HttpSender, url: str, revisions: Sequence[Revision],
-        person: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+        while_signing_in: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> AuthorizedRequests:  # fmt: skip
         """Return an HTTP client that authorizes the requests to an MCP server.
 
@@ -97,11 +97,16 @@ class Authorizer:
             http: The HTTP client of the transport.
             url: URL of the MCP server.
             revisions: The revisions that the client speaks.
-            person: Function whose context stops the time limits of requests while a user signs in.
+            while_signing_in: Function whose context stops the time limits of requests.
         """
         at_origin = any(one.authorization_at_origin for one in revisions)
         peers = PeerRequests(http, url, self._private_networks)
-        return AuthorizedRequests(http, url, self.server(url), peers, at_origin, person)
+        return AuthorizedRequests(http, url, self.server(url), peers, at_origin, while_signing_in)
+
+    def headers(self, grant: Grant, method: str, url: str) -> Mapping[str, str]:
+        """Return the headers that prove the authorization of one request."""
+        # [2026-07-28 basic/authorization/index#token-requirements] MUST be in this header, in every request
+        return {"Authorization": f"Bearer {grant.access_token}"}
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
         """Return a stored or renewed grant for the next request. Return None if only a user can get one.
@@ -133,7 +138,7 @@ class ServerGrant:
 
     def __init__(self, authorizer: Authorizer) -> None:
         self.grant: Grant | None = None
-        self._authorizer = authorizer
+        self.authorizer = authorizer
         self._is_loaded = False  # True after the authorizer was asked for a stored grant
         self._scopes: tuple[str, ...] = ()  # all scopes that were asked for
         self._flow: _Flow | None = None
@@ -152,18 +157,18 @@ class ServerGrant:
 
     async def prepare(self, peers: PeerRequests) -> None:
         """Load the stored grant, or refresh the token if it ends soon."""
-        await self._join(lambda: self._authorizer.current(peers, self.grant), lambda: self.is_ready)
+        await self._join(lambda: self.authorizer.current(peers, self.grant), lambda: self.is_ready)
 
     async def replace(self, need: Need) -> None:
         """Get another grant after a refusal, unless another request has got one since."""
         if self.grant is need.grant:
-            work = partial(self._authorizer.obtain, replace(need, scopes=self._scopes))
+            work = partial(self.authorizer.obtain, replace(need, scopes=self._scopes))
             await self._join(work, lambda: self.grant is not need.grant)
 
     async def give_up(self, need: Need) -> None:
         """Raise the error for a grant that the server refuses although it is new."""
         if need.grant is not None:
-            await self._authorizer.discard(need.peers, need.grant)
+            await self.authorizer.discard(need.peers, need.grant)
         raise AuthorizationError(f"{peer_url(need.peers.server)} refuses a token that was issued for it just now; "
                                  "ask the operator of the server")  # fmt: skip
 
@@ -199,6 +204,7 @@ class ServerGrant:
             if is_done():
                 return
         self._flow = _Flow(asyncio.create_task(self._run(work)))
+        self._flow.task.add_done_callback(_retrieve)
         await self._wait(self._flow)
 
     async def _wait(self, flow: _Flow) -> None:
@@ -230,11 +236,11 @@ class AuthorizedRequests:
 
     def __init__(
         self, http: HttpSender, url: str, server: ServerGrant, peers: PeerRequests, at_origin: bool,
-        person: Callable[[], AbstractContextManager[None]],
+        while_signing_in: Callable[[], AbstractContextManager[None]],
     ) -> None:  # fmt: skip
         check_fetchable(url, url)  # [RFC 6750 5.3] MUST use TLS: a token over plain http is everybody's
-        self._http, self._origin, self._at_origin, self._person = http, parse_url(url)[1], at_origin, person
-        self._server, self._peers = server, peers
+        self._http, self._origin, self._at_origin = http, parse_url(url)[1], at_origin
+        self._server, self._peers, self._while_signing_in = server, peers, while_signing_in
 
     async def close(self) -> None:
         """Close the HTTP client."""
@@ -255,10 +261,10 @@ class AuthorizedRequests:
         server, was_replaced, operation = self._server, False, None
         for _ in range(MAX_ATTEMPTS):
             if not server.is_ready:
-                with self._person():
+                with self._while_signing_in():
                     await server.prepare(self._peers)
             grant = server.grant
-            token = {} if grant is None else {"Authorization": f"Bearer {grant.access_token}"}
+            token = {} if grant is None else server.authorizer.headers(grant, method, url)
             async with self._http.request(method, url, {**(headers or {}), **token}, body, **options) as response:
                 challenge = token_challenge(response.headers.get_all("www-authenticate"))
                 is_retried = response.status == 401 or (response.status == 403 and _wants_scopes(challenge))
@@ -269,7 +275,7 @@ class AuthorizedRequests:
                     return
                 status, self._peers.address = response.status, response.address
             need = Need(self._peers, self._at_origin, challenge, grant, (), status == 403)
-            with self._person():
+            with self._while_signing_in():
                 if status == 403:
                     operation = _operation(body)
                     await server.step_up(need, operation)
@@ -279,6 +285,11 @@ class AuthorizedRequests:
                     was_replaced = was_replaced or server.grant is grant
                     await server.replace(need)
         raise AuthorizationError(f"{peer_url(url)} refuses every token; ask the operator of the server")
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()  # asyncio would log the exception of a task that nobody waits for
 
 
 def _wants_scopes(challenge: Challenge | None) -> bool:

@@ -108,9 +108,14 @@ class AuthorizationCode(Authorizer):
             grant: The latest grant, whose token has ended; None before the first request.
         """
         grant = grant or await self._stored(peers)
-        if grant is not None and not grant.is_fresh():
+        if grant is None or grant.is_fresh():
+            return grant
+        try:
             return await self._refresh(peers, grant)
-        return grant
+        except TokenRefused:
+            if grant.has_ended():
+                raise
+            return grant  # still good for some seconds; the next request tries again
 
     async def obtain(self, need: Need) -> Grant:
         """Return a new grant: find the authorization server, and refresh the token or let the user sign in.
@@ -217,10 +222,11 @@ class AuthorizationCode(Authorizer):
         """Return a grant with a new token; None if the user has to sign in."""
         async with self._store.lock(f"grant|{canonical_resource(peers.server)}|{grant.issuer}"):
             stored = await self._stored(peers)
-            if stored is not None and stored.issuer == grant.issuer and stored.access_token != grant.access_token:
-                grant = stored  # another process has refreshed it
-                if grant.is_fresh():
-                    return grant
+            if stored is None or stored.issuer != grant.issuer:
+                return None  # another process has signed out, or signed in elsewhere
+            if stored.access_token != grant.access_token and stored.is_fresh():
+                return stored  # another process has refreshed it
+            grant = stored
             client = await self._client_of(grant)
             if grant.refresh_token is None or client is None:
                 return None

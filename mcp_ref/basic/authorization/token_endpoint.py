@@ -94,6 +94,10 @@ class Grant:
         margin = min(EXPIRY_MARGIN, self.lifetime / 2)
         return self.expires_at is None or time.monotonic() < self.expires_at - margin
 
+    def has_ended(self) -> bool:
+        """Return True if the access token is not valid any more."""
+        return self.expires_at is not None and time.monotonic() >= self.expires_at
+
     def renewed(self, response: TokenResponse, asked_at: float) -> Grant:
         """Return the grant with the tokens of a response. `asked_at`: monotonic time before the request."""
         ends = None if response.expires_in is None else asked_at + response.expires_in

@@ -10,6 +10,7 @@ Used by: ../streamable_http/client.py, which tries this transport when a server 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -17,6 +18,7 @@ from urllib.parse import urljoin, urlsplit
 
 from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.messages import Outgoing, Request, RequestFailure, RequestId, decode, encode
+from ...jsonrpc.time_limits import TimeLimits
 from ...lib.http.client import HttpError, HttpSender
 from ...lib.http.sse import Event, EventParser, EventTooLarge
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
@@ -36,9 +38,10 @@ class SseClientTransport(Transport):
     """The client's transport of one session. `http` makes the HTTP requests; the caller closes it."""
 
     def __init__(
-        self, url: str, *, headers: Mapping[str, str] | None = None, http: HttpSender, trace: Trace | None = None
-    ) -> None:
-        self.url = url
+        self, url: str, *, http: HttpSender, headers: Mapping[str, str] | None = None, trace: Trace | None = None,
+        time_limits: TimeLimits | None = None,
+    ) -> None:  # fmt: skip
+        self.url, self._time_limits = url, time_limits or TimeLimits()
         self._headers, self._http, self._trace = dict(headers or {}), http, trace or no_trace
         self._receive: Receive | None = None
         self._end = EndReport()
@@ -52,7 +55,9 @@ class SseClientTransport(Transport):
         self._receive = receive
         self._reader = asyncio.create_task(self._read())
         try:
-            await asyncio.wait([self._endpoint], timeout=ENDPOINT_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with self._time_limits.timeout(ENDPOINT_SECONDS):
+                    await asyncio.wait([self._endpoint])
             if not self._endpoint.done():
                 raise ConnectionClosed(f"{public_url(self.url)} sent no endpoint event within {ENDPOINT_SECONDS:g} s")
             self._endpoint.result()
@@ -112,7 +117,7 @@ class SseClientTransport(Transport):
         posting = self._http.request("POST", self._endpoint.result(), headers, frame)
         self._trace("->", frame)
         try:
-            async with asyncio.timeout(POST_SECONDS), posting as response:
+            async with self._time_limits.timeout(POST_SECONDS), posting as response:
                 await response.read(MAX_EVENT)
                 why = f"the server answered HTTP {response.status}" if response.status >= 400 else None
         except TimeoutError:

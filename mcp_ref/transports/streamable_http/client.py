@@ -48,6 +48,7 @@ from ...jsonrpc.messages import (
     decode,
     encode,
 )
+from ...jsonrpc.time_limits import TimeLimits
 from ...lib.http.client import ClientLimits, HttpClient, HttpError, HttpResponse, HttpSender
 from ...lib.http.sse import EventTooLarge
 from ...revisions import Revision, find_revision
@@ -98,6 +99,7 @@ class StreamableHttpClientTransport(Transport):
         http: The HTTP client, which `close` closes too. Default: a new HTTP client.
         parameters: Function that maps a tool's name to the headers that mirror the tool's arguments (modern era).
         authorize: Function that wraps the HTTP client, so that requests carry tokens.
+        time_limits: The time limits of the session.
     """
 
     def __init__(
@@ -109,11 +111,13 @@ class StreamableHttpClientTransport(Transport):
         trace: Trace | None = None,
         parameters: ParameterHeaders = lambda name: {},
         authorize: Callable[[HttpSender], HttpSender] | None = None,
+        time_limits: TimeLimits | None = None,
     ) -> None:
         self.url = url
         self.state = ClientState.STATELESS
         self._own_headers = dict(headers or {})
         self._http = traced_http_client(http or HttpClient(limits=HTTP_LIMITS), trace)
+        self._time_limits = time_limits or TimeLimits()
         if authorize is not None:
             self._http = authorize(self._http)
         self._trace = trace or no_trace
@@ -223,7 +227,7 @@ class StreamableHttpClientTransport(Transport):
     ) -> None:
         await finish(before, self._renewal)
         try:
-            async with asyncio.timeout(None if ids else ACCEPT_SECONDS):
+            async with self._time_limits.timeout(None if ids else ACCEPT_SECONDS):
                 await self._post(message, frame, ids, self._deliver)
         except TimeoutError:
             log.warning("%s did not accept a message within %g s", public_url(self.url), ACCEPT_SECONDS)
@@ -293,7 +297,9 @@ class StreamableHttpClientTransport(Transport):
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] a modern error: no HTTP+SSE
             return self._deliver(ErrorResponse(self._initialize.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
-        older = SseClientTransport(self.url, headers=self._own_headers, http=self._http, trace=self._trace)
+        older = SseClientTransport(
+            self.url, http=self._http, headers=self._own_headers, trace=self._trace, time_limits=self._time_limits
+        )
         try:
             await older.start(self._deliver, self._end.send)
         except ConnectionClosed as error:
@@ -324,7 +330,7 @@ class StreamableHttpClientTransport(Transport):
         log.info("%s has ended the session; a new one begins", public_url(self.url))
         responses: list[Incoming] = []
         try:
-            async with asyncio.timeout(RENEWAL_SECONDS):
+            async with self._time_limits.timeout(RENEWAL_SECONDS):
                 # [2025-11-25 basic/transports#session-management] MUST start a new session, without the old id
                 await self._post(initialize, encode(initialize), [initialize.id], responses.append)
                 why = _failure_in(responses) or ("the revision has changed" if self._revision != revision else None)
