@@ -260,7 +260,7 @@ class AuthorizedRequests:
             raise AuthorizationError(f"a request to {peer_url(url)} gets no token of {self._origin}")
         server, was_replaced, operation = self._server, False, None
         for _ in range(MAX_ATTEMPTS):
-            if not server.is_ready:
+            if not (server.is_ready or was_replaced):  # a new token is tried, even if its lifetime is 0
                 with self._while_signing_in():
                     await server.prepare(self._peers)
             grant = server.grant

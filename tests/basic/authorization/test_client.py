@@ -1,0 +1,604 @@
+"""The client of protected servers, on the wire: tokens on every request, sign-ins, refreshes, more scopes, bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Unpack
+
+import pytest
+
+from mcp_ref import (
+    AuthorizationCode,
+    AuthorizationError,
+    Bearer,
+    Client,
+    ClientLimits,
+    DiscoveryFailed,
+    HttpClient,
+    InsufficientScope,
+    MemoryStore,
+    RegistrationFailed,
+    RequestTimeout,
+    SignInRefused,
+    TokenRefused,
+)
+from mcp_ref.basic.authorization.client import MAX_STEP_UPS, Authorizer
+from mcp_ref.client import negotiation
+from mcp_ref.features.caching import ResponseCache
+from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.server.http import HttpOptions
+from mcp_ref.transports.trace import tracer
+from tests.protected_servers import (
+    AS_PATH,
+    PRM_PATH,
+    World,
+    authorization_server,
+    basic_credentials,
+    eventually,
+    protected,
+    silence,
+    status,
+)
+from tests.settings import MODERN
+
+LEGACY = "2025-11-25"
+PAGE = "2026-07-28/basic/authorization"
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    authorizer: Authorizer | None = None, revision: str | None = MODERN, **options: Unpack[HttpOptions]
+) -> AsyncIterator[tuple[Client, World]]:
+    """Connect a client to a protected server, and sign in if `authorizer` is None."""
+    async with protected(**options) as world:
+        authorizer = authorizer or AuthorizationCode(open_browser=world.browse)
+        async with Client(world.url, revision=revision, authorization=authorizer, timeout=20) as client:
+            yield client, world
+
+
+async def call(world: World, authorizer: Authorizer, tool: str = "read", revision: str | None = MODERN) -> str:
+    """Call a tool with a new client."""
+    async with Client(world.url, revision=revision, authorization=authorizer, timeout=20) as client:
+        return (await client.call_tool(tool)).text
+
+
+@pytest.mark.spec(f"{PAGE}/index#overview-4")
+@pytest.mark.spec(f"{PAGE}/index#resource-parameter-implementation-1")
+@pytest.mark.spec(f"{PAGE}/security-considerations#access-token-privilege-restriction-6")
+@pytest.mark.spec(f"{PAGE}/security-considerations#open-redirection-1")
+async def test_sign_in_takes_all_steps_in_order() -> None:
+    async with connected() as (client, world):
+        assert (await client.call_tool("read")).text == "read"
+        assert world.mcp.paths[:3] == ["/mcp", f"{PRM_PATH}/mcp", "/mcp"]
+        assert world.auth.paths == [AS_PATH, "/register", "/authorize", "/token"]
+        _, registration, authorization, token = world.auth.seen
+        assert registration.values["redirect_uris"] == f'["{authorization.values["redirect_uri"]}"]'
+        assert authorization.values["scope"] == "read"
+        assert authorization.values["resource"] == token.values["resource"] == world.url
+        assert authorization.values["client_id"] == token.values["client_id"] == "client-1"
+        assert "authorization" not in token.headers
+
+
+@pytest.mark.spec(f"{PAGE}/index#token-requirements-2")
+@pytest.mark.spec(f"{PAGE}/index#token-requirements-3")
+@pytest.mark.spec(f"{PAGE}/index#token-requirements-4")
+@pytest.mark.parametrize("revision", [MODERN, LEGACY, "2025-03-26"])
+async def test_token_is_in_the_header_of_every_request_of_both_eras(revision: str) -> None:
+    async with connected(revision=revision) as (client, world):
+        await client.list_tools()
+        await client.call_tool("read")
+        if revision != MODERN:
+            await eventually(lambda: any(seen.method == "GET" for seen in world.mcp.requests("/mcp")))
+    refused, *served = world.mcp.requests("/mcp")
+    assert not refused.token and {seen.token for seen in served} == {"access-3"}
+    assert all("access" not in str(seen.values) for seen in served)
+    assert {seen.method for seen in served} == ({"POST"} if revision == MODERN else {"POST", "GET", "DELETE"})
+
+
+async def test_token_is_in_every_request_over_http_sse() -> None:
+    async with protected() as world:
+        world.mcp.always("/mcp", status(404))
+        url, login = f"{world.mcp.base}/sse", AuthorizationCode(open_browser=world.browse)
+        metadata = {**(world.mcp.metadata or {}), "resource": url}
+        world.mcp.always(f"{PRM_PATH}/mcp", status(404))
+        world.mcp.always(f"{PRM_PATH}/sse", status(200, metadata))
+        async with Client(url, revision="2024-11-05", authorization=login, timeout=20) as client:
+            assert (await client.call_tool("read")).text == "read"
+    assert {seen.token for seen in world.mcp.requests("/messages")} == {"access-3"}
+
+
+@pytest.mark.spec(f"{PAGE}/index#scope-selection-strategy-7")
+@pytest.mark.spec(f"{PAGE}/index#scope-selection-strategy-6")
+@pytest.mark.parametrize(
+    ("challenged", "published", "extra", "asked"),
+    [
+        ("read", ["a", "b"], (), "read"),
+        ("", ["a", "b"], (), "a b"),
+        ("", None, (), ""),
+        ("", None, ("x",), "x"),
+        ("read", ["a"], ("x",), "read x"),
+    ],
+)
+async def test_first_scopes_are_the_challenge_else_the_metadata_else_none(
+    challenged: str, published: list[str] | None, extra: tuple[str, ...], asked: str
+) -> None:
+    async with protected() as world:
+        world.mcp.scope = challenged
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "scopes_supported": [*published] if published else None}
+        await call(world, AuthorizationCode(open_browser=world.browse, scopes=extra))
+        assert world.asked_scopes() == [asked]
+
+
+async def test_offline_access_is_asked_with_consent_if_the_authorization_server_lists_it() -> None:
+    async with protected() as world:
+        world.auth.metadata["scopes_supported"] = ["offline_access"]
+        await call(world, AuthorizationCode(open_browser=world.browse))
+        [seen] = world.auth.requests("/authorize")
+        assert (seen.values["scope"], seen.values["prompt"]) == ("read offline_access", "consent")
+
+
+@pytest.mark.spec(f"{PAGE}/index#step-up-authorization-flow-1")
+@pytest.mark.spec(f"{PAGE}/index#step-up-authorization-flow-2")
+@pytest.mark.spec(f"{PAGE}/index#scope-selection-strategy-2")
+@pytest.mark.spec(f"{PAGE}/index#scope-selection-strategy-4")
+@pytest.mark.parametrize("revision", [MODERN, LEGACY])
+async def test_insufficient_scope_asks_for_the_old_and_the_new_scopes(revision: str) -> None:
+    async with connected(revision=revision) as (client, world):
+        world.mcp.needs["write"] = "write"
+        assert (await client.call_tool("write")).text == "written"
+        assert (await client.call_tool("write")).text == "written"
+        assert world.asked_scopes() == ["read", "read write"]
+
+
+@pytest.mark.spec(f"{PAGE}/index#step-up-authorization-flow-3")
+@pytest.mark.spec(f"{PAGE}/index#step-up-authorization-flow-4")
+async def test_insufficient_scope_without_a_new_scope_is_an_error_without_a_sign_in() -> None:
+    async with connected() as (client, world):
+        world.mcp.needs["write"] = "write"
+        world.mcp.issuers.append(world.auth)
+        world.auth.tokens = _Forgetful(world.auth.tokens)
+        with pytest.raises(InsufficientScope) as caught:
+            await client.call_tool("write")
+        assert caught.value.scopes == ("write",) and world.asked_scopes() == ["read", "read write"]
+        with pytest.raises(InsufficientScope):
+            await client.call_tool("write")
+        assert len(world.opened) == 2
+
+
+class _Forgetful(dict[str, set[str]]):
+    """Tokens that never have the scope `write`."""
+
+    def __getitem__(self, token: str) -> set[str]:
+        return super().__getitem__(token) - {"write"}
+
+
+async def test_step_ups_with_ever_new_scopes_are_bounded() -> None:
+    async with connected() as (client, world):
+        numbers = iter(range(100))
+
+        async def refuse(exchange: object) -> None:
+            challenge = f'Bearer error="insufficient_scope", scope="s{next(numbers)}"'
+            await status(403, b"", ("WWW-Authenticate", challenge))(exchange)  # type: ignore[arg-type]
+
+        world.mcp.always("/mcp", refuse)
+        for _ in range(3):
+            with pytest.raises(InsufficientScope):
+                await client.call_tool("write")
+        assert len(world.opened) == 1 + MAX_STEP_UPS
+        for name in ("a", "b", "c", "d"):
+            with pytest.raises(InsufficientScope):
+                await client.call_tool(name)
+        assert len(world.opened) <= 1 + 3
+
+
+async def test_forbidden_for_another_reason_is_not_repeated() -> None:
+    async with connected() as (client, world):
+        world.mcp.always("/mcp", status(403, b"", ("WWW-Authenticate", "Bearer")))
+        before = len(world.mcp.seen)
+        with pytest.raises(ConnectionError, match="403"):
+            await client.call_tool("read")
+        assert len(world.mcp.seen) == before + 1 and len(world.opened) == 1
+
+
+@pytest.mark.spec(f"{PAGE}/index#token-handling-4")
+async def test_unauthorized_for_ever_is_an_error_after_one_repetition() -> None:
+    async with connected() as (client, world):
+        world.mcp.always("/mcp", status(401))
+        before = len(world.mcp.requests("/mcp"))
+        with pytest.raises(AuthorizationError, match="refuses a token that was issued for it just now"):
+            await client.call_tool("read")
+        assert len(world.mcp.requests("/mcp")) == before + 2
+        assert [seen.values["grant_type"] for seen in world.auth.requests("/token")[1:]] == ["refresh_token"]
+        del world.mcp._always["/mcp"]
+        world.auth.tokens.clear()
+        await client.call_tool("read")  # the refresh did not help, so the user signs in
+        assert len(world.opened) == 2
+
+
+@pytest.mark.parametrize("code", [401, 403])
+async def test_refusal_never_decides_the_era(code: int) -> None:
+    async with protected() as world:
+        world.mcp.always("/mcp", status(code))
+        with pytest.raises((AuthorizationError, ConnectionError)):
+            await call(world, Bearer("good"), revision=None)
+        assert {seen.values["method"] for seen in world.mcp.requests("/mcp")} == {"server/discover"}
+
+
+async def test_ended_token_is_refreshed_before_the_request() -> None:
+    async with protected() as world:
+        login = AuthorizationCode(open_browser=world.browse)
+        world.auth.token_response["expires_in"] = 0
+        async with Client(world.url, revision=MODERN, authorization=login) as client:
+            world.auth.token_response["expires_in"] = "3600"
+            await client.call_tool("read")
+            await client.call_tool("read")
+        grants = [seen.values["grant_type"] for seen in world.auth.requests("/token")]
+        assert grants == ["authorization_code", "refresh_token"]
+        assert world.auth.requests("/token")[1].values["resource"] == world.url
+        assert [bool(seen.token) for seen in world.mcp.requests("/mcp")].count(False) == 1
+
+
+async def test_refresh_without_a_new_refresh_token_keeps_the_old_one() -> None:
+    async with connected() as (client, world):
+        for number in (1, 2):
+            world.auth.instead("/token", status(200, {"access_token": f"t{number}", "token_type": "bearer"}))
+            world.auth.tokens = {f"t{number}": set()}
+            await client.call_tool("read")
+        refreshes = world.auth.requests("/token")[1:]
+        assert [seen.values["refresh_token"] for seen in refreshes] == ["refresh-3", "refresh-3"]
+
+
+@pytest.mark.spec(f"{PAGE}/index#refresh-tokens-3")
+async def test_token_without_refresh_token_ends_with_a_new_sign_in() -> None:
+    async with connected() as (client, world):
+        world.auth.token_response["refresh_token"] = None
+        world.auth.refresh_tokens.clear()
+        world.auth.tokens.clear()
+        await client.call_tool("read")
+        world.auth.tokens.clear()
+        await client.call_tool("read")
+        assert len(world.opened) == 3
+
+
+async def test_hundred_requests_with_an_ended_token_cause_one_refresh() -> None:
+    async with connected() as (client, world):
+        world.auth.tokens.clear()
+        results = await asyncio.gather(*(client.call_tool("read") for _ in range(100)))
+        assert {result.text for result in results} == {"read"}
+        assert len(world.auth.requests("/token")) == 2
+
+
+@pytest.mark.parametrize("failure", [status(500), status(429), status(400, {"error": "temporarily_unavailable"})])
+async def test_failed_refresh_forgets_nothing(failure: object) -> None:
+    async with connected() as (client, world):
+        world.auth.tokens.clear()
+        world.auth.instead("/token", failure)  # type: ignore[arg-type]
+        with pytest.raises(TokenRefused):
+            await client.call_tool("read")
+        await client.call_tool("read")
+        assert len(world.opened) == 1
+
+
+async def test_refused_refresh_token_leads_to_a_sign_in() -> None:
+    async with connected() as (client, world):
+        world.auth.tokens.clear()
+        world.auth.refresh_tokens.clear()
+        await client.call_tool("read")
+        assert len(world.opened) == 2 and len(world.auth.requests("/register")) == 1
+
+
+async def test_unknown_client_registers_once_more() -> None:
+    async with connected() as (client, world):
+        world.auth.tokens.clear()
+        world.auth.instead("/token", status(401, {"error": "invalid_client"}))
+        await client.call_tool("read")
+        assert len(world.opened) == 2 and len(world.auth.requests("/register")) == 2
+
+
+async def test_store_saves_the_sign_in_of_the_next_program() -> None:
+    async with protected() as world:
+        store = MemoryStore()
+        await call(world, AuthorizationCode(open_browser=world.browse, store=store))
+        before = len(world.auth.seen)
+        await call(world, AuthorizationCode(open_browser=world.browse, store=store))
+        assert len(world.auth.seen) == before
+        world.auth.tokens.clear()
+        await call(world, AuthorizationCode(open_browser=world.browse, store=store))
+        assert len(world.opened) == 1
+
+
+async def test_expired_stored_token_is_refreshed_without_discovery() -> None:
+    async with protected() as world:
+        store = MemoryStore()
+        world.auth.token_response["expires_in"] = 0
+        async with Client(world.url, revision=MODERN, authorization=AuthorizationCode(
+            open_browser=world.browse, store=store)):  # fmt: skip
+            world.auth.token_response["expires_in"] = 3600
+        seen = len(world.mcp.requests(f"{PRM_PATH}/mcp"))
+        await call(world, AuthorizationCode(open_browser=world.browse, store=store))
+        assert len(world.opened) == 1 and len(world.mcp.requests(f"{PRM_PATH}/mcp")) == seen
+
+
+@pytest.mark.spec(f"{PAGE}/authorization-server-discovery#authorization-server-location-3")
+@pytest.mark.spec(f"{PAGE}/client-registration#authorization-server-binding-1")
+@pytest.mark.spec(f"{PAGE}/client-registration#authorization-server-binding-2")
+@pytest.mark.spec(f"{PAGE}/index#token-handling-5")
+async def test_new_authorization_server_gets_no_credentials_of_the_old_one() -> None:
+    async with connected() as (client, world), authorization_server() as other:
+        old = {"client-1", *world.auth.tokens, *world.auth.refresh_tokens}
+        world.auth.tokens.clear()
+        world.mcp.issuers = [other]
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [other.base]}
+        other._number = iter(range(500, 600))  # type: ignore[assignment]
+        await client.call_tool("read")
+        assert other.paths == [AS_PATH, "/register", "/authorize", "/token"]
+        assert not any(secret in str(seen) for seen in other.seen for secret in old)
+
+
+async def test_known_authorization_server_is_preferred_among_several() -> None:
+    async with connected() as (client, world), authorization_server() as other:
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [other.base, world.auth.base]}
+        world.auth.tokens.clear()
+        await client.call_tool("read")
+        assert other.seen == []
+
+
+@pytest.mark.spec(f"{PAGE}/client-registration#authorization-server-binding-4")
+async def test_configured_client_is_not_used_at_another_authorization_server() -> None:
+    async with protected() as world, authorization_server() as other:
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [other.base]}
+        login = AuthorizationCode(
+            client_id="id", client_secret="marker", issuer=world.auth.base, open_browser=world.browse
+        )
+        with pytest.raises(DiscoveryFailed, match="is configured for"):
+            await call(world, login)
+        assert other.seen == [] and world.auth.seen == []
+
+
+@pytest.mark.spec(f"{PAGE}/client-registration#pre-registration-1")
+@pytest.mark.spec(f"{PAGE}/client-registration#intro-1")
+async def test_configured_client_is_used_before_every_registration() -> None:
+    async with protected() as world:
+        world.auth.metadata["client_id_metadata_document_supported"] = True
+        login = AuthorizationCode(
+            client_id="an:id", client_secret="a secret", issuer=world.auth.base, open_browser=world.browse,
+            client_metadata_url="https://client.example/metadata.json")  # fmt: skip
+        await call(world, login)
+        assert world.auth.paths == [AS_PATH, "/authorize", "/token"]
+        assert basic_credentials(world.auth.seen[-1]) == ("an:id", "a secret")
+
+
+@pytest.mark.spec(f"{PAGE}/client-registration#client-id-metadata-documents-1")
+@pytest.mark.spec(f"{PAGE}/client-registration#advertising-cimd-support-1")
+@pytest.mark.spec(f"{PAGE}/index#overview-2")
+@pytest.mark.parametrize("supported", [True, False])
+async def test_client_metadata_url_is_the_client_id_where_it_is_supported(supported: bool) -> None:
+    async with protected() as world:
+        world.auth.metadata["client_id_metadata_document_supported"] = supported
+        url = "https://client.example/metadata.json"
+        await call(world, AuthorizationCode(client_metadata_url=url, open_browser=world.browse))
+        assert ("/register" in world.auth.paths) is not supported
+        assert world.auth.requests("/authorize")[0].values["client_id"] == (url if supported else "client-1")
+
+
+@pytest.mark.spec(f"{PAGE}/client-registration#application-type-and-redirect-uri-constraints-4")
+@pytest.mark.spec(f"{PAGE}/client-registration#application-type-and-redirect-uri-constraints-5")
+async def test_refused_registration_tells_the_reason_and_the_way_out() -> None:
+    async with protected() as world:
+        refusal: Object = {"error": "invalid_redirect_uri", "error_description": "no\x1b[31m loopback"}
+        world.auth.always("/register", status(400, refusal))
+        with pytest.raises(RegistrationFailed, match="by hand") as caught:
+            await call(world, AuthorizationCode(open_browser=world.browse))
+        assert caught.value.error == "invalid_redirect_uri" and "\x1b" not in str(caught.value)
+
+
+async def test_registered_port_is_used_again() -> None:
+    async with connected() as (client, world):
+        world.auth.tokens.clear()
+        world.auth.refresh_tokens.clear()
+        await client.call_tool("read")
+        first, second = world.auth.requests("/authorize")
+        assert first.values["redirect_uri"] == second.values["redirect_uri"]
+        assert first.values["state"] != second.values["state"]
+        assert first.values["code_challenge"] != second.values["code_challenge"]
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [{"iss": "https://other.example"}, {"iss": ""}, {"error": "access_denied", "code": ""}, {"code": ""}],
+)
+async def test_untrusted_response_never_reaches_the_token_endpoint(callback: dict[str, str]) -> None:
+    async with protected() as world:
+        world.auth.callback = callback
+        with pytest.raises(SignInRefused):
+            await call(world, AuthorizationCode(open_browser=world.browse))
+        assert world.auth.requests("/token") == []
+
+
+async def test_wrong_state_does_not_end_the_sign_in() -> None:
+    async with protected() as world:
+
+        async def attacked(url: str) -> None:
+            world.auth.callback = {"state": "wrong", "code": "attackers"}
+            await world.browse(url)
+            world.auth.callback = {}
+            await world.browse(url)
+
+        await call(world, AuthorizationCode(open_browser=attacked))
+        assert [seen.values["code"] for seen in world.auth.requests("/token")] == ["code-3"]
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("path", [f"{PRM_PATH}/mcp", AS_PATH, "/register", "/token"])
+async def test_redirect_of_an_authorization_request_is_never_followed(code: int, path: str) -> None:
+    async with protected() as world, authorization_server() as target:
+        server = world.mcp if path.startswith(PRM_PATH) else world.auth
+        server.always(path, status(code, b"", ("Location", f"{target.base}{path}")))
+        with pytest.raises(AuthorizationError):
+            await call(world, AuthorizationCode(open_browser=world.browse))
+        assert target.seen == []
+
+
+async def test_headers_of_the_caller_go_to_the_mcp_url_only() -> None:
+    async with protected() as world:
+        login = AuthorizationCode(open_browser=world.browse)
+        async with Client(world.url, authorization=login, headers={"X-Key": "marker", "Cookie": "marker"}) as client:
+            await client.call_tool("read")
+        assert all("marker" in str(seen) for seen in world.mcp.requests("/mcp"))
+        others = [*world.auth.seen, *world.mcp.requests(f"{PRM_PATH}/mcp")]
+        assert others and not any("marker" in str(seen) for seen in others)
+
+
+async def test_time_limits_stand_still_while_a_user_signs_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(negotiation, "PROBE_SECONDS", 0.1)
+    async with protected() as world:
+
+        async def slow(url: str) -> None:
+            await asyncio.sleep(0.6)
+            await world.browse(url)
+
+        login = AuthorizationCode(open_browser=slow)
+        async with Client(world.url, authorization=login, timeout=0.3) as client:
+            assert client.revision.name == MODERN
+            world.auth.tokens.clear()
+            world.auth.refresh_tokens.clear()
+            assert (await client.call_tool("read")).text == "read"
+            world.mcp.always("/mcp", silence)
+            with pytest.raises(RequestTimeout):
+                await client.call_tool("read")
+
+
+async def test_user_who_does_not_sign_in_ends_the_request() -> None:
+    async def ignore(url: str) -> None:
+        return None
+
+    async with protected() as world:
+        with pytest.raises(SignInRefused, match=r"within 0\.1 s"):
+            await call(world, AuthorizationCode(open_browser=ignore, timeout=0.1))
+
+
+@pytest.mark.parametrize("how", ["cancel", "close"])
+async def test_abandoned_sign_in_frees_its_port_within_a_second(how: str) -> None:
+    async with protected() as world:
+        opened = asyncio.Event()
+
+        async def wait(url: str) -> None:
+            opened.set()
+
+        client = Client(world.url, revision=MODERN, authorization=AuthorizationCode(open_browser=wait))
+        connecting = asyncio.create_task(client.connect())
+        async with asyncio.timeout(5):
+            await opened.wait()
+        uri = world.auth.requests("/register")[0].values["redirect_uris"].strip('[]"')
+        before = time.monotonic()
+        if how == "cancel":
+            connecting.cancel()
+        else:
+            await client.close()
+        await asyncio.wait([connecting], timeout=5)
+        assert (
+            connecting.done() and (connecting.cancelled() or connecting.exception()) and time.monotonic() < before + 1
+        )
+        await client.close()
+        with pytest.raises(Exception, match="reached"):
+            async with HttpClient(limits=ClientLimits(connect=1)) as http, http.request("GET", uri):
+                pass
+        assert [task for task in asyncio.all_tasks() if "_run" in repr(task.get_coro())] == []
+
+
+async def test_failing_browser_function_is_an_error_of_the_request() -> None:
+    async def fail(url: str) -> None:
+        raise RuntimeError("no browser")
+
+    async with protected() as world:
+        with pytest.raises(AuthorizationError, match="no browser"):
+            await call(world, AuthorizationCode(open_browser=fail))
+
+
+@pytest.mark.parametrize("revision", [MODERN, LEGACY])
+async def test_bearer_sends_the_token_of_the_program(revision: str) -> None:
+    async with protected() as world:
+        world.auth.tokens["given"] = set()
+        await call(world, Bearer("given"), revision=revision)
+        assert {seen.token for seen in world.mcp.requests("/mcp")} == {"given"} and world.auth.seen == []
+
+
+async def test_bearer_function_is_called_for_each_request() -> None:
+    async with protected() as world:
+        numbers = iter(range(100))
+
+        async def token() -> str:
+            name = f"given-{next(numbers)}"
+            world.auth.tokens[name] = set()
+            return name
+
+        await call(world, Bearer(token))
+        tokens = [seen.token for seen in world.mcp.requests("/mcp")]
+        assert len(set(tokens)) == len(tokens) > 1
+
+
+async def test_refused_bearer_token_is_an_error() -> None:
+    async with protected() as world:
+        with pytest.raises(AuthorizationError, match="refuses the token"):
+            await call(world, Bearer("marker"))
+        world.auth.tokens["marker"] = set()
+        world.mcp.needs["read"] = "more"
+        with pytest.raises(InsufficientScope, match="more"):
+            await call(world, Bearer("marker"))
+        assert world.auth.seen == []
+
+
+@pytest.mark.spec(f"{PAGE}/index#protocol-requirements-2")
+@pytest.mark.parametrize("arguments", [{"server": ["python3"]}, {"headers": {"authorization": "Bearer x"}}])
+def test_authorization_is_refused_for_commands_and_beside_a_header(arguments: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="authorization"):
+        Client(**{"server": "https://mcp.example", "authorization": Bearer("x"), **arguments})  # type: ignore[arg-type]
+
+
+async def test_plain_http_gets_no_token() -> None:
+    client = Client("http://mcp.example/mcp", authorization=Bearer("marker"))
+    with pytest.raises(ValueError, match="https"):
+        await client.connect()
+
+
+async def test_private_results_of_two_users_are_kept_apart() -> None:
+    async with protected() as world:
+        cache, users = ResponseCache(), []
+        for _ in range(2):
+            login = AuthorizationCode(open_browser=world.browse)
+            async with Client(world.url, revision=MODERN, authorization=login, cache=cache) as client:
+                users.append(client.cache_key)
+                world.auth.tokens.clear()
+                await client.call_tool("read")
+                assert client.cache_key == users[-1]  # a refresh does not change the user
+        assert users[0] != users[1]
+
+
+@pytest.mark.spec(f"{PAGE}/index#refresh-tokens-1")
+async def test_secrets_are_in_no_error_repr_or_trace() -> None:
+    lines: list[str] = []
+
+    class Out:
+        def write(self, text: str) -> int:
+            lines.append(text)
+            return len(text)
+
+        def isatty(self) -> bool:
+            return False
+
+    async with protected() as world:
+        store = MemoryStore()
+        login = AuthorizationCode(open_browser=world.browse, store=store)
+        async with Client(world.url, authorization=login, trace=tracer(Out())) as client:  # type: ignore[arg-type]
+            await client.call_tool("read")
+            world.auth.tokens.clear()
+            world.auth.always("/token", status(400, {"error": "server_error", "error_description": "x"}))
+            with pytest.raises(TokenRefused) as caught:
+                await client.call_tool("read")
+        grant = login.server(world.url).grant
+        shown = "".join([*lines, str(caught.value), repr(caught.value), repr(grant), repr(login), repr(store)])
+        for secret in ("access-", "refresh-3", "code-2", world.auth.requests("/token")[0].values["code_verifier"]):
+            assert secret not in shown
