@@ -124,7 +124,7 @@ class _Scripted:
 
 
 class ScriptedAuthorizationServer(_Scripted):
-    """An authorization server that grants everything at once, to whoever asks."""
+    """An authorization server that grants everything at once, to every client."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,7 +191,7 @@ class ScriptedAuthorizationServer(_Scripted):
         await status(200, self.issue(scopes))(exchange)
 
     def issue(self, scopes: set[str]) -> Object:
-        """Issue tokens, and return the token response."""
+        """Make valid tokens, and return the token response."""
         number = next(self._number)
         self.tokens[f"access-{number}"] = self.refresh_tokens[f"refresh-{number}"] = scopes
         tokens: Object = {"access_token": f"access-{number}", "token_type": "Bearer"}

@@ -52,7 +52,7 @@ PAGE = "2026-07-28/basic/authorization"
 async def connected(
     authorizer: Authorizer | None = None, revision: str | None = MODERN, **options: Unpack[HttpOptions]
 ) -> AsyncIterator[tuple[Client, World]]:
-    """Connect a client to a protected server, and sign in if `authorizer` is None."""
+    """Connect a client to a protected server. Without `authorizer`, sign in."""
     async with protected(**options) as world:
         authorizer = authorizer or AuthorizationCode(open_browser=world.browse)
         async with Client(world.url, revision=revision, authorization=authorizer, timeout=20) as client:
@@ -204,7 +204,7 @@ async def test_forbidden_for_another_reason_is_not_repeated() -> None:
 
 
 @pytest.mark.spec(f"{PAGE}/index#token-handling-4")
-async def test_unauthorized_for_ever_is_an_error_after_one_repetition() -> None:
+async def test_401_for_ever_is_an_error_after_one_repetition() -> None:
     async with connected() as (client, world):
         world.mcp.always("/mcp", status(401))
         before = len(world.mcp.requests("/mcp"))
