@@ -204,7 +204,7 @@ async def test_forbidden_for_another_reason_is_not_repeated() -> None:
 
 
 @pytest.mark.spec(f"{PAGE}/index#token-handling-4")
-async def test_401_for_ever_is_an_error_after_one_repetition() -> None:
+async def test_request_with_401_for_ever_is_an_error_after_one_repetition() -> None:
     async with connected() as (client, world):
         world.mcp.always("/mcp", status(401))
         before = len(world.mcp.requests("/mcp"))
