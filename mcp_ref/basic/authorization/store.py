@@ -224,9 +224,12 @@ class FileStore(MemoryStore):
             return {}
         except OSError as error:
             raise self._refusal(f"it cannot be opened ({error.strerror})") from None
-        with open(handle, "rb") as file:
+        try:
             self._check(os.fstat(handle))
-            data = file.read(MAX_FILE + 1)
+            with open(handle, "rb", closefd=False) as file:
+                data = file.read(MAX_FILE + 1)
+        finally:
+            os.close(handle)
         try:
             document = parse_json(data) if len(data) <= MAX_FILE else None
         except ValueError:  # the exception contains a part of the file

@@ -45,7 +45,6 @@ from tests.protected_servers import (
 from tests.settings import MODERN
 
 LEGACY = "2025-11-25"
-PAGE = "2026-07-28/basic/authorization"
 
 
 @contextlib.asynccontextmanager
@@ -65,10 +64,10 @@ async def call(world: World, authorizer: Authorizer, tool: str = "read", revisio
         return (await client.call_tool(tool)).text
 
 
-@pytest.mark.spec(f"{PAGE}/index#overview-4")
-@pytest.mark.spec(f"{PAGE}/index#resource-parameter-implementation-1")
-@pytest.mark.spec(f"{PAGE}/security-considerations#access-token-privilege-restriction-6")
-@pytest.mark.spec(f"{PAGE}/security-considerations#open-redirection-1")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#overview-4")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#resource-parameter-implementation-1")
+@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-6")
+@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#open-redirection-1")
 async def test_sign_in_takes_all_steps_in_order() -> None:
     async with connected() as (client, world):
         assert (await client.call_tool("read")).text == "read"
@@ -82,9 +81,9 @@ async def test_sign_in_takes_all_steps_in_order() -> None:
         assert "authorization" not in token.headers
 
 
-@pytest.mark.spec(f"{PAGE}/index#token-requirements-2")
-@pytest.mark.spec(f"{PAGE}/index#token-requirements-3")
-@pytest.mark.spec(f"{PAGE}/index#token-requirements-4")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#token-requirements-2")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#token-requirements-3")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#token-requirements-4")
 @pytest.mark.parametrize("revision", [MODERN, LEGACY, "2025-03-26"])
 async def test_token_is_in_the_header_of_every_request_of_both_eras(revision: str) -> None:
     async with connected(revision=revision) as (client, world):
@@ -110,8 +109,8 @@ async def test_token_is_in_every_request_over_http_sse() -> None:
     assert {seen.token for seen in world.mcp.requests("/messages")} == {"access-3"}
 
 
-@pytest.mark.spec(f"{PAGE}/index#scope-selection-strategy-7")
-@pytest.mark.spec(f"{PAGE}/index#scope-selection-strategy-6")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#scope-selection-strategy-7")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#scope-selection-strategy-6")
 @pytest.mark.parametrize(
     ("challenged", "published", "extra", "asked"),
     [
@@ -140,10 +139,10 @@ async def test_offline_access_is_asked_with_consent_if_the_authorization_server_
         assert (seen.values["scope"], seen.values["prompt"]) == ("read offline_access", "consent")
 
 
-@pytest.mark.spec(f"{PAGE}/index#step-up-authorization-flow-1")
-@pytest.mark.spec(f"{PAGE}/index#step-up-authorization-flow-2")
-@pytest.mark.spec(f"{PAGE}/index#scope-selection-strategy-2")
-@pytest.mark.spec(f"{PAGE}/index#scope-selection-strategy-4")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#step-up-authorization-flow-1")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#step-up-authorization-flow-2")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#scope-selection-strategy-2")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#scope-selection-strategy-4")
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])
 async def test_insufficient_scope_asks_for_the_old_and_the_new_scopes(revision: str) -> None:
     async with connected(revision=revision) as (client, world):
@@ -153,8 +152,8 @@ async def test_insufficient_scope_asks_for_the_old_and_the_new_scopes(revision: 
         assert world.asked_scopes() == ["read", "read write"]
 
 
-@pytest.mark.spec(f"{PAGE}/index#step-up-authorization-flow-3")
-@pytest.mark.spec(f"{PAGE}/index#step-up-authorization-flow-4")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#step-up-authorization-flow-3")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#step-up-authorization-flow-4")
 async def test_insufficient_scope_without_a_new_scope_is_an_error_without_a_sign_in() -> None:
     async with connected() as (client, world):
         world.mcp.needs["write"] = "write"
@@ -203,8 +202,8 @@ async def test_forbidden_for_another_reason_is_not_repeated() -> None:
         assert len(world.mcp.seen) == before + 1 and len(world.opened) == 1
 
 
-@pytest.mark.spec(f"{PAGE}/index#token-handling-4")
-async def test_request_with_401_for_ever_is_an_error_after_one_repetition() -> None:
+@pytest.mark.spec("2026-07-28/basic/authorization/index#token-handling-4")
+async def test_request_that_always_gets_401_fails_after_one_repetition() -> None:
     async with connected() as (client, world):
         world.mcp.always("/mcp", status(401))
         before = len(world.mcp.requests("/mcp"))
@@ -251,7 +250,7 @@ async def test_refresh_without_a_new_refresh_token_keeps_the_old_one() -> None:
         assert [seen.values["refresh_token"] for seen in refreshes] == ["refresh-3", "refresh-3"]
 
 
-@pytest.mark.spec(f"{PAGE}/index#refresh-tokens-3")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#refresh-tokens-3")
 async def test_token_without_refresh_token_ends_with_a_new_sign_in() -> None:
     async with connected() as (client, world):
         world.auth.token_response["refresh_token"] = None
@@ -322,10 +321,10 @@ async def test_expired_stored_token_is_refreshed_without_discovery() -> None:
         assert len(world.opened) == 1 and len(world.mcp.requests(f"{PRM_PATH}/mcp")) == seen
 
 
-@pytest.mark.spec(f"{PAGE}/authorization-server-discovery#authorization-server-location-3")
-@pytest.mark.spec(f"{PAGE}/client-registration#authorization-server-binding-1")
-@pytest.mark.spec(f"{PAGE}/client-registration#authorization-server-binding-2")
-@pytest.mark.spec(f"{PAGE}/index#token-handling-5")
+@pytest.mark.spec("2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-3")
+@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#authorization-server-binding-1")
+@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#authorization-server-binding-2")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#token-handling-5")
 async def test_new_authorization_server_gets_no_credentials_of_the_old_one() -> None:
     async with connected() as (client, world), authorization_server() as other:
         old = {"client-1", *world.auth.tokens, *world.auth.refresh_tokens}
@@ -346,7 +345,7 @@ async def test_known_authorization_server_is_preferred_among_several() -> None:
         assert other.seen == []
 
 
-@pytest.mark.spec(f"{PAGE}/client-registration#authorization-server-binding-4")
+@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#authorization-server-binding-4")
 async def test_configured_client_is_not_used_at_another_authorization_server() -> None:
     async with protected() as world, authorization_server() as other:
         world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [other.base]}
@@ -358,8 +357,8 @@ async def test_configured_client_is_not_used_at_another_authorization_server() -
         assert other.seen == [] and world.auth.seen == []
 
 
-@pytest.mark.spec(f"{PAGE}/client-registration#pre-registration-1")
-@pytest.mark.spec(f"{PAGE}/client-registration#intro-1")
+@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#pre-registration-1")
+@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#intro-1")
 async def test_configured_client_is_used_before_every_registration() -> None:
     async with protected() as world:
         world.auth.metadata["client_id_metadata_document_supported"] = True
@@ -371,9 +370,9 @@ async def test_configured_client_is_used_before_every_registration() -> None:
         assert basic_credentials(world.auth.seen[-1]) == ("an:id", "a secret")
 
 
-@pytest.mark.spec(f"{PAGE}/client-registration#client-id-metadata-documents-1")
-@pytest.mark.spec(f"{PAGE}/client-registration#advertising-cimd-support-1")
-@pytest.mark.spec(f"{PAGE}/index#overview-2")
+@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#client-id-metadata-documents-1")
+@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#advertising-cimd-support-1")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#overview-2")
 @pytest.mark.parametrize("supported", [True, False])
 async def test_client_metadata_url_is_the_client_id_where_it_is_supported(supported: bool) -> None:
     async with protected() as world:
@@ -384,8 +383,8 @@ async def test_client_metadata_url_is_the_client_id_where_it_is_supported(suppor
         assert world.auth.requests("/authorize")[0].values["client_id"] == (url if supported else "client-1")
 
 
-@pytest.mark.spec(f"{PAGE}/client-registration#application-type-and-redirect-uri-constraints-4")
-@pytest.mark.spec(f"{PAGE}/client-registration#application-type-and-redirect-uri-constraints-5")
+@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-4")
+@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-5")
 async def test_refused_registration_tells_the_reason_and_the_way_out() -> None:
     async with protected() as world:
         refusal: Object = {"error": "invalid_redirect_uri", "error_description": "no\x1b[31m loopback"}
@@ -551,7 +550,7 @@ async def test_refused_bearer_token_is_an_error() -> None:
         assert world.auth.seen == []
 
 
-@pytest.mark.spec(f"{PAGE}/index#protocol-requirements-2")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#protocol-requirements-2")
 @pytest.mark.parametrize("arguments", [{"server": ["python3"]}, {"headers": {"authorization": "Bearer x"}}])
 def test_authorization_is_refused_for_commands_and_beside_a_header(arguments: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="authorization"):
@@ -577,7 +576,7 @@ async def test_private_results_of_two_users_are_kept_apart() -> None:
         assert users[0] != users[1]
 
 
-@pytest.mark.spec(f"{PAGE}/index#refresh-tokens-1")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#refresh-tokens-1")
 async def test_secrets_are_in_no_error_repr_or_trace() -> None:
     lines: list[str] = []
 

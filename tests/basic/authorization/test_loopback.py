@@ -1,0 +1,153 @@
+"""The loopback receiver: it takes one response, and ignores all other requests."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import webbrowser
+
+import pytest
+
+from mcp_ref import HttpClient, SignInRefused
+from mcp_ref.basic.authorization import loopback
+from mcp_ref.basic.authorization.authorization_code import SignIn
+from mcp_ref.basic.authorization.loopback import check_receivable, open_in_browser, print_url, receive
+from tests.settings import PATIENCE
+
+SIGN_IN = SignIn("https://auth.example", False, "http://127.0.0.1/callback", "https://auth.example/", "state-1", "v")
+GOOD = "?code=c1&state=state-1"
+EVIL = "?state=wrong&code=<script>alert(1)</script>&error=evil"
+
+
+async def _get(http: HttpClient, url: str, method: str = "GET", host: str = "") -> tuple[int, dict[str, str], bytes]:
+    async with http.request(method, url) as response:
+        headers = {name.lower(): value for name, value in response.headers}
+        return response.status, headers, await response.read(100_000)
+
+
+async def test_receiver_returns_the_query_of_the_response_and_closes() -> None:
+    async with HttpClient() as http:
+        async with receive("http://127.0.0.1:0/callback") as receiver:
+            receiver.expect(SIGN_IN)
+            code, headers, page = await _get(http, receiver.redirect_uri + GOOD)
+            assert await receiver.response(PATIENCE) == GOOD[1:]
+        assert code == 200 and b"c1" not in page
+        assert headers["content-security-policy"] == "default-src 'none'"
+        assert (headers["referrer-policy"], headers["cache-control"]) == ("no-referrer", "no-store")
+        with pytest.raises(Exception, match="reached"):
+            await _get(http, receiver.redirect_uri)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", f"/callback{EVIL}", 400),
+        ("GET", "/callback?code=c1", 400),
+        ("GET", "/callback?code=c1&state=state-1&state=state-1", 400),
+        ("GET", "/callback/?code=c1&state=state-1", 404),
+        ("GET", "/callback/..?code=c1&state=state-1", 404),
+        ("GET", "/favicon.ico", 404),
+        ("HEAD", f"/callback{GOOD}", 405),
+        ("POST", f"/callback{GOOD}", 405),
+        ("OPTIONS", f"/callback{GOOD}", 405),
+    ],
+)
+async def test_receiver_ignores_other_requests_and_continues_to_wait(method: str, path: str, status: int) -> None:
+    async with HttpClient() as http, receive("http://127.0.0.1:0/callback") as receiver:
+        receiver.expect(SIGN_IN)
+        base = receiver.redirect_uri.removesuffix("/callback")
+        code, _, page = await _get(http, base + path, method)
+        assert code == status and b"script" not in page and b"evil" not in page
+        await _get(http, receiver.redirect_uri + GOOD)
+        assert await receiver.response(PATIENCE) == GOOD[1:]
+
+
+async def test_receiver_takes_one_response_only() -> None:
+    async with HttpClient() as http, receive("http://127.0.0.1:0/callback") as receiver:
+        assert (await _get(http, receiver.redirect_uri + GOOD))[0] == 400  # no sign-in has begun
+        receiver.expect(SIGN_IN)
+        assert (await _get(http, receiver.redirect_uri + GOOD))[0] == 200
+        assert (await _get(http, f"{receiver.redirect_uri}?code=c2&state=state-1"))[0] == 400
+        assert await receiver.response(PATIENCE) == GOOD[1:]
+
+
+async def test_receiver_survives_guesses_in_parallel_and_a_slow_client() -> None:
+    async with HttpClient() as http, receive("http://127.0.0.1:0/callback") as receiver:
+        receiver.expect(SIGN_IN)
+        port = int(receiver.redirect_uri.split(":")[2].split("/")[0])
+        _, slow = await asyncio.open_connection("127.0.0.1", port)
+        slow.write(b"GET /callback")
+        guesses = [_get(http, f"{receiver.redirect_uri}?code=x&state={number}") for number in range(10)]
+        assert {code for code, _, _ in await asyncio.gather(*guesses)} == {400}
+        await _get(http, receiver.redirect_uri + GOOD)
+        assert await receiver.response(PATIENCE) == GOOD[1:]
+        slow.close()
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "localhost", ""])
+async def test_receiver_refuses_a_foreign_host(host: str) -> None:
+    async with receive("http://127.0.0.1:0/callback") as receiver:
+        receiver.expect(SIGN_IN)
+        port = int(receiver.redirect_uri.split(":")[2].split("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET /callback{GOOD} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        async with asyncio.timeout(PATIENCE):
+            assert (await reader.readline()).split()[1] in (b"404", b"400")
+        with pytest.raises(SignInRefused):
+            await receiver.response(0.01)
+        writer.close()
+
+
+async def test_receiver_of_localhost_keeps_the_name_and_listens_on_the_address() -> None:
+    async with HttpClient() as http, receive("http://localhost:0/") as receiver:
+        assert receiver.redirect_uri.startswith("http://localhost:")
+        receiver.expect(SIGN_IN)
+        assert (await _get(http, receiver.redirect_uri + GOOD))[0] == 200
+
+
+async def test_receiver_needs_a_free_port() -> None:
+    async with receive("http://127.0.0.1:0/callback") as receiver:
+        with pytest.raises(OSError, match="in use"):
+            async with receive(receiver.redirect_uri):
+                pass
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["https://127.0.0.1/callback", "http://client.example/callback", "http://127.0.0.1/x?y=1", "http://127.0.0.1/#x",
+     "app://callback"],
+)  # fmt: skip
+def test_redirect_uri_that_cannot_be_received_is_refused(uri: str) -> None:
+    with pytest.raises(ValueError, match="redirect URI"):
+        check_receivable(uri)
+
+
+@pytest.mark.parametrize("display", [True, False])
+async def test_browser_opens_only_with_a_display_and_the_url_is_printed(
+    display: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def fake(url: str) -> bool:
+        loop.call_soon_threadsafe(opened.put_nowait, url)
+        raise webbrowser.Error("no browser")
+
+    monkeypatch.setattr(webbrowser, "open", fake)
+    monkeypatch.setattr(loopback, "has_display", lambda: display)
+    await open_in_browser("https://auth.example/authorize")
+    assert "https://auth.example/authorize" in capsys.readouterr().err
+    if display:
+        async with asyncio.timeout(PATIENCE):
+            assert await opened.get() == "https://auth.example/authorize"
+    await print_url("https://auth.example/x")
+    assert opened.empty()
+
+
+def test_display_is_told_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert not loopback.has_display()
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    assert loopback.has_display()
