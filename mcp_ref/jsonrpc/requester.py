@@ -146,7 +146,9 @@ class Requester:
         id, batch = None, None
         try:
             async with asyncio.timeout_at(end) as pending.timer, self._slots:
-                self.time_limits.add(pending.timer, pending.postpone)
+                self.time_limits.running[pending.timer] = pending.postpone
+                if self.time_limits.is_stopped:
+                    self.time_limits.stop(pending.timer)
                 await self._transport.drain(related)  # a peer that does not read gets no more messages
                 if self._closing_error is not None:
                     raise self._closing_error.with_traceback(None)  # without the tracebacks of other callers
@@ -169,7 +171,7 @@ class Requester:
             self._give_up(id, batch, "the caller stopped waiting")
             raise
         finally:
-            self.time_limits.remove(pending.timer)
+            self.time_limits.running.pop(pending.timer, None)
             if id is not None:
                 del self.pending[id]
                 if batch is not None:

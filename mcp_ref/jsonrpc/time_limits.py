@@ -23,40 +23,33 @@ class TimeLimits:
     """The running time limits of one connection. Call its methods on the connection's event loop."""
 
     def __init__(self) -> None:
-        self._running: dict[asyncio.Timeout, Callable[[float], None] | None] = {}
+        self.running: dict[asyncio.Timeout | None, Callable[[float], None] | None] = {}
+        """The limits, each with a function that is called after a stop with the duration of the stop, in seconds."""
+        self.is_stopped = False
+        """True while the limits are stopped. Then call `stop` for a new limit."""
         self._left: dict[asyncio.Timeout, float] = {}  # of the stopped limits: the time left, in seconds
         self._stops = 0
         self._stopped_at = 0.0
-
-    def add(self, timer: asyncio.Timeout, on_stop: Callable[[float], None] | None = None) -> None:
-        """Stop this limit too. `on_stop` is called after each stop, with its duration in seconds."""
-        self._running[timer] = on_stop
-        if self._stops:
-            self._stop(timer)
-
-    def remove(self, timer: asyncio.Timeout | None) -> None:
-        """Forget a limit. Do nothing if it is unknown."""
-        if timer is not None:
-            self._running.pop(timer, None)
-            self._left.pop(timer, None)
 
     @contextlib.asynccontextmanager
     async def timeout(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
         """Return a context manager like `asyncio.timeout`. It raises TimeoutError at the end of the time."""
         async with asyncio.timeout(seconds) as timer:
-            self.add(timer)
+            self.running[timer] = None
+            if self.is_stopped:
+                self.stop(timer)
             try:
                 yield timer
             finally:
-                self.remove(timer)
+                del self.running[timer]
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Return a context manager that stops all limits. Several may overlap."""
-        if not self._stops:
-            self._stopped_at = asyncio.get_running_loop().time()
-            for timer in self._running:
-                self._stop(timer)
+        if not self.is_stopped:
+            self._stopped_at, self.is_stopped = asyncio.get_running_loop().time(), True
+            for timer in self.running:
+                self.stop(timer)
         self._stops += 1
         try:
             yield
@@ -65,18 +58,19 @@ class TimeLimits:
             if not self._stops:
                 self._continue()
 
-    def _stop(self, timer: asyncio.Timeout) -> None:
-        end = timer.when()
-        if end is not None and not timer.expired():
+    def stop(self, timer: asyncio.Timeout | None) -> None:
+        """Stop one limit."""
+        end = None if timer is None else timer.when()
+        if timer is not None and end is not None and not timer.expired():
             self._left[timer] = end - asyncio.get_running_loop().time()
             timer.reschedule(None)
 
     def _continue(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now, self.is_stopped = asyncio.get_running_loop().time(), False
         for timer, left in self._left.items():
-            if not timer.expired():
+            if timer in self.running and not timer.expired():
                 timer.reschedule(now + left)
-            on_stop = self._running[timer]
-            if on_stop is not None:
-                on_stop(now - self._stopped_at)
+                on_stop = self.running[timer]
+                if on_stop is not None:
+                    on_stop(now - self._stopped_at)
         self._left.clear()
