@@ -74,10 +74,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("tool", metavar="TOOL")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
 
-    made = command("read", "URI", "print a resource; write the exact bytes to a file or pipe", needs_server=True)
+    made = command("read", "URI", "print a resource (as exact bytes to a file or pipe)", needs_server=True)
     made.add_argument("uri", metavar="URI")
 
-    made = command("watch", "URI", "print each changed URI: this URI, or a URI below it", needs_server=True)
+    made = command("watch", "URI", "print URI, or a URI below it, whenever its resource changes", needs_server=True)
     made.add_argument("uri", metavar="URI")
     made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 

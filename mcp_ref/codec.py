@@ -204,7 +204,7 @@ class Codec:
         return None
 
     def _union_reader(self, members: list[object]) -> _Read | None:
-        """Return a reader for a union. The reader chooses a class by its members, and another type by the JSON type."""
+        """Return a reader for a union. It recognizes a class by its members, and other types by the JSON type."""
         objects = [m for m in members if isinstance(m, type) and dataclasses.is_dataclass(m)]
         others = [(_json_kinds(m), self._reader(m)) for m in members if m not in objects]
         if any(kinds is None for kinds, _ in others):
@@ -354,7 +354,7 @@ def _read_dict(item: _Read | None, value: JSON) -> object:
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:
-    """Return the Python types of the JSON values that a type other than a dataclass accepts; None for any JSON."""
+    """Return the Python types of the JSON values for a scalar, Literal, list or dict type; None for other types."""
     if hint in _SCALARS:
         return _SCALARS[hint][1]
     if get_origin(hint) is Literal:

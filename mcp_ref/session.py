@@ -61,8 +61,8 @@ class Route:
 
 def load_type(path: str) -> type:
     """Import the module in a path such as `features.tools:Tool`, and return the dataclass after the colon."""
-    page, _, name = path.partition(":")
-    return cast(type, getattr(importlib.import_module(f".{page}", __package__), name))
+    module, _, name = path.partition(":")
+    return cast(type, getattr(importlib.import_module(f".{module}", __package__), name))
 
 
 def find_route(
@@ -104,7 +104,7 @@ class Session(Channel):
         """Done when the transport has ended. The result is the error that ended the transport, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
         self.dispatcher.unbatchable = frozenset({"initialize"})
-        # A client only logs unreadable input, often the output of a `print` in the server, which expects no error.
+        # A client sends no error for unreadable input, because this is often the output of a `print` in the server.
         self.dispatcher.reports_unreadable = role == "server"
         self._routes: dict[str, Route] = {}
         self._sendable: set[str] = set()  # cache: the methods that passed `_check_sendable`

@@ -13,7 +13,7 @@ The server stores no responses. `requestState` contains them. The client MUST re
 A malicious client can send any state, so `sign_state` signs the state (without encryption). Attacks and protections:
     a client changes the state, to skip a consent         the server MUST refuse a wrong signature (HMAC-SHA256)
     a client sends a state that it stole from a user      the state has a digest of the authenticated user (SHOULD)
-    a client pays more with the state of a small payment  the state has a digest of method and params (SHOULD)
+    a client uses the state of one request for another    the state has a digest of method and params (SHOULD)
     a client sends an old state                           the state expires after `STATE_SECONDS` (SHOULD)
 A client can send the same state twice before it expires. If the second use would do harm, the server MUST remember the
 states that it has accepted. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
@@ -120,7 +120,7 @@ def _signature(key: bytes, text: str) -> str:
 
 
 MAX_ROUNDS: Final = 16
-"""Maximum number of times that a client sends one request, including retries."""
+"""Maximum number of times that a client sends one request again because a result requires input."""
 MAX_INPUT_REQUESTS: Final = 100
 """Maximum number of input requests that a client accepts in one result."""
 

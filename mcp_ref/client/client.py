@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 class Client(Connector):
     """An MCP client for one server. Use it as an async context manager. A client connects only once.
 
-    A request raises NotInRevision if the revision lacks its method, and CapabilityError if the server did not declare
-    its capability. The client does not send such a request. Other failures raise RemoteError (an error response of the
-    server), RequestTimeout, ConnectionClosed, or InvalidMessage (a malformed result).
+    A request raises NotInRevision if the revision lacks the method, and CapabilityError if the server did not declare
+    the method's capability. In both cases the client sends nothing. Other failures raise RemoteError (an error response
+    of the server), RequestTimeout, ConnectionClosed, or InvalidMessage (a malformed result).
 
     If the connection to a modern server is lost, the client repeats the requests that change nothing, such as
     `list_tools`. A tool call raises ConnectionClosed, and the caller must find out if the tool has run.
@@ -271,7 +271,7 @@ class Client(Connector):
         return await self._tools.start_tool(self._tools.params(name, arguments, meta), on_progress, timeout, ttl)
 
     async def find_task(self, id: str, *, timeout: float | None = None) -> RunningTask[CallToolResult]:
-        """Return the task of an earlier tool call, by this client or an earlier client with the same credentials.
+        """Return the task of a tool call that this client has made, or another client with the same credentials.
 
         Args:
             id: Id of the task.
@@ -373,8 +373,8 @@ class Client(Connector):
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
         """Set the lowest level of the log messages that the server sends from now on.
 
-        If the program does not call this method, a legacy server chooses the level. A modern server then sends all
-        messages if the client has `on_log`, and no messages otherwise.
+        If the program does not call this method, a legacy server chooses the level, and a modern server sends all
+        messages if the client has `on_log`, otherwise none.
 
         Args:
             level: The level, such as "warning".

@@ -170,7 +170,7 @@ _TRANSITIONS = {
 
 
 class Connector:
-    """A client without the methods for features: it connects, sends requests and reconnects."""
+    """The base class of `Client`. It connects, sends requests and reconnects."""
 
     def __init__(
         self, target: Target, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
@@ -356,7 +356,7 @@ class Connector:
                 method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
                 before_send=before_send)  # fmt: skip
         except InvalidMessage:
-            self.response_cache.forget(self.cache_key[0], method)  # else the cache would return it again
+            self.response_cache.forget(self.cache_key[0], method)  # otherwise the cache would return this result again
             raise
         except ConnectionClosed as error:
             if isinstance(error, UnrecognizedReply) or method not in REPEATABLE or not self.can_reconnect():
@@ -366,7 +366,7 @@ class Connector:
         return await session.request(method, params, result, timeout=seconds)
 
     async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
-        """Send a request with these params, and return its result. The method table names both dataclasses."""
+        """Send a request with these params, and return its result. The method table names the dataclasses of both."""
         row = next(row for row in METHODS if row.name == method)
         return await self.request(method, load_type(row.params)(**params), load_type(row.result or ""), timeout)
 

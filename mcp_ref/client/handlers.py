@@ -42,7 +42,7 @@ from ..session import Handler
 T = TypeVar("T")
 
 MAX_ELICITATIONS = 1000
-"""Maximum number of stored ids of open requests to visit a URL. If there are more, the oldest id is dropped."""
+"""Maximum number of stored elicitation ids: one for each URL to visit. If there are more, the oldest id is dropped."""
 
 
 class ClientHandlers:

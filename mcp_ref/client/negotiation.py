@@ -137,7 +137,7 @@ async def _discover(
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 _check_legacy_fallback(client, error)
                 return None
-            # [2026-07-28 basic/transports/stdio#backward-compatibility] only a modern server sends this: no handshake
+            # [2026-07-28 basic/transports/stdio#backward-compatibility] only a modern server sends this error
             refused.append(revision)
             chosen = _choose_revision(_supported_in(error), client, refused)
         except (UnrecognizedReply, InvalidMessage, ShapeError, RequestTimeout) as error:
@@ -156,7 +156,7 @@ def _supported_in(error: RemoteError) -> list[JSON]:
 def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
     """Return the latest revision that client and server speak. Raise UnsupportedRevision if none exists."""
     theirs = {find_revision(name) for name in names}
-    # Try a revision twice: while a server is updated, an old process can refuse a revision that a new process lists.
+    # While a server is updated, its old processes can refuse a revision that its new processes list. So try it twice.
     common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
         raise client.no_common_revision_error(names)
@@ -189,7 +189,7 @@ def _use_modern_revision(
     try:
         session.peer_info = codec.decode(Implementation, info)
     except ShapeError:
-        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] SHOULD, not MUST
+        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] it can be missing
     return ServerIdentity(session.peer_info, result.instructions)
 
 

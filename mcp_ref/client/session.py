@@ -100,7 +100,7 @@ class ClientSession(Session):
         else:
             changes = self._cache.invalidations
             result = await send(params)
-            if self._cache_key() == key:  # else a user has signed in meanwhile: the result can be another user's
+            if self._cache_key() == key:  # after a sign-in, the result can belong to another user
                 self._cache.put(*key, method, params, result, changes)
         self.has_responded = True
         for _ in range(mrtr.MAX_ROUNDS):
@@ -166,7 +166,7 @@ class ClientSession(Session):
             del self._task_progress[next(iter(self._task_progress))]
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a request method of the server, or None if the client has no such handler."""
+        """Return the handler of a method that the server requests, or None if the client has no such handler."""
         if method.name == "ping":
             return cast("Handler", ping)
         return self._handlers.find(method.name) if self._handlers is not None else None
@@ -220,7 +220,7 @@ class ClientSession(Session):
 
 def _is_final(method: str, result: Object) -> bool:
     """Return False if a result requires input, otherwise True. Raise InvalidMessage for an unknown `resultType`."""
-    # [2026-07-28 basic/index#result-responses] a result without the type is "complete"
+    # [2026-07-28 basic/index#result-responses] a result without `resultType` is "complete"
     kind = result.get("resultType", "complete")
     if kind == "input_required" and method in mrtr.INPUT_METHODS:
         return False

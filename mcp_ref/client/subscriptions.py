@@ -4,9 +4,9 @@
     modern era   the request `subscriptions/listen` stays open and lists the wanted notifications
 
 In the modern era, the server sends log messages only while it serves a request. A modern server MUST NOT send
-notifications that the client did not request [2026-07-28 basic/patterns/subscriptions#opening-a-stream], because the
-server stores no list of clients. If the connection of a subscription is lost, the client requests the subscription
-again. Then the client reports all subscribed resources and lists as changed: it could have missed a notification.
+notifications that the client did not request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If the
+connection of a subscription is lost, the client requests the subscription again. Then the client tells the program that
+all subscribed resources and lists have changed, because the client could have missed a notification.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
@@ -48,10 +48,10 @@ ACKNOWLEDGE_SECONDS = 5.0
 """Time limit for the server to acknowledge the request for list changes, in seconds. A timeout is only logged."""
 
 MAX_ATTEMPTS = 5
-"""Maximum number of times that a lost subscription is requested again without an acknowledgement."""
+"""Maximum number of new requests for a lost subscription if the server acknowledges none of the requests."""
 
 MIN_RETRY_PAUSE = 0.1
-"""Pause before the first new attempt, in seconds. Each later pause is twice as long."""
+"""Pause before the first new attempt, in seconds. Each later pause is twice the previous pause."""
 
 MAX_RETRY_PAUSE = 30.0
 """Maximum pause between two attempts, in seconds."""
@@ -124,12 +124,12 @@ class ServerNotifications:
 
 
 class Subscription:
-    """The updates of one resource: an async context manager, and within it an async iterator of URIs.
+    """A subscription to one resource. `async with` opens the subscription, and `async for` yields its updates.
 
-    An update is the URI of a changed resource: the subscribed URI, or a URI below it. If a resource changes several
-    times before the program reads the update, the program gets one update. The iterator ends when the server ends the
-    subscription, and raises ConnectionClosed when the connection is lost. `async with` raises CapabilityError if the
-    server does not support subscriptions to resources.
+    An update is the URI of a changed resource: the subscribed URI, or a URI that continues the subscribed URI after a
+    slash. If a resource changes several times before the program reads the update, the program gets one update. The
+    iterator ends when the server ends the subscription, and raises ConnectionClosed when the connection is lost.
+    `async with` raises CapabilityError if the server does not support subscriptions to resources.
     """
 
     def __init__(self, connector: Connector, by_uri: dict[str, list[Subscription]], uri: str) -> None:
@@ -192,7 +192,7 @@ class Subscription:
             self._wakeup.set()
 
     def end(self, error: Exception | None) -> None:
-        """End the iteration after the queued updates. Without `error`, the server ended the subscription."""
+        """End the iteration after the queued updates. `error` is the reason, unless the server ended it."""
         self._ended, self._error = True, error
         self._wakeup.set()
 
@@ -262,7 +262,7 @@ class ListenRequest:
             self._timer.reschedule(None)
         if not self._acknowledged.done():
             self._acknowledged.set_result(params.notifications)
-        if self._state is ListenState.RECONNECTING:  # report all as changed: a change could have been missed
+        if self._state is ListenState.RECONNECTING:  # the client could have missed a change
             for uri in self._wanted.resource_subscriptions or ():
                 self._report(RESOURCE_UPDATED, uri)
             for kind in ("tools", "prompts", "resources"):

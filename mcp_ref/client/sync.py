@@ -95,7 +95,7 @@ class SyncClient:
             loop.close()
 
     def run(self, call: Coroutine[object, object, T]) -> T:
-        """Return the result of a coroutine of the `Client`, after waiting for the result.
+        """Return the result of a coroutine of the `Client`. Wait until the coroutine ends.
 
         Args:
             call: A coroutine, such as `client.client.start_tool("report")`.

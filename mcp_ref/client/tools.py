@@ -1,8 +1,8 @@
 """The tool calls of a client.
 
 From `tools/list`, the client stores the output schema of each tool, to check the tool's results. The client also stores
-the arguments to copy to HTTP headers (modern era), and if a call can or must run as a task. The response to a tool call
-is a result, an error, or a task. The client waits for the result of a task.
+which arguments to copy to HTTP headers (modern era), and whether a call can or must run as a task. The response to a
+tool call is a result, an error, or a task. The client waits for the result of a task.
 
 The client does not repeat a tool call after a lost connection, because the tool may already have done its work. The
 client repeats a call only after an error that proves that the server did not run the tool.
@@ -48,7 +48,7 @@ class CallToolOutcome:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Name the response `task` or `result`. A task has certain members (2025-11-25), or a `resultType` (later)."""
+        """Return {"task": wire} or {"result": wire}. A task has `task` (2025-11-25), or `resultType` "task" (later)."""
         core = revision.tasks_are_core and "task" in wire and "content" not in wire
         return {"task" if core or wire.get("resultType") == "task" else "result": wire}
 

@@ -1,7 +1,7 @@
-"""The catalog of a server: its tools, resources, prompts, completions and tasks. It also announces their changes.
+"""The catalog of a server: its tools, resources, prompts, completions and tasks, with notifications about changes.
 
 A task is a request whose result the client fetches later. All clients share one catalog. Sessions and stateless
-requests find the handler of a request in the same table:
+requests find the handler of a request in one table:
 
     method -> find_route: is the method in this revision, is its capability declared? -> HANDLERS -> a handler
 
@@ -65,8 +65,8 @@ SUBSCRIPTION_END_SECONDS: Final = 0.5
 """Time to send the results of the open subscriptions when the server stops, in seconds."""
 
 
-_NAMES_PROMPT: Final = frozenset({"prompts/get", "completion/complete"})
-_NAMES_RESOURCE: Final = frozenset({"resources/read", "resources/subscribe", "completion/complete"})
+_PROMPT_METHODS: Final = frozenset({"prompts/get", "completion/complete"})
+_RESOURCE_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "completion/complete"})
 
 
 class Announcer:
@@ -258,9 +258,9 @@ class Catalog:
         if method == "tools/call":
             return self.tools.scopes.get(name, ()) if "tools" in used and isinstance(name, str) else ()
         needed: set[str] = set()
-        if method in _NAMES_PROMPT and "prompts" in used and isinstance(name, str):
+        if method in _PROMPT_METHODS and "prompts" in used and isinstance(name, str):
             needed |= self.prompts.scopes.get(name, frozenset())
-        if method in _NAMES_RESOURCE and "resources" in used and isinstance(uri, str):
+        if method in _RESOURCE_METHODS and "resources" in used and isinstance(uri, str):
             needed |= self.resources.scopes_of(uri)
         return needed
 
@@ -277,9 +277,9 @@ class Catalog:
             self.workers = concurrent.futures.ThreadPoolExecutor(MAX_WORKERS, WORKER_NAME_PREFIX)
         return self.workers
 
-    async def remove_serving(self, user: object) -> None:
+    async def remove_serving(self, member: object) -> None:
         """Remove a session or an HTTP application from `serving`. If `serving` is then empty, end the running tasks."""
-        self.serving.discard(user)
+        self.serving.discard(member)
         if not self.serving and "tasks" in self.__dict__:
             await self.tasks.close()
 

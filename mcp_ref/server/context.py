@@ -71,11 +71,11 @@ class Context(RequestContext):
         return self.access.principal if self.access is not None else None
 
     def require(self, *scopes: str) -> None:
-        """Refuse the request if the caller lacks a scope, for example one that depends on the arguments.
+        """Refuse the request if the caller lacks a scope, for example a scope that depends on the arguments.
 
-        Call it first. If nothing of the response is sent yet, the client gets HTTP status 403 with the scopes, and can
-        ask the user for them. Later, or in a task, it gets an error that names the scopes. Over stdio, do nothing: the
-        user started this program.
+        Call this method first: until the response begins, the client gets HTTP status 403 with the scopes, and can ask
+        the user for them. Later, or in a task, the client gets an error that names the scopes. Over stdio, do nothing,
+        because the user started this program.
 
         Args:
             scopes: The scopes.

@@ -137,12 +137,12 @@ class HttpApp:
                 scopes=catalog,
                 trace=trace,
             )
-        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location] for everybody
+        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location] for any origin
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
         catalog.serving.add(self)
 
     def _choose_authorization(self, options: HttpOptions) -> Authorize | None:
-        """Return the check of callers that the options name. Raise ValueError if scopes are needed without one."""
+        """Return the function that checks callers, if any. Raise ValueError if scopes are needed without it."""
         authenticate, self._protection = options.get("authenticate"), options.get("authorization")
         if self._protection is not None:
             if authenticate is not None:
@@ -170,7 +170,7 @@ class HttpApp:
             await exchange.respond(404, [("Content-Type", JSON_TYPE)], refused.body())
 
     async def _send_metadata(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        """Send the protected resource metadata. The resource is configured: a request could name another one."""
+        """Send the protected resource metadata. It names the configured resource, never the host in the request."""
         assert self._protection is not None
         await exchange.respond(200, [*JSON_HEADERS, *checked.cors], json.dumps(self._protection.metadata()).encode())
 

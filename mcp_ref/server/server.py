@@ -163,7 +163,7 @@ class Server:
         return self.catalog.tasks
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
-        """Return a decorator that makes a function a tool. The function's signature becomes the input schema.
+        """Return a decorator that registers a function as a tool. The function's signature becomes the input schema.
 
         Args:
             name: The tool's name. Default: the function's name.
@@ -180,7 +180,7 @@ class Server:
         scopes: Collection[str] = (),
         **options: Unpack[ResourceOptions],
     ) -> Callable[[F], F]:
-        """Return a decorator that makes a function a resource or a template. The function returns the contents.
+        """Return a decorator that registers a function as a resource or template. The function returns the contents.
 
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`.
@@ -195,7 +195,7 @@ class Server:
     def prompt(
         self, name: str | None = None, *, scopes: Collection[str] = (), **options: Unpack[PromptOptions]
     ) -> Callable[[F], F]:
-        """Return a decorator that makes a function a prompt. Its parameters, all `str`, become the prompt's arguments.
+        """Return a decorator that registers a function as a prompt. Its `str` parameters become prompt arguments.
 
         Args:
             name: The prompt's name. Default: the function's name.

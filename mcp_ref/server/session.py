@@ -84,7 +84,7 @@ class ServerSession(Session):
         self._cancelling: set[asyncio.Task[None]] = set()  # each one cancels a task that runs on the client
 
     async def _serve(self, request: Request) -> Object:
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] the request chooses
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
         names_revision = "_meta" in request.params and is_stateless(request.params)
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)

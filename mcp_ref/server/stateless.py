@@ -6,8 +6,8 @@
 Since 2026-07-28 a server sends no requests. So any process of the server can serve any request, without shared memory
 [2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops the handler and returns an
 `input_required` result. The client repeats the request with its responses to the input requests, and the handler runs
-again from its first line. The server puts the responses of earlier rounds into the text `requestState`, which the
-client sends back.
+again from its first line. The server puts the earlier responses into the text `requestState`, which the client sends
+back.
 
 A client could forge `requestState` to claim a consent that no user gave. So the server signs the state for one caller
 (principal), one request and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
@@ -70,7 +70,7 @@ class StatelessRequest(Channel):
 
     @property
     def task_owner(self) -> str:
-        # Without authentication, any client that knows a task's id can use the task: nothing else identifies a client.
+        # Without authentication, the server cannot tell clients apart, so any client that knows a task's id can use it.
         return owner_of(self.principal, self.revision.era)
 
     @property
@@ -110,12 +110,12 @@ class StatelessRequest(Channel):
         request = codec.encode(params)
         # Without a key, the user's "yes" is valid only for the text that the user saw. The digest identifies this text.
         digest = "" if key is not None else mrtr.request_digest(method, request)
-        key = key if key is not None else str(len(self._digests) + 1)  # the request's number, the same in a retry
+        key = key if key is not None else str(len(self._digests) + 1)  # a number that is the same in a retry
         if key in self._digests:
             raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
         self._digests[key] = digest
         if self._earlier_digests.get(key, digest) != digest and self._responses.pop(key, None) is not None:
-            log.info("%s %s has changed, so its earlier response is ignored: pass `key=` to use it", method, key)
+            log.info("input request %s (%s) has changed, so its response is ignored: pass key= to keep it", key, method)
         if key not in self._responses:
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": request}})
         try:
@@ -142,27 +142,27 @@ class StatelessRequest(Channel):
 
     def input_required(self, request: Request, required: mrtr.HandlerNeedsInput) -> Object:
         """Return the result that requests input from the client."""
-        questions = {**self._earlier_digests, **self._digests}
-        kept: Object = {"questions": questions, "answers": {k: r for k, r in self._responses.items() if k in questions}}
+        digests = {**self._earlier_digests, **self._digests}
+        kept: Object = {"questions": digests, "answers": {k: r for k, r in self._responses.items() if k in digests}}
         digest = mrtr.request_digest(request.method, request.params)
         state = mrtr.sign_state(self.catalog.state_key, kept, digest, self.principal, time.time())
         return {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
         """Return a handler's error in its modern form: -32042 (URLs to visit) becomes an `input_required` result."""
-        pages = features.elicitation.url_elicitations(error) if self.may_need_input else {}
-        if not pages:
+        visits = features.elicitation.url_elicitations(error) if self.may_need_input else {}
+        if not visits:
             return versioning.without_legacy_codes(error)
         if not declares(self.peer_capabilities, "elicitation.url"):
             return MissingCapability("elicitation.url")
-        for id in pages:
+        for id in visits:
             response = self._responses.get(id)
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
         codec = codec_for(self.revision)
-        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] `accept` is only consent: ask again
+        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] `accept` does not prove the visit: ask again
         return mrtr.HandlerNeedsInput(
-            {id: {"method": "elicitation/create", "params": codec.encode(page)} for id, page in pages.items()}
+            {id: {"method": "elicitation/create", "params": codec.encode(visit)} for id, visit in visits.items()}
         )
 
 
@@ -172,10 +172,10 @@ async def serve(
 ) -> Object:  # fmt: skip
     """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
 
-    `notify` sends a notification that belongs to the request. `drain` waits until the client has read most of them.
+    `notify` sends a notification that belongs to the request. `drain` waits until most notifications are read.
     """
     if request.method == "initialize" and not versioning.is_stateless(request.params):
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD list revisions
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] error lists revisions
         raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), catalog.revisions)
     meta = versioning.read_request_meta(request.params, catalog.revisions)
     route = catalog.routes.get(request.method) or _find_route(catalog, request.method, meta.revision)
@@ -205,7 +205,7 @@ async def serve(
             # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both members
             result.ttl_ms, result.cache_scope = catalog.cache_hints[request.method]
             if context.access is not None and context.access.hides_forbidden:
-                result.cache_scope = "private"  # each caller has another list
+                result.cache_scope = "private"  # each caller gets a different list
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.HandlerNeedsInput as required:
         wire = channel.input_required(request, required)
