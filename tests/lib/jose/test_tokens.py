@@ -130,6 +130,18 @@ def test_verify_agrees_with_wycheproof(name: str, expected: tuple[int, int]) -> 
     assert (verdicts[True], verdicts[False]) == expected
 
 
+@needs_vectors
+def test_verify_accepts_the_tokens_of_rfc_7520() -> None:
+    """Verify figures 13 (RS256) and 20 (PS384) with the key of the RFC, which has no `alg`."""
+    algorithms = []
+    for group, test in vectors("json_web_signature"):
+        if group["comment"] == "rfc7520" and test["comment"] in ("Figure13", "Figure20"):
+            jws = parse_jws(test["jws"])
+            verify(jws, [parse_jwk({name: value for name, value in group["public"].items() if name != "alg"})])
+            algorithms.append(jws.algorithm)
+    assert algorithms == ["RS256", "PS384"]
+
+
 # ---------------------------------------------------------------------------------------------------- syntax
 
 GOOD = make()
