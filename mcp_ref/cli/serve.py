@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Serve until the client disconnects, and return the exit code. A failed import prints a traceback."""
+    """Serve over stdio until the client disconnects, or over HTTP until a signal. Return the exit code."""
     path, name = split_target(options.target)
-    given = {option: getattr(options, option) for option in _HTTP_OPTIONS}
-    needless = [option for option, value in given.items() if value is not None and value is not False]
-    if needless and not options.http:
-        raise UsageError(f"--{needless[0].replace('_', '-')} needs --http")
+    http_values = {option: getattr(options, option) for option in _HTTP_OPTIONS}
+    given = [option for option, value in http_values.items() if value is not None and value is not False]
+    if given and not options.http:
+        raise UsageError(f"--{given[0].replace('_', '-')} needs --http")
     try:
         with claimed_stdio():
             module = load(path)
@@ -116,7 +116,7 @@ def load(path: str) -> ModuleType:
         others = sorted(p.name for p in file.parent.glob("*.py")) if file.parent.is_dir() else []
         raise UsageError(f"no file named {path!r}{did_you_mean(file.name, others)}")
     sys.path.insert(0, str(file.parent))
-    name = f"mcp_run_{file.stem}"  # not `file.stem`: the file can import an installed module of that name
+    name = f"mcp_run_{file.stem}"  # not `file.stem`: that name could replace a loaded module, such as argparse
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path!r} is not a Python file")

@@ -25,7 +25,7 @@ PACKAGE = (__package__ or "").rpartition(".")[0]
 """The import name of this package. It is longer than `mcp_ref` in a program that contains a copy of the package."""
 
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[len(PACKAGE.split(".")) + 1])}
-"""Environment variables with which a server process imports the package from this process's folder or zip file."""
+"""Environment variables of a server process. PYTHONPATH is the folder or zip file that contains this package."""
 
 
 def server_command(*options: str) -> list[str]:
@@ -40,8 +40,10 @@ class Connections:
     crash_error: str  # text in the client's error after the server has crashed
     restarts_server: bool  # True if the client restarts a crashed server
 
-    def connect(self, screen: Screen, *options: str, sse: bool = False, **client: Any) -> AsyncContextManager[Client]:
-        """Connect a client to a server with these options. `sse`: use HTTP+SSE instead of Streamable HTTP."""
+    def connect(
+        self, screen: Screen, *options: str, sse: bool = False, **client_options: Any
+    ) -> AsyncContextManager[Client]:
+        """Connect a client to a server with these server options. `sse`: use HTTP+SSE instead of Streamable HTTP."""
         raise NotImplementedError
 
     async def modern_chapters(self, screen: Screen) -> None:
@@ -63,8 +65,10 @@ class StdioConnections(Connections):
     restarts_server = True
 
     @contextlib.asynccontextmanager
-    async def connect(self, screen: Screen, *options: str, sse: bool = False, **client: Any) -> AsyncIterator[Client]:
-        async with Client(server_command(*options), env=ENVIRONMENT, trace=screen, **client) as connected:
+    async def connect(
+        self, screen: Screen, *options: str, sse: bool = False, **client_options: Any
+    ) -> AsyncIterator[Client]:
+        async with Client(server_command(*options), env=ENVIRONMENT, trace=screen, **client_options) as connected:
             assert isinstance(connected.session.transport, StdioClientTransport)
             self._pid = connected.session.transport.pid or 0
             yield connected
@@ -105,13 +109,15 @@ class HttpConnections(Connections):
         return server[0]
 
     @contextlib.asynccontextmanager
-    async def connect(self, screen: Screen, *options: str, sse: bool = False, **client: Any) -> AsyncIterator[Client]:
+    async def connect(
+        self, screen: Screen, *options: str, sse: bool = False, **client_options: Any
+    ) -> AsyncIterator[Client]:
         url = await self._url(*options)
         if sse:
             url = url.replace("/mcp", "/sse")
             screen.say("Revision 2025-03-26 introduced Streamable HTTP. HTTP+SSE is the older transport.")
             screen.say("The server refuses the client's first POST. Then the client opens a stream for responses.")
-        async with Client(url, trace=screen, **client) as connected:
+        async with Client(url, trace=screen, **client_options) as connected:
             yield connected
 
     async def modern_chapters(self, screen: Screen) -> None:

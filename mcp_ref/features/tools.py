@@ -14,13 +14,13 @@ malicious server could mark a destructive tool as read-only, and the client woul
 Clients SHOULD show the arguments to the user before the call, because injected text can make the model send private
 data. Clients SHOULD validate results before the model reads the results. Servers MUST validate arguments,
 control access, limit the rate of calls and sanitize results [2025-11-25 server/tools#security-considerations].
-Structured content MUST match the output schema, so that programs can use it without checks. Servers SHOULD also send
+Structured content MUST match the output schema, so that programs can use it. Servers SHOULD also send
 structured content as text, for clients of revisions before 2025-06-18. A parameter that `x-mcp-header` copies to an
 HTTP header SHOULD NOT be secret, because proxies can read headers [2026-07-28 server/tools#x-mcp-header].
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
     2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send
-                list_changed. Until 2025-06-18, invalid arguments can be either kind of error; this package uses -32602.
+                list_changed. Before 2025-11-25, invalid arguments can be either kind of error; this package uses -32602.
     2025-03-26  Adds `annotations` and audio blocks.
     2025-06-18  Adds `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
     2025-11-25  Adds `icons` and `execution.taskSupport`. Limits the characters and the length of tool names (SHOULD).
@@ -115,7 +115,7 @@ class Tool:
 
     @property
     def display_name(self) -> str:
-        """The name to show to people: `title`, or `annotations.title` without a `title`, or else `name`."""
+        """The name to show to people: `title`, else `annotations.title`, else `name`."""
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
@@ -199,9 +199,10 @@ _BLOCK_TYPES_2024_10_07 = ("text", "image", "resource")
 
 
 class ToolOptions(TypedDict, total=False):
-    """Options of a tool. The defaults come from the function's signature and docstring.
+    """Options of a tool. `description` and the schemas come from the function's docstring and signature by default.
 
-    The client gets `input_schema` and `output_schema` unchanged. The server checks arguments and results with them.
+    The server checks arguments and results with the schemas. Clients get the schemas unchanged, except that a client
+    before 2026-07-28 gets only output schemas of objects.
     """
 
     title: str
@@ -214,7 +215,7 @@ class ToolOptions(TypedDict, total=False):
     task: TaskSupport
     """The tool's support for tasks. Default: "forbidden"."""
     scopes: Collection[str]
-    """The scopes that a caller over HTTP needs. Only a server with `authorization=` can serve such a tool. [none]"""
+    """The scopes that a caller over HTTP needs. The HTTP server then needs `authorization=`. Default: no scopes."""
     asks_first: bool
     """True if the function itself begins the task with `context.begin_task()`, for example after an elicitation.
     Default: False. The task then begins before the function starts."""
@@ -242,8 +243,9 @@ class RegisteredTool:
     def wraps_result(self, revision: Revision) -> bool:
         """Return True if the server sends the structured content as `{"result": ...}`.
 
-        Before 2026-07-28, structured content must be an object, so the server wraps other values. If the author wrote
-        the output schema, the server sends only their text. In a wrapper, a `$ref` to the schema's root would fail.
+        Before 2026-07-28, structured content must be an object, so the server wraps other values. But with an output
+        schema that the author wrote, the server sends other values only as text: in a wrapper, a `$ref` to the
+        schema's root would fail.
         """
         schema = self.tool.output_schema
         objects_only = revision.structured_results and not revision.structured_content_is_any_json
@@ -265,7 +267,7 @@ TaskStarter = Callable[[ToolRun, RegisteredTool, TaskMetadata | None, RequestCon
 
 
 class Tools:
-    """The registered tools of a server, and the handlers of `tools/list` and `tools/call`."""
+    """The registered tools of a server. Serves `tools/list` and `tools/call`."""
 
     def __init__(
         self, context_type: type | None, page_size: int, on_change: Callable[[], None], start: TaskStarter
@@ -338,8 +340,8 @@ class Tools:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a JSON-RPC error
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
         # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` if tasks are not declared
-        wants_task = registered.task != "forbidden" or params.task is not None
-        if self.can_be_tasks and wants_task:
+        may_become_task = registered.task != "forbidden" or params.task is not None
+        if self.can_be_tasks and may_become_task:
             return await self._start_task(partial(self._call, registered, params), registered, params.task, context)
         return await self._call(registered, params, context)
 

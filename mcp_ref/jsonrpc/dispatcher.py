@@ -1,4 +1,4 @@
-"""The dispatcher of one connection. It serves the peer's requests, and matches responses to our requests.
+"""The dispatcher of one transport. It serves the peer's requests, and matches responses to our requests.
 
     the peer's request -> receive() -> a task runs serve(request) -> Response | ErrorResponse -> Transport.send
 
@@ -81,7 +81,7 @@ class _ReceivedBatch:
 
 
 class Dispatcher(Requester):
-    """The peer's requests and our requests on one connection. Call its methods on the connection's event loop.
+    """The peer's requests and our requests of one transport. Call its methods on the transport's event loop.
 
     Args:
         serve: coroutine function that returns the result of a peer's request, or raises `ProtocolError`.

@@ -10,7 +10,7 @@ with endless progress. [2025-11-25 basic/lifecycle#timeouts]
 
 Spec:  basic/index#messages; basic/lifecycle#timeouts (2025-03-26 to 2025-11-25); 2026-07-28
        basic/patterns/cancellation#timeouts; 2025-03-26 basic/index#batching
-Used by: `dispatcher.py`, which adds the requests that the peer sends. Uses: a `Transport`, which sends the messages.
+Used by: `dispatcher.py`. Its `Dispatcher` extends `Requester`, and also serves the requests that the peer sends.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ log = logging.getLogger(__name__)
 
 
 class Transport(Protocol):
-    """The sending part of a transport. Over HTTP, `send` uses the stream of the peer's request with id `related`."""
+    """The methods of a transport that the dispatcher calls.
+
+    Over HTTP, `send` uses the stream of the peer's request with the id `related`.
+    """
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Queue one message. Raise ValueError, TypeError or RecursionError if the message has no JSON form."""
@@ -99,7 +102,7 @@ class _UnsentBatch:
 
 
 class Requester:
-    """The table of our requests on one connection. Call its methods on the connection's event loop.
+    """The table of the requests that we send through one transport. Call its methods on the transport's event loop.
 
     `on_abandoned(id, reason)` is called when a caller stops waiting, so that the session can cancel the request.
     """
@@ -239,7 +242,11 @@ class Requester:
         pending = self.pending.get(response.id) if response.id is not None else None
         if pending is None or pending.response.done():
             level = logging.WARNING if response.id is None else logging.DEBUG
-            log.log(level, "ignored a response with an unknown id, or to a request that has ended: %.200r", response)
+            log.log(
+                level,
+                "ignored a response for which no request waits (unknown id, no id, or the request has ended): %.200r",
+                response,
+            )
         elif isinstance(response, Response):
             pending.response.set_result(response.result)
         else:

@@ -11,12 +11,12 @@ variable with `*` is called exploded: it has several values. Expansion supports 
 not define matching (section 1.4). So this module has its own rules, for a server that gets URIs from clients:
 
 - A value ends **where the text after its variable first occurs**. A text at the end of the template must also be at
-  the end of the URI: `{x}.md` finds "a.md" in "a.md.md". Of two adjacent variables, the first one gets as much text
-  as possible. `{x*,y}` finds no values, because a text could belong to `x` or to `y`. Matching never backtracks, so
-  its time is linear in the length of the URI.
+  the end of the URI: `{x}.md` finds "a.md" in "a.md.md". In `{x}{y}`, `x` gets as much text as possible; in `{x,y}`,
+  `y` gets all texts after the first comma. `{x*,y}` does not match "a,b", because "b" could belong to `x` or to `y`.
+  Matching never backtracks, so its time is linear in the length of the URI.
 - **A value stays in its path segment.** A value of `{x}`, `{.x}`, `{/x}` or `{;x}` with a slash or backslash, plain or
   encoded, does not match. Values of `{+x}`, `{#x}`, `{?x}` and `{&x}` can contain a slash. No value has the segment
-  "..", because a client could use it to leave the directory that a server publishes.
+  "..", because a client could use it to leave the directory that a server publishes. No value has a NUL character.
 - Expressions with one of the operators `. / ; ? & #` are optional in the URI. Query parameters can have any order.
 - The result omits variables that the URI does not contain, and empty values of `{x}` and `{+x}`.
 
@@ -70,7 +70,10 @@ OPERATORS: Final = {
 
 
 class Variable(NamedTuple):
-    """A variable of an expression. `{name:3}` has prefix 3 (its first 3 characters). `{name*}` has explode True."""
+    """A variable of an expression.
+
+    `{name:3}` has prefix 3: the URI has the value's first 3 characters. `{name*}` has explode True.
+    """
 
     name: str
     prefix: int | None = None
@@ -307,7 +310,7 @@ def _decode(text: str) -> str:
 
 
 def _stays_in_segment(value: MatchedValue, operator: Operator) -> bool:
-    """Return True if a value stays in its path segment and has no segment ".." (see the module's rules)."""
+    """Return True if a value follows the module's rules on segments and has no NUL character."""
     if not isinstance(value, str):
         members = value if isinstance(value, list) else [*value, *value.values()]
         return all(_stays_in_segment(member, operator) for member in members)

@@ -81,7 +81,7 @@ class ServerSession(Session):
         self.announcer = Announcer(self._wants, self._send_change, transport.drain, self.initialized)
         self.open_subscriptions = OpenSubscriptions(shares_stream=True)
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
-        self._cancelling: set[asyncio.Task[None]] = set()  # each one cancels a task that runs on the client
+        self._cancelling: set[asyncio.Task[None]] = set()  # each asyncio task cancels an MCP task on the client
 
     async def _serve(self, request: Request) -> Object:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
@@ -108,10 +108,12 @@ class ServerSession(Session):
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
-        # [2025-11-25 basic/lifecycle#initialization] before `initialized`, only pings
+        # [2025-11-25 basic/lifecycle#initialization] before `initialized`, a server sends no request but pings
         await self.initialized.wait()
         if not self.is_serving(related) and not self.is_disconnected:
-            raise McpError(f"{method} was not sent: the tool call that needs it is cancelled or complete")
+            raise McpError(
+                f"{method} was not sent: the client's request that needs this input is cancelled or complete"
+            )
         if not has_task_field(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
         from ..extensions.tasks.requestor import RunningTask, cancel_in_background  # lazy: few clients run tasks

@@ -6,8 +6,8 @@
 
     async for piece in response: ...        # instead of `read`: get the pieces of a body of any length as they arrive
 
-The client reuses a connection after the response was read to its end. It uses the proxy that the environment variables
-HTTPS_PROXY, HTTP_PROXY and NO_PROXY name (also in lower case), and follows redirects within an origin (origin.py).
+The client reuses a connection after the response was read to its end. It uses the proxy in the environment variable
+HTTPS_PROXY or HTTP_PROXY, except for the hosts in NO_PROXY. It follows 307 and 308 redirects within an origin.
 
 A server can be hostile. So a response must match the grammar exactly (framing.py), and its size and time have limits
 (`ClientLimits`). The client does not support compression, because a small compressed body could fill the memory.
@@ -242,7 +242,7 @@ class HttpClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections. Then reading a response raises HttpError."""
+        """Close all connections. Then reading an incomplete response raises HttpError."""
         self._closed = True
         self._free.clear()
         await asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))
@@ -259,7 +259,7 @@ class HttpClient:
             url: An http or https URL.
             headers: Headers in addition to those that the client writes.
             body: The whole body.
-            extra: True to exceed `ClientLimits.connections`, because running requests wait for this request.
+            extra: True if a running request can be waiting for this one, which then ignores `ClientLimits.connections`.
             redirects: Maximum number of redirects to follow. With 0, the redirect itself is the response.
             may_connect: A check of the server's IP address before anything is sent. A proxy disables the check.
 

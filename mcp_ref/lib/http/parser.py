@@ -57,7 +57,7 @@ class RequestParser:
         """True if the client waits for a 100 (Continue) response before it sends the body."""
         self.cached_heads: dict[bytes, RequestHead] = {}
         self._limits = limits
-        self._searched_bytes = 0  # number of bytes in the buffer in which no head ends
+        self._searched_bytes = 0  # number of bytes that were already searched for the end of a head
         self._chunk_decoder: ChunkDecoder | None = None
         self._body = bytearray()  # the decoded part of a chunked body
 
@@ -77,7 +77,7 @@ class RequestParser:
         if not self._searched_bytes and buffer[:2] == b"\r\n":
             del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore an empty line before the request line
         end = buffer.find(b"\r\n\r\n", max(0, self._searched_bytes - 3))
-        # [RFC 9112 2.2] a recipient MAY accept LF as a line end. We refuse LF, because some proxies see no line end.
+        # [RFC 9112 2.2] a recipient MAY accept LF as a line end. We refuse LF alone, because some proxies do not.
         if end < 0 and buffer.count(b"\n") != buffer.count(b"\r\n"):
             raise BadMessage(400, "a line of the head ends in LF without CR")
         if (len(buffer) if end < 0 else end + 4) > self._limits.head_size:
@@ -127,7 +127,7 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
     if found is None:
         raise BadMessage(400, "the request line must be `method target HTTP/version`, with single spaces")
     if found[3][:1] != b"1":
-        raise BadMessage(505, "this server speaks HTTP/1.1 only")
+        raise BadMessage(505, "this server speaks only HTTP/1.0 and HTTP/1.1")
     check_header_lines(lines, max_headers)
     parsed = _HeadParser(head)
     if not parsed.parse_request():
@@ -165,7 +165,7 @@ def _split_target(method: str, target: str, hosts: list[str]) -> tuple[str, str]
         raise BadMessage(400, "the request target is neither a path nor a URL")
     if [parts.netloc.lower()] != [host.lower() for host in hosts]:
         # DEVIATION: [RFC 9112 3.2.2] a server must ignore Host if the target is a URL. We refuse different hosts.
-        raise BadMessage(400, "the request target and Host name different hosts")
+        raise BadMessage(400, "the host in the request target must be equal to the Host header")
     return parts.path or "/", parts.query
 
 

@@ -1,8 +1,9 @@
 """The JSON Schema of a Python annotation, and its reader: a function that converts JSON to the annotated type.
 
-Language models read the schemas. So a schema is simple: it has no `$ref` and no `title`, and it has a list of types,
-such as `{"type": ["integer", "null"]}`, instead of an `anyOf`. A schema of an object allows further properties, because
-a later version of a program can add properties. `Annotated[X, {"additionalProperties": False}]` forbids them.
+Language models read the schemas. So a schema is simple: it has no `$ref` and no `title`. Where possible, it has a list
+of types, such as `{"type": ["integer", "null"]}`, instead of an `anyOf`. A schema of an object allows further
+properties, because a later version of a program can add properties. `Annotated[X, {"additionalProperties": False}]`
+forbids them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class AnnotationScope:
 
     path: str
     names: dict[str, object] = field(default_factory=dict)
-    """Local variables that an annotation in quotes can name."""
+    """Variables of the functions around the annotated function, by name. An annotation in quotes can use them."""
     enclosing: tuple[object, ...] = ()
     """The types that contain the part. A type that contains itself is refused, because its schema would be infinite."""
 
@@ -173,7 +174,7 @@ def _string_reader(string_type: StringType, cls: type) -> Reader:
 
     def read(value: str) -> object:
         try:
-            if pattern.search(value):  # the text can belong to another member of a union
+            if pattern.search(value):  # without this check, a text for another member of a union could be converted
                 return string_type.read(cls, value)
         except (ValueError, ArithmeticError):
             pass
