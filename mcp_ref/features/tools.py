@@ -20,7 +20,7 @@ HTTP header SHOULD NOT be secret, because proxies can read headers [2026-07-28 s
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
     2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send
-                list_changed. Before 2025-11-25, invalid arguments can be either kind of error; this package uses -32602.
+                list_changed. Before 2025-11-25, invalid arguments can be either error; this package uses -32602.
     2025-03-26  Adds `annotations` and audio blocks.
     2025-06-18  Adds `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
     2025-11-25  Adds `icons` and `execution.taskSupport`. Limits the characters and the length of tool names (SHOULD).
