@@ -175,8 +175,8 @@ class Session(Channel):
             before_send=before_send,
         )
         try:
-            given = self.codec.encode(params)
-            wire = await (send(given) if self.send_stateless is None else self.send_stateless(method, given, send))
+            encoded = self.codec.encode(params)
+            wire = await (send(encoded) if self.send_stateless is None else self.send_stateless(method, encoded, send))
         except RemoteError as error:
             self.handle_error_response(error)
             raise

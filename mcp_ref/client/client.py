@@ -271,7 +271,7 @@ class Client(Connector):
         return await self._tools.start_tool(self._tools.params(name, arguments, meta), on_progress, timeout, ttl)
 
     async def find_task(self, id: str, *, timeout: float | None = None) -> RunningTask[CallToolResult]:
-        """Return the task of a tool call that this client has made, or another client with the same credentials.
+        """Return the task of a tool call of this client, or of another client with the same credentials.
 
         Args:
             id: Id of the task.

@@ -276,7 +276,7 @@ class Connector:
         limits = TimeLimits()
         transport, self._server_task = self.target.open(lambda tool: self.parameter_headers.get(tool, {}), limits)
         session = self._make_session(transport)
-        session.dispatcher.time_limits = limits  # of the requests and the transport: all stop while a user signs in
+        session.dispatcher.time_limits = limits  # the transport shares them, so all limits stop during a sign-in
         return session
 
     async def stop_reconnecting(self) -> None:

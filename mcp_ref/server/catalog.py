@@ -131,7 +131,7 @@ class OpenSubscriptions:
         self.shares_stream = shares_stream
         """True if all subscriptions use one stream, as on stdio. Over HTTP, each subscription has its own stream."""
         self.serving_tasks: dict[asyncio.Future[None], asyncio.Task[object]] = {}
-        """The asyncio task of each subscription. To end the subscription, set the result of the key, a future."""
+        """The asyncio task of each subscription. The key is a future: set its result to end the subscription."""
 
     async def end(self) -> None:
         """End each subscription with a result. Wait until the clients have read the results."""

@@ -137,7 +137,8 @@ class HttpApp:
                 scopes=catalog,
                 trace=trace,
             )
-        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location] for any origin
+        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
+        # Clients need the document before they have a token, so a web page of any origin can read it.
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
         catalog.serving.add(self)
 
@@ -200,9 +201,9 @@ async def serve_http(
     app = HttpApp(catalog, session_limits, trace, **options)
     listening = await serve_sockets(app.handle, host, port, ssl, http_limits)
     try:
-        name, actual = listening.address
+        name, bound_port = listening.address
         shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
-        yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{actual}{app.path}"
+        yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{bound_port}{app.path}"
     finally:
         await app.close()  # first, because `listening.close` waits until all streams have ended
         await listening.close(FINISH_SECONDS)

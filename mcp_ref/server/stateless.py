@@ -6,8 +6,7 @@
 Since 2026-07-28 a server sends no requests. So any process of the server can serve any request, without shared memory
 [2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops the handler and returns an
 `input_required` result. The client repeats the request with its responses to the input requests, and the handler runs
-again from its first line. The server puts the earlier responses into the text `requestState`, which the client sends
-back.
+again from its first line. The server puts the earlier responses into the text `requestState`, which the client returns.
 
 A client could forge `requestState` to claim a consent that no user gave. So the server signs the state for one caller
 (principal), one request and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
