@@ -118,3 +118,34 @@ def test_serving_stdio_loads_no_http_and_no_email() -> None:
     )  # fmt: skip
     loaded = set(done.stdout.split())
     assert not loaded & {"http", "http.client", "http.server", "urllib.request", "email", "xml", "multiprocessing"}
+
+
+_UNPROTECTED = """
+import asyncio, sys
+sys.path.insert(0, {root!r})
+import mcp_ref
+async def main():
+    server = mcp_ref.Server("open")
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        return a + b
+    from mcp_ref.lib.http.server import serve
+    from mcp_ref.server.http import HttpApp
+    app = HttpApp(server.catalog)
+    async with await serve(app.handle) as listener:
+        async with mcp_ref.Client("http://127.0.0.1:%d/mcp" % listener.address[1]) as client:
+            await client.call_tool("add", {{"a": 1, "b": 2}})
+asyncio.run(main())
+import mcp_ref.transports.stdio
+print(*sys.modules)
+"""
+
+
+def test_unprotected_http_and_stdio_load_no_authorization() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _UNPROTECTED.format(root=str(ROOT))],
+        capture_output=True, text=True, timeout=30, check=True, env={**os.environ},
+    )  # fmt: skip
+    loaded = set(done.stdout.split())
+    assert "mcp_ref.transports.streamable_http.client" in loaded
+    assert not [name for name in loaded if name.startswith(("mcp_ref.basic.authorization", "mcp_ref.lib.jose"))]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Unpack
 
 import pytest
@@ -17,6 +18,7 @@ from mcp_ref import (
     Client,
     ClientLimits,
     DiscoveryFailed,
+    FileStore,
     HttpClient,
     InsufficientScope,
     MemoryStore,
@@ -307,6 +309,18 @@ async def test_store_saves_the_sign_in_of_the_next_program() -> None:
         world.auth.tokens.clear()
         await call(world, AuthorizationCode(open_browser=world.browse, store=store))
         assert len(world.opened) == 1
+
+
+async def test_programs_with_one_store_refresh_once(tmp_path: Path) -> None:
+    async with protected() as world:
+        path = tmp_path / "credentials.json"
+        logins = [AuthorizationCode(open_browser=world.browse, store=FileStore(path)) for _ in range(4)]
+        world.auth.token_response["expires_in"] = 0
+        async with Client(world.url, revision=MODERN, authorization=logins[0]):
+            world.auth.token_response["expires_in"] = 3600
+        texts = await asyncio.gather(*(call(world, login) for login in logins))
+        assert texts == ["read"] * 4
+        assert len(world.auth.requests("/token")) == 2 and len(world.opened) == 1
 
 
 async def test_expired_stored_token_is_refreshed_without_discovery() -> None:

@@ -14,7 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.lib.http.client import ClientLimits, HttpClient, HttpError, HttpTimeout, StaleConnection
+from mcp_ref.lib.http.client import (
+    ClientLimits,
+    ForbiddenAddress,
+    HttpClient,
+    HttpError,
+    HttpTimeout,
+    StaleConnection,
+    fetch,
+)
 from tests.settings import PATIENCE, run
 
 PEM = Path(__file__).parent / "localhost.pem"
@@ -662,6 +670,14 @@ async def test_closed_client_breaks_its_requests_and_accepts_no_more() -> None:
 
 
 @pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
+async def test_redirect_is_a_response_if_no_redirects_are_allowed(status: str) -> None:
+    async with scripted([answer("Location: /there", "Content-Length: 0", status=status)]) as server, client() as http:
+        async with http.request("POST", server.url(), body=b"x", redirects=0) as response:
+            assert (response.status, response.headers.get("location")) == (int(status[:3]), "/there")
+        assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
 async def test_redirect_307_within_the_origin_repeats_method_body_and_headers(status: str) -> None:
     away = answer("Location: ../b?c", "Content-Length: 0", status=status)
     async with scripted([away, OK]) as server, client() as http:
@@ -756,6 +772,67 @@ async def test_tls_certificate_that_fails_verification_is_an_error_and_nothing_i
         with pytest.raises(HttpError, match="certificate verify failed"):
             await get(http, server.url(host=host), Authorization="Bearer x")
         assert server.asked == []
+
+
+async def test_address_is_checked_between_connect_and_tls() -> None:
+    seen: list[str] = []
+
+    def allow(address: str) -> bool:
+        seen.append(address)
+        return True
+
+    async with scripted([OK, OK], tls=server_tls()) as server, client(tls=trust()) as http:
+        for _ in range(2):  # also when the connection is used again
+            async with http.request("GET", server.url(), may_connect=allow) as response:
+                assert (await response.read(LIMIT), response.address) == (b"hello", "127.0.0.1")
+        assert (seen, server.connections) == (["127.0.0.1"] * 2, 1)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_refused_address_gets_no_byte(scheme: str) -> None:
+    received = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read())
+        writer.close()
+
+    async with listening(serve) as port, client() as http:
+        with pytest.raises(ForbiddenAddress, match=r"127\.0\.0\.1"):
+            async with http.request("POST", f"{scheme}://localhost:{port}/", body=b"x", may_connect=lambda _: False):
+                pass
+    assert received == [b""]
+
+
+async def test_open_connection_to_a_refused_address_is_not_reused() -> None:
+    async with scripted([OK]) as server, client() as http:
+        await get(http, server.url())
+        with pytest.raises(ForbiddenAddress):
+            async with http.request("GET", server.url(), may_connect=lambda _: False):
+                pass
+        assert len(server.asked) == 1
+
+
+async def test_document_is_fetched_with_its_status_and_body() -> None:
+    data = answer("Content-Length: 4", body=b"gone", status="404 Not Found")
+    async with scripted([data]) as server, client() as http:
+        found = await fetch(http, "GET", server.url(), {"Accept": "a/b"}, limit=4, seconds=PATIENCE)
+        assert (found.status, found.body, server.asked[0].headers["accept"]) == (404, b"gone", "a/b")
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        (OK, "5 bytes"),
+        (chunked(b"5\r\nhello\r\n0\r\n\r\n"), "more than 4 bytes"),
+        (then_hold(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na"), "within 0.1 s"),
+        (hold, "within 0.1 s"),
+        (hang_up, "without a response"),
+    ],
+)
+async def test_document_that_is_too_large_or_too_slow_is_an_error(step: Step, error: str) -> None:
+    async with scripted([step]) as server, client() as http:
+        with pytest.raises(HttpError, match=error):
+            await fetch(http, "GET", server.url(), limit=4, seconds=0.1 if "within" in error else PATIENCE)
 
 
 async def test_redirect_from_https_to_http_is_an_error() -> None:

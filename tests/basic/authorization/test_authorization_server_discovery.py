@@ -1,0 +1,217 @@
+"""Discovery on the wire: the order of the requests, the documents that are refused, and the limits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+
+from mcp_ref import AuthorizationCode, Client, DiscoveryFailed, HttpClient
+from mcp_ref.basic.authorization import authorization_server_discovery as module
+from mcp_ref.basic.authorization.authorization_server_discovery import Discovered, PeerRequests, discover
+from mcp_ref.basic.authorization.metadata import MAX_DOCUMENT
+from mcp_ref.jsonrpc.messages import JSON
+from mcp_ref.lib.http.client import ForbiddenAddress
+from mcp_ref.lib.http.message import Exchange
+from tests.protected_servers import AS_PATH, PRM_PATH, Step, World, authorization_server, protected, silence, status
+
+OPENID = "/.well-known/openid-configuration"
+HERE = f"{PRM_PATH}/mcp"
+
+
+def _all(issuers: tuple[str, ...]) -> Sequence[str]:
+    return issuers
+
+
+@contextlib.asynccontextmanager
+async def _peers(world: World) -> AsyncIterator[PeerRequests]:
+    async with HttpClient() as http:
+        peers = PeerRequests(http, world.url)
+        peers.address = "127.0.0.1"
+        yield peers
+
+
+async def _discover(
+    world: World, named: str | None = None, *, at_origin: bool = False, prefer: Callable[..., Sequence[str]] = _all
+) -> Discovered:
+    async with _peers(world) as peers:
+        return await discover(peers, named, prefer, at_origin=at_origin)
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements-2"
+)
+@pytest.mark.spec("2026-07-28/basic/authorization/index#overview-6")
+async def test_resource_metadata_url_of_the_challenge_is_requested_first() -> None:
+    async with protected() as world:
+        world.mcp.always("/custom", status(200, world.mcp.metadata))
+        found = await _discover(world, f"{world.mcp.base}/custom")
+        assert (found.resource, found.server.issuer) == (world.url, world.auth.base)
+        assert world.mcp.paths == ["/custom"] and world.auth.paths == [AS_PATH]
+
+
+async def test_resource_metadata_are_searched_at_the_path_then_at_the_root() -> None:
+    async with protected() as world:
+        world.mcp.always(HERE, status(404))
+        world.mcp.always(PRM_PATH, status(200, {**(world.mcp.metadata or {}), "resource": world.mcp.base}))
+        found = await _discover(world, f"{world.mcp.base}/gone")
+        assert world.mcp.paths == ["/gone", HERE, PRM_PATH]
+        assert found.resource == world.mcp.base  # as published, without a slash
+
+
+async def test_issuer_with_a_path_is_requested_in_the_fixed_order() -> None:
+    async with protected() as world:
+        issuer = f"{world.auth.base}/tenant1"
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [issuer]}
+        world.auth.always(f"/tenant1{OPENID}", status(200, {**world.auth.metadata, "issuer": issuer}))
+        found = await _discover(world)
+        assert found.server.issuer == issuer
+        assert world.auth.paths == [f"{AS_PATH}/tenant1", f"{OPENID}/tenant1", f"/tenant1{OPENID}"]
+
+
+@pytest.mark.parametrize(
+    "resource",
+    ["https://other.example/mcp", "{base}/mcp2", "{base}/mc", "{base}", "{base}/mcp#x", "{base}/mcp?x=1",
+     "http://user@{host}/mcp", "", None, 5],
+)  # fmt: skip
+async def test_foreign_resource_is_refused_before_any_other_request(resource: JSON) -> None:
+    async with protected() as world:
+        host = world.mcp.base.removeprefix("http://")
+        text = resource.format(base=world.mcp.base, host=host) if isinstance(resource, str) else resource
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "resource": text}
+        with pytest.raises(DiscoveryFailed, match="resource"):
+            await _discover(world)
+        assert world.auth.seen == []
+
+
+@pytest.mark.parametrize("change", [str.upper, lambda base: base + "/", lambda base: base + "/other"])
+async def test_metadata_of_another_issuer_are_not_used(change: Callable[[str], str]) -> None:
+    async with protected() as world:
+        world.auth.metadata["issuer"] = change(world.auth.base)
+        with pytest.raises(DiscoveryFailed, match="character by character"):
+            await _discover(world)
+        assert world.auth.paths == [AS_PATH, OPENID]
+
+
+async def test_authorization_server_without_pkce_is_refused_but_for_programs() -> None:
+    async with protected() as world:
+        del world.auth.metadata["code_challenge_methods_supported"]
+        with pytest.raises(DiscoveryFailed, match="S256"):
+            await _discover(world)
+        async with _peers(world) as peers:
+            assert (await discover(peers, None, _all, needs_pkce=False)).server.issuer == world.auth.base
+
+
+async def test_next_authorization_server_is_tried_if_one_is_out_of_order() -> None:
+    async with protected() as world, authorization_server() as other:
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [other.base, world.auth.base]}
+        other.always(AS_PATH, status(500))
+        assert (await _discover(world)).server.issuer == world.auth.base
+        preferred = await _discover(world, prefer=lambda issuers: issuers[1:])
+        assert preferred.server.issuer == world.auth.base and len(other.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("step", "fault"),
+    [
+        (status(500), "status 500"),
+        (status(200, b"<html>"), "cannot be read"),
+        (status(200, b"[" * 10_000), "cannot be read"),
+        (status(200, b" " * (MAX_DOCUMENT + 1)), "more than the limit"),
+        (status(307, b"", ("Location", "/elsewhere")), "status 307"),
+        (status(200, {"resource": "x", "authorization_servers": []}), "authorization_servers"),
+    ],
+    ids=["500", "html", "deep", "large", "redirect", "no server"],
+)
+async def test_outage_is_not_the_absence_of_metadata(step: Step, fault: str) -> None:
+    async with protected() as world:
+        world.mcp.always(HERE, step)
+        with pytest.raises(DiscoveryFailed, match=fault) as caught:
+            await _discover(world, at_origin=True)
+        assert [url for url, _ in caught.value.attempts] == [world.mcp.base + HERE, world.mcp.base + PRM_PATH]
+        assert AS_PATH not in world.mcp.paths and world.auth.seen == []
+
+
+async def test_server_without_metadata_uses_its_origin_only_for_2025_03_26() -> None:
+    async with protected() as world:
+        world.mcp.metadata = None
+        found = await _discover(world, at_origin=True)
+        assert found.server.token_endpoint == f"{world.mcp.base}/token" and found.resource == world.url
+        last = world.mcp.seen[-1]
+        assert (last.path, last.headers["mcp-protocol-version"]) == (AS_PATH, "2025-03-26")
+        with pytest.raises(DiscoveryFailed, match="status 404"):
+            await _discover(world, at_origin=False)
+
+
+async def test_metadata_at_the_origin_must_not_be_out_of_order() -> None:
+    async with protected() as world:
+        world.mcp.metadata = None
+        world.mcp.always(AS_PATH, status(503))
+        with pytest.raises(DiscoveryFailed, match="503"):
+            await _discover(world, at_origin=True)
+
+
+async def test_client_without_2025_03_26_never_uses_the_origin() -> None:
+    async with protected() as world:
+        world.mcp.metadata = None
+        login = AuthorizationCode(open_browser=world.browse)
+        with pytest.raises(DiscoveryFailed):
+            async with Client(world.url, revisions=["2025-06-18", "2026-07-28"], authorization=login):
+                pass
+        assert AS_PATH not in world.mcp.paths and world.opened == []
+
+
+async def test_slow_document_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DOCUMENT_SECONDS", 0.1)
+    monkeypatch.setattr(PeerRequests.send, "__defaults__", (b"", 0.1))
+    async with protected() as world:
+
+        async def drip(exchange: Exchange) -> None:
+            stream = await exchange.stream(200, [])
+            while not stream.ended.done():
+                stream.write(b" ")
+                await asyncio.sleep(0.01)
+
+        world.mcp.always(HERE, drip)
+        world.mcp.always(PRM_PATH, silence)
+        with pytest.raises(DiscoveryFailed, match=r"within 0\.1 s"):
+            await _discover(world)
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    ["http://169.254.169.254", "http://auth.example", "http://[::ffff:10.0.0.1]", "file:///etc/passwd",
+     "https://u:p@auth.example", "https://auth.example/?x=1", "https://auth.example/#x", "javascript:alert(1)"],
+)  # fmt: skip
+async def test_issuer_that_must_not_be_requested_is_refused(issuer: str) -> None:
+    async with protected() as world:
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [issuer]}
+        with pytest.raises(DiscoveryFailed) as caught:
+            await _discover(world)
+        assert "u:p" not in str(caught.value) and "x=1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "allowed"),
+    [("127.0.0.1", True), ("10.1.2.3", False), ("93.184.216.34", False), (None, False)],
+)
+async def test_server_on_the_internet_leads_to_no_byte_on_this_machine(server: str | None, allowed: bool) -> None:
+    received: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read(100))
+        writer.close()
+
+    async with await asyncio.start_server(listen, "127.0.0.1") as listener, HttpClient() as http:
+        port = listener.sockets[0].getsockname()[1]
+        peers = PeerRequests(http, "https://mcp.example/mcp")
+        peers.address = server
+        with pytest.raises(Exception, match="." if allowed else "not allowed") as caught:
+            await peers.send("GET", f"https://localhost:{port}/", {})
+        assert isinstance(caught.value, ForbiddenAddress) is not allowed
+        async with asyncio.timeout(5):
+            while not received:
+                await asyncio.sleep(0.005)
+    assert bool(received[0]) is allowed
