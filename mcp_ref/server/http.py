@@ -138,7 +138,7 @@ class HttpApp:
                 trace=trace,
             )
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
-        # Clients need the document before they have a token, so a web page of any origin can read it.
+        # The metadata is public, so a web page of any origin can read it.
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
         catalog.serving.add(self)
 
