@@ -11,11 +11,12 @@ to know a client in three ways:
 At /token, a *confidential* client proves its identity with a secret or a signature. A program on the user's machine
 cannot keep a secret from its user. It is a *public* client: it proves nothing, and PKCE protects its codes.
 
-    python3 examples/protected_client.py --alone        shows a registration, the second request to the second server
+    python3 examples/registered_clients.py              prints the terms of a registration
+    python3 examples/protected_client.py --alone        prints all requests, also that of the registration
 
-Watch it fail: a client asks for its token with a secret that it does not have.
+Watch it fail: the response of this client would cross a network without encryption.
 
-    python3 examples/protected_client.py --alone --guess-secret
+    python3 examples/registered_clients.py http://app.example/callback
 
 Spec:  2026-07-28 basic/authorization/client-registration; 2026-07-28
        basic/authorization/security-considerations#client-id-metadata-document-security; RFC 7591 (registration),
@@ -28,6 +29,7 @@ import hmac
 import json
 import re
 import secrets
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -228,3 +230,12 @@ class Clients:
         if not isinstance(id := claims.get("jti"), str) or id in self.used:
             raise ValueError("the assertion has no jti, or was used before")
         store(self.used, id, None)
+
+
+if __name__ == "__main__":
+    uri = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:4711/callback"
+    try:
+        client = Clients().register(json.dumps({"client_name": "Notes", "redirect_uris": [uri]}).encode())
+    except Refused as refusal:
+        sys.exit(f"{refusal.code}: {refusal}")
+    print(json.dumps(client.terms(), indent=4))

@@ -160,7 +160,10 @@ async def served(yes: bool = False, fetch: Fetch | None = None, register: bool =
 # ---------------------------------------------------------------------------------------------------- the metadata
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#overview-5", "2026-07-28/basic/authorization/index#authorization-response-validation-3")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#overview-5",
+    "2026-07-28/basic/authorization/index#authorization-response-validation-3",
+)
 async def test_metadata_advertise_the_issuer_pkce_and_iss() -> None:
     async with served() as talk:
         reply = await talk.send("GET", "/.well-known/oauth-authorization-server")
@@ -186,7 +189,10 @@ async def test_another_host_path_or_method_finds_nothing() -> None:
 # ------------------------------------------------------------------------------------------------ the whole flow
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#overview-1", "2026-07-28/basic/authorization/index#authorization-response-validation-2")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#overview-1",
+    "2026-07-28/basic/authorization/index#authorization-response-validation-2",
+)
 async def test_the_flow_ends_with_a_token_for_one_mcp_server() -> None:
     async with served() as talk:
         issuer = talk.server.issuer
@@ -285,7 +291,8 @@ async def test_a_wrong_request_is_redirected_with_error_state_and_iss(
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/security-considerations#open-redirection-4", "2026-07-28/basic/authorization/security-considerations#open-redirection-5"
+    "2026-07-28/basic/authorization/security-considerations#open-redirection-4",
+    "2026-07-28/basic/authorization/security-considerations#open-redirection-5",
 )
 async def test_a_wrong_request_is_not_redirected_to_a_site_without_the_user() -> None:
     async with served() as talk:
@@ -598,7 +605,10 @@ def app(**changes: JSON) -> Object:
     return {name: value for name, value in (default | changes).items() if value is not None}
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#implementation-requirements-6", "2026-07-28/basic/authorization/index#overview-2")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-6",
+    "2026-07-28/basic/authorization/index#overview-2",
+)
 @pytest.mark.spec("2026-07-28/basic/authorization/client-registration#implementation-requirements-8")
 async def test_a_client_id_can_be_the_url_of_a_document_which_is_cached() -> None:
     site = Site(app())
