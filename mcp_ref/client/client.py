@@ -116,6 +116,7 @@ class Client(Connector):
         """The cache of modern-era results, or None if the client has no cache."""
         self._info = info or Implementation("mcp_ref", __version__)
         self._extensions: Object = {**checked_extensions(extensions), EXTENSION: {}}
+        self._extensions |= {} if authorization is None else authorization.extensions
         self._handlers: ClientHandlers | None = None
         if sampling is not None or elicitation is not None or roots is not None or tasks:
             from .handlers import ClientHandlers  # lazy: many clients have no handlers

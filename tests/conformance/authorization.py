@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Awaitable, Callable
 from urllib.request import urlopen
 
-from mcp_ref import AuthorizationCode, HttpClient
+from mcp_ref import (
+    AuthorizationCode,
+    ClientCredentials,
+    DpopKey,
+    EnterpriseManaged,
+    HttpClient,
+    WorkloadIdentity,
+    es256_signer,
+)
+from mcp_ref.basic.authorization.client import Authorizer
 
 CLIENT_METADATA_URL = "https://conformance-test.local/client-metadata.json"
 """The client id that the suite expects of a client with a metadata document. It is never fetched."""
@@ -26,7 +36,12 @@ MODERN = (
 )  # fmt: skip
 SCENARIOS_OF = {"2026-07-28": MODERN, "2025-11-25": LEGACY, "2025-06-18": TOKEN_ENDPOINT, "2025-03-26": FALLBACK}
 """The scenarios, by the revision whose wire they use."""
-SCENARIOS = (*MODERN, *FALLBACK)
+EXTENSIONS = (
+    "auth/client-credentials-jwt", "auth/client-credentials-basic", "auth/enterprise-managed-authorization",
+    "auth/dpop", "auth/dpop-nonce", "auth/wif-jwt-bearer",
+)  # fmt: skip
+"""The scenarios of extensions. They use the wire of 2025-11-25."""
+SCENARIOS = (*MODERN, *FALLBACK, *EXTENSIONS)
 
 
 async def browse(url: str) -> None:
@@ -39,14 +54,35 @@ async def browse(url: str) -> None:
             await response.read(100_000)
 
 
-def authorization(url: str) -> AuthorizationCode:
+def authorization(url: str) -> Authorizer:
     """Return the client's side of a scenario for the server at a URL."""
-    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
-    if "client_secret" in context:
+    scenario, context = os.environ["MCP_CONFORMANCE_SCENARIO"], os.environ.get("MCP_CONFORMANCE_CONTEXT")
+    given = json.loads(context or "{}")
+    if scenario == "auth/client-credentials-jwt":
+        return ClientCredentials(
+            given["client_id"], signer=es256_signer(given["private_key_pem"]), algorithm=given["signing_algorithm"]
+        )
+    if scenario == "auth/client-credentials-basic":
+        return ClientCredentials(given["client_id"], secret=given["client_secret"])
+    if scenario == "auth/wif-jwt-bearer":
+        return WorkloadIdentity(given["client_id"], assertion=_returning(given["valid_jwt"]))
+    if scenario == "auth/enterprise-managed-authorization":
+        return EnterpriseManaged(
+            given["client_id"], given["client_secret"], idp_token_endpoint=given["idp_token_endpoint"],
+            idp_client_id=given["idp_client_id"], id_token=_returning(given["idp_id_token"]))  # fmt: skip
+    if "client_secret" in given:
         return AuthorizationCode(
-            client_id=context["client_id"], client_secret=context["client_secret"], issuer=_issuer(url),
+            client_id=given["client_id"], client_secret=given["client_secret"], issuer=_issuer(url),
             open_browser=browse)  # fmt: skip
-    return AuthorizationCode(client_metadata_url=CLIENT_METADATA_URL, open_browser=browse)
+    dpop = DpopKey() if scenario in ("auth/dpop", "auth/dpop-nonce") else None
+    return AuthorizationCode(client_metadata_url=CLIENT_METADATA_URL, open_browser=browse, dpop=dpop)
+
+
+def _returning(token: str) -> Callable[[], Awaitable[str]]:
+    async def function() -> str:
+        return token
+
+    return function
 
 
 def _issuer(url: str) -> str:

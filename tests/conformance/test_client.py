@@ -59,3 +59,9 @@ CHECKS = {
 def test_client_passes_every_check_of_authorization(suite: Suite, revision: str, scenario: str, checks: int) -> None:
     outcome = suite("client", "--command", COMMAND, "--scenario", scenario, "--spec-version", revision)
     assert outcome.passed.total() == checks, outcome.said
+
+
+@pytest.mark.parametrize(("scenario", "checks"), [*zip(authorization.EXTENSIONS, (9, 9, 10, 12, 14, 9), strict=True)])
+def test_client_passes_every_check_of_authorization_extensions(suite: Suite, scenario: str, checks: int) -> None:
+    outcome = suite("client", "--command", COMMAND, "--scenario", scenario)
+    assert outcome.passed.total() == checks, outcome.said

@@ -69,7 +69,7 @@ class PeerRequests:
         self.server = server
         self.address: str | None = None
         """The IP address of the MCP server, from its latest response."""
-        self._http, self._private_networks = http, private_networks
+        self.http, self._private_networks = http, private_networks
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"", seconds: float = DOCUMENT_SECONDS
@@ -83,7 +83,7 @@ class PeerRequests:
         check_fetchable(url, self.server)
         allowed = partial(may_connect, server=self.address or _UNKNOWN_ADDRESS, private_networks=self._private_networks)
         return await fetch(
-            self._http, method, url, headers, body, limit=MAX_DOCUMENT, seconds=seconds, may_connect=allowed
+            self.http, method, url, headers, body, limit=MAX_DOCUMENT, seconds=seconds, may_connect=allowed
         )
 
 

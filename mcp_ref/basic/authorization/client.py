@@ -35,6 +35,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Unpack
 
+from ...jsonrpc.messages import JSON
 from ...lib.http.client import HttpResponse, HttpSender, RequestOptions
 from ...lib.http.origin import parse_url
 from ...revisions import Revision
@@ -46,7 +47,7 @@ from .errors import (
     InsufficientScope,
     peer_url,
 )
-from .token_endpoint import Grant
+from .token_endpoint import Grant, Prover
 
 MAX_ATTEMPTS: Final = 5
 """Maximum number of times that one HTTP request is sent."""
@@ -79,7 +80,10 @@ class Need:
 class Authorizer:
     """A way to get tokens. It holds one `ServerGrant` for each MCP server. Use it in one event loop at a time."""
 
-    def __init__(self, private_networks: bool = False) -> None:
+    def __init__(self, private_networks: bool = False, dpop: Prover | None = None) -> None:
+        self.dpop = dpop
+        self.extensions: dict[str, JSON] = {} if dpop is None else {dpop.extension: {}}
+        """The extensions in use, with their settings. The client declares them."""
         self._servers: dict[str, ServerGrant] = {}
         self._private_networks = private_networks
 
@@ -106,7 +110,8 @@ class Authorizer:
     def headers(self, grant: Grant, method: str, url: str) -> Mapping[str, str]:
         """Return the headers that prove the authorization of one request."""
         # [2026-07-28 basic/authorization/index#token-requirements] MUST be in this header, in every request
-        return {"Authorization": f"Bearer {grant.access_token}"}
+        bearer = {"Authorization": f"Bearer {grant.access_token}"}
+        return bearer if self.dpop is None else self.dpop.headers(method, url, grant.access_token)
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
         """Return a stored or renewed grant for the next request. Return None if only a user can get one.
@@ -258,7 +263,7 @@ class AuthorizedRequests:
         """
         if parse_url(url)[1] != self._origin:  # a token is for one server
             raise AuthorizationError(f"a request to {peer_url(url)} gets no token of {self._origin}")
-        server, was_replaced, operation = self._server, False, None
+        server, was_replaced, operation, proven = self._server, False, None, None
         for _ in range(MAX_ATTEMPTS):
             if not (server.is_ready or was_replaced):  # a new token is tried, even if its lifetime is 0
                 with self._while_signing_in():
@@ -266,6 +271,12 @@ class AuthorizedRequests:
             grant = server.grant
             token = {} if grant is None else server.authorizer.headers(grant, method, url)
             async with self._http.request(method, url, {**(headers or {}), **token}, body, **options) as response:
+                dpop = server.authorizer.dpop
+                if grant is not None and dpop is not None and dpop.learn(url, response.headers):
+                    if proven is grant:
+                        raise AuthorizationError(f"{peer_url(url)} refuses every proof; ask its operator")
+                    proven = grant  # [RFC 9449 9] one more attempt with the new nonce, without another token
+                    continue
                 challenge = token_challenge(response.headers.get_all("www-authenticate"))
                 is_retried = response.status == 401 or (response.status == 403 and _wants_scopes(challenge))
                 if not is_retried or method == "DELETE":  # nobody signs in to end a session

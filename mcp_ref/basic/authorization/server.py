@@ -46,6 +46,8 @@ DEFAULT_SKEW: Final = 30.0
 """Tolerance for clocks that differ, in seconds."""
 INVALID_TOKEN: Final = "the access token is not valid here: get another one"
 """The one reason that clients learn about an invalid token."""
+INVALID_PROOF: Final = "the DPoP proof is not valid here: send another one"
+"""The one reason that clients learn about an invalid proof."""
 
 Verify: TypeAlias = Callable[[str], Awaitable[Principal | None]]
 """A function that returns the principal of a token, or None for an invalid token."""
@@ -72,7 +74,9 @@ class ProofCheck(Protocol):
     algorithms: Collection[str]
     """The algorithms of proofs."""
 
-    def check(self, request: HttpRequest, token: str, principal: Principal) -> tuple[str, HeaderList] | None:
+    def check(
+        self, request: HttpRequest, token: str, principal: Principal, resource: str
+    ) -> tuple[str, HeaderList] | None:
         """Return the error code and headers of a refusal, or None for a good proof."""
 
 
@@ -88,7 +92,7 @@ class Protection:
         needs: The scopes that a method needs in addition, by method: `{"tools/call": {"notes:write"}}`.
         implies: The scopes that a broader scope includes: `{"admin": {"notes:read"}}`; or a function, see `Implies`.
         hide_forbidden: True to leave out of lists the tools, resources and prompts whose scopes the caller lacks.
-        dpop: The verifier of DPoP proofs. Default: a token that is bound to a key is refused.
+        dpop: The verifier of DPoP proofs, a `DpopCheck`. Default: a token that is bound to a key is refused.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -177,12 +181,13 @@ class Protection:
         """Raise AccessRefused for a token that is bound to a key, unless the client proves that it has the key."""
         refused: tuple[str, HeaderList] | None = None
         if scheme == "dpop" and self._dpop is not None:
-            refused = self._dpop.check(request, token, principal)
+            refused = self._dpop.check(request, token, principal, self.resource)
         elif scheme == "dpop" or "cnf" in principal.claims or (self._dpop is not None and self._dpop.is_required):
             # [RFC 9449 7.2] as a bearer token, a stolen token would work without its key
             refused = "invalid_token", []
         if refused is not None:
-            raise self._refusal(401, INVALID_TOKEN, refused[0], headers=refused[1])
+            reason = INVALID_TOKEN if refused[0] == "invalid_token" else INVALID_PROOF
+            raise self._refusal(401, reason, refused[0], headers=refused[1])
 
     def refusal_for(self, principal: Principal, scopes: Collection[str]) -> AccessRefused | None:
         """Return the refusal of an operation, or None if the principal has its scopes and those of every request.
@@ -223,8 +228,7 @@ class Protection:
             )
             for scheme, algorithms in schemes
         ]
-        fields = [("WWW-Authenticate", challenge) for challenge in challenges]
-        return AccessRefused(status, reason, [*fields, *(headers or [])])
+        return AccessRefused(status, reason, [("WWW-Authenticate", ", ".join(challenges)), *(headers or [])])
 
 
 class TokenAccess(Access):

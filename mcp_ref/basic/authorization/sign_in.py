@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,7 +31,7 @@ from .client_registration import OAuthClient, check_client_metadata_url, choose_
 from .errors import DiscoveryFailed, SignInRefused, TokenRefused, peer_url
 from .loopback import PERSON_TIMEOUT, Receiver, check_receivable, open_in_browser, print_url, receive
 from .store import MemoryStore, Store
-from .token_endpoint import Grant, TokenEndpoint, authentication, code_grant, read_grant, refresh_grant, request_token
+from .token_endpoint import Grant, Prover, authentication, code_grant, read_grant, refresh_grant, request_grant
 
 MAX_SIGN_INS: Final = 4
 """Maximum number of sign-ins of one `AuthorizationCode` at once. Further ones wait."""
@@ -54,6 +53,19 @@ def choose_scopes(found: Discovered, need: Need, extra: Sequence[str] = ()) -> t
     return tuple(scopes)[:MAX_SCOPES]
 
 
+def prefer_issuer(configured: str | None, known: str | None, issuers: tuple[str, ...]) -> Sequence[str]:
+    """Return the issuers to try: the configured one, or all, the known one first."""
+    if configured is None:
+        return sorted(issuers, key=lambda issuer: issuer != known)
+    # one slash at the end may differ, because servers and their metadata often do; the option says which holds
+    if configured.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
+        raise DiscoveryFailed(
+            "the configured authorization server", [(issuer, "is another issuer") for issuer in issuers],
+            f"The client is configured for {peer_url(configured)}, which the server no longer names.",
+        )  # fmt: skip
+    return [configured]
+
+
 class AuthorizationCode(Authorizer):
     """Lets a user sign in with a browser on this machine.
 
@@ -72,6 +84,7 @@ class AuthorizationCode(Authorizer):
         timeout: Time that the user has to sign in, in seconds.
         resource_parameter: False to leave out `resource`. DEVIATION from a MUST, for servers that refuse it.
         private_networks: True if servers on the internet may name servers of the private network.
+        dpop: A `DpopKey`, so that tokens are useless without its private key.
 
     Raises:
         ValueError: An argument is not usable.
@@ -82,9 +95,9 @@ class AuthorizationCode(Authorizer):
         issuer: str | None = None, client_metadata_url: str | None = None, client_name: str = "mcp_ref",
         scopes: Sequence[str] = (), redirect_uri: str = "http://127.0.0.1:0/callback",
         open_browser: OpenBrowser | None = open_in_browser, timeout: float = PERSON_TIMEOUT,
-        resource_parameter: bool = True, private_networks: bool = False,
+        resource_parameter: bool = True, private_networks: bool = False, dpop: Prover | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(private_networks)
+        super().__init__(private_networks, dpop)
         check_receivable(redirect_uri)
         if client_id is not None and issuer is None:
             raise ValueError("a client id belongs to one authorization server: give its `issuer` too")
@@ -128,7 +141,7 @@ class AuthorizationCode(Authorizer):
         """
         named = None if need.challenge is None else need.challenge.parameters.get("resource_metadata")
         old = need.grant or await self._stored(need.peers)
-        prefer = partial(self._prefer, None if old is None else old.issuer)
+        prefer = partial(prefer_issuer, self._issuer, None if old is None else old.issuer)
         found = await discover(need.peers, named, prefer, at_origin=need.at_origin)
         if old is not None and old.issuer == found.server.issuer and not need.wants_scopes:
             refreshed = await self._refresh(need.peers, old)
@@ -145,18 +158,6 @@ class AuthorizationCode(Authorizer):
             grant: The grant that the server refuses.
         """
         await self._keep(peers, replace(grant, refresh_token=None))
-
-    def _prefer(self, known: str | None, issuers: tuple[str, ...]) -> Sequence[str]:
-        """Return the issuers to try: the configured one, or all, the known one first."""
-        if self._issuer is not None:
-            # one slash at the end may differ, because servers and their metadata often do; the option says which holds
-            if self._issuer.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
-                raise DiscoveryFailed(
-                    "the configured authorization server", [(issuer, "is another issuer") for issuer in issuers],
-                    f"The client is configured for {peer_url(self._issuer)}, which the server no longer names.",
-                )  # fmt: skip
-            return [self._issuer]
-        return sorted(issuers, key=lambda issuer: issuer != known)
 
     async def _sign_in(self, need: Need, found: Discovered, scopes: tuple[str, ...]) -> Grant:
         """Let the user sign in, and exchange the code for tokens."""
@@ -179,14 +180,12 @@ class AuthorizationCode(Authorizer):
                 await self._store.delete(f"client|{server.issuer}")  # an unknown client id gives no response either
                 raise
         code = read_response(sign_in, query)
-        endpoint = TokenEndpoint(server.issuer, server.token_endpoint, authentication(client))
-        asked_at = time.monotonic()
-        response = await request_token(peers, endpoint, code_grant(code, sign_in, resource))
         grant = Grant(
             "", server.issuer, found.resource, scopes, token_endpoint=server.token_endpoint,
             revocation_endpoint=server.revocation_endpoint, client_id=client.client_id,
             auth_method=client.auth_method, server_address=peers.address)  # fmt: skip
-        return await self._keep(peers, grant.renewed(response, asked_at))
+        form = code_grant(code, sign_in, resource)
+        return await self._keep(peers, await request_grant(peers, grant, authentication(client), form, self.dpop))
 
     async def _client(
         self, stack: contextlib.AsyncExitStack, peers: PeerRequests, found: Discovered, scopes: Sequence[str]
@@ -230,11 +229,9 @@ class AuthorizationCode(Authorizer):
             client = await self._client_of(grant)
             if grant.refresh_token is None or client is None:
                 return None
-            endpoint = TokenEndpoint(grant.issuer, grant.token_endpoint, authentication(client))
             form = refresh_grant(grant.refresh_token, grant.resource if self._resource_parameter else None)
-            asked_at = time.monotonic()
             try:
-                response = await request_token(peers, endpoint, form)
+                renewed = await request_grant(peers, grant, authentication(client), form, self.dpop)
             except TokenRefused as refusal:
                 if refusal.error in ("invalid_client", "unauthorized_client"):
                     await self._store.delete(f"client|{grant.issuer}")
@@ -242,7 +239,7 @@ class AuthorizationCode(Authorizer):
                     raise  # perhaps the server is out of order: the refresh token stays
                 await self._keep(peers, replace(grant, refresh_token=None))
                 return None
-            return await self._keep(peers, grant.renewed(response, asked_at))
+            return await self._keep(peers, renewed)
 
     async def _client_of(self, grant: Grant) -> OAuthClient | None:
         """Return the client of a grant; None if it is unknown now, or another one is configured."""

@@ -31,11 +31,12 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import quote_plus, urlencode
 
 from ...jsonrpc.messages import Object
 from ...lib.http.client import Document, HttpError
+from ...lib.http.message import Headers
 from .authorization_code import SignIn
 from .authorization_server_discovery import PeerRequests
 from .challenges import split_scopes
@@ -56,6 +57,19 @@ ClientAuthentication: TypeAlias = Callable[[str], tuple[Mapping[str, str], Mappi
 """A function from the issuer to the headers and the parameters that authenticate the client, for one request."""
 
 
+class Prover(Protocol):
+    """A key that a client proves to have. Tokens bound to it are useless without it: see `DpopKey`."""
+
+    extension: str
+    """The name of the extension."""
+
+    def headers(self, method: str, url: str, token: str = "") -> Mapping[str, str]:
+        """Return the headers of one request: a new proof, and the token if there is one."""
+
+    def learn(self, url: str, headers: Headers, error: str = "") -> bool:
+        """Read the headers of a response. Return True if the peer demands another proof."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
     """The token endpoint of one authorization server, for one client."""
@@ -63,6 +77,7 @@ class TokenEndpoint:
     issuer: str
     url: str
     authenticate: ClientAuthentication
+    prover: Prover | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +185,14 @@ def authentication(client: OAuthClient) -> ClientAuthentication:
     return authenticate
 
 
+async def request_grant(
+    peers: PeerRequests, grant: Grant, authenticate: ClientAuthentication, form: Form, prover: Prover | None = None
+) -> Grant:
+    """Send a token request, and return the grant with the tokens of the response."""
+    endpoint, asked_at = TokenEndpoint(grant.issuer, grant.token_endpoint, authenticate, prover), time.monotonic()
+    return grant.renewed(await request_token(peers, endpoint, form), asked_at)
+
+
 async def request_token(peers: PeerRequests, endpoint: TokenEndpoint, form: Form) -> TokenResponse:
     """Send a token request, and return the tokens.
 
@@ -183,7 +206,9 @@ async def request_token(peers: PeerRequests, endpoint: TokenEndpoint, form: Form
             found = parse_token_response(answer.body)
         except ValueError as error:
             raise TokenRefused(endpoint.issuer, 200, advice=f"its response is not usable: {error}") from None
-        if found.token_type.lower() not in ("bearer", "dpop", "n_a"):
+        # [RFC 8693 2.2.1] an exchanged token may have no type; [RFC 9449 5] an unbound token would defeat the purpose
+        usable = "bearer" if endpoint.prover is None else "dpop"
+        if "requested_token_type" not in form and found.token_type.lower() != usable:
             raise TokenRefused(endpoint.issuer, 200, advice="it issued a token of a type that this client cannot use")
         return found
     advice = ""
@@ -211,12 +236,18 @@ async def revoke(peers: PeerRequests, endpoint: TokenEndpoint, token: str, hint:
 
 
 async def _post(peers: PeerRequests, endpoint: TokenEndpoint, form: Form) -> Document:
-    headers, parameters = endpoint.authenticate(endpoint.issuer)
-    headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json", **headers}
-    try:
-        return await peers.send(
-            "POST", endpoint.url, headers, urlencode(form | dict(parameters)).encode(), TOKEN_SECONDS
-        )
-    except (HttpError, ValueError) as error:
-        why = f"{peer_url(endpoint.url)} did not answer: {peer_text(str(error))}; try again later"
-        raise TokenRefused(endpoint.issuer, 0, advice=why) from None
+    for is_last in (False, True):
+        headers, parameters = endpoint.authenticate(endpoint.issuer)
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json", **headers}
+        if endpoint.prover is not None:
+            headers |= endpoint.prover.headers("POST", endpoint.url)
+        body = urlencode(form | dict(parameters)).encode()
+        try:
+            answer = await peers.send("POST", endpoint.url, headers, body, TOKEN_SECONDS)
+        except (HttpError, ValueError) as error:
+            why = f"{peer_url(endpoint.url)} did not answer: {peer_text(str(error))}; try again later"
+            raise TokenRefused(endpoint.issuer, 0, advice=why) from None
+        refusal = parse_oauth_error(answer.body)
+        if endpoint.prover is None or not endpoint.prover.learn(endpoint.url, answer.headers, refusal.error) or is_last:
+            break
+    return answer

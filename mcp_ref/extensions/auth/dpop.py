@@ -1,0 +1,187 @@
+"""DPoP: a client proves with each request that it has the private key to which its token is bound.
+
+    POST /token  DPoP: <proof>                                   the token in the response is bound to the proof's key
+    POST /notes  DPoP: <proof>  Authorization: DPoP <token>
+    proof: {"typ": "dpop+jwt", "alg": "ES256", "jwk": <public key>}
+           {"htm": "POST", "htu": "https://mcp.example/notes",
+            "iat": 1790000000, "jti": <random>, "ath": <hash of the token>}
+
+A bearer token works for everybody who has it: in a log, in a backup, on a hostile server. A bound token does not work
+without its key. A stolen proof does not help either: it is for one method, URL and token, for minutes, and for one use.
+A server may also demand a *nonce*, a value of its own, in the proof: then nobody can make proofs in advance. It refuses
+with `use_dpop_nonce` and the header `DPoP-Nonce`, and the client sends the request once more, with a new proof.
+
+Spec:  io.modelcontextprotocol/auth/dpop (SEP-1932, draft); RFC 9449; RFC 7638
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+import time
+from collections.abc import Collection
+from typing import Final, TypeAlias
+
+from ...basic.access import Principal
+from ...basic.authorization.addresses import authorization_base_url
+from ...basic.authorization.challenges import parse_challenges
+from ...lib.http.message import HeaderList, Headers, HttpRequest
+from ...lib.http.origin import parse_url
+from ...lib.jose.keys import (
+    ALGORITHMS,
+    JSON,
+    encode_base64url,
+    make_private_key,
+    parse_jwk,
+    parse_object,
+    parse_private_key,
+)
+from ...lib.jose.tokens import InvalidToken, parse_jws, read_date, sign_jwt
+
+log = logging.getLogger(__name__)
+
+Refusal: TypeAlias = tuple[str, HeaderList]
+"""The error code and the headers of a refused request."""
+
+MAX_NONCES: Final = 100
+"""Maximum number of origins whose nonces a client remembers. The oldest are forgotten first."""
+MAX_AGE: Final = 300
+"""Maximum difference between the time of a proof and the server's clock, and lifetime of a nonce, in seconds."""
+MAX_PROOFS: Final = 10_000
+"""Maximum number of proofs of the last `2 * MAX_AGE` seconds that a server remembers, the latest ones."""
+
+
+def _sha256(text: str) -> str:
+    return encode_base64url(hashlib.sha256(text.encode()).digest())
+
+
+def _target(url: str) -> str:
+    """Return a URL for comparison, without query. [RFC 9449 4.2] [RFC 9449 4.3]"""
+    return authorization_base_url(url) + (parse_url(url)[0].path or "/")
+
+
+class DpopKey:
+    """The key of a client: `AuthorizationCode(dpop=DpopKey())`. Authorization servers must support DPoP then.
+
+    Args:
+        pem: A P-256 private key in PEM. Default: a new key, so that stored tokens are useless after a restart.
+    """
+
+    extension = "io.modelcontextprotocol/auth/dpop"
+
+    def __init__(self, pem: str | None = None) -> None:
+        self._key = make_private_key() if pem is None else parse_private_key(pem)
+        self._nonces: dict[str, str] = {}  # by origin
+
+    def headers(self, method: str, url: str, token: str = "") -> dict[str, str]:
+        """Return the headers of one request: a new proof, and the token if there is one.
+
+        Args:
+            method: HTTP method of the request.
+            url: URL of the request.
+            token: The access token; "" in a token request.
+        """
+        header: dict[str, JSON] = {"typ": "dpop+jwt", "alg": "ES256", "jwk": {**self._key.public.members}}
+        claims: dict[str, JSON] = {"jti": secrets.token_urlsafe(16), "htm": method, "htu": _target(url),
+                                   "iat": int(time.time())}  # fmt: skip
+        claims |= {"ath": _sha256(token)} if token else {}
+        claims |= {"nonce": nonce} if (nonce := self._nonces.get(authorization_base_url(url))) else {}
+        proof = {"DPoP": sign_jwt(header, claims, self._key.sign)}
+        return {**proof, "Authorization": f"DPoP {token}"} if token else proof
+
+    def learn(self, url: str, headers: Headers, error: str = "") -> bool:
+        """Return True if a response demands another proof. Remember its nonce.
+
+        Args:
+            url: URL of the request.
+            headers: Headers of the response.
+            error: OAuth error code in its body.
+        """
+        nonces, origin = headers.get_all("dpop-nonce"), authorization_base_url(url)
+        if len(nonces) == 1 and re.fullmatch(r"[!#-\[\]-~]{1,1024}", nonces[0]):
+            self._nonces.pop(origin, None)
+            self._nonces[origin] = nonces[0]
+            if len(self._nonces) > MAX_NONCES:
+                del self._nonces[next(iter(self._nonces))]
+        found = parse_challenges(headers.get_all("www-authenticate"))
+        return "use_dpop_nonce" in (error, *(one.parameters.get("error") for one in found if one.scheme == "dpop"))
+
+
+class DpopCheck:
+    """The check of proofs on a server: `Protection(dpop=DpopCheck())`.
+
+    Args:
+        required: True to refuse tokens that are not bound to a key.
+        nonce_key: At least 32 random bytes, to demand nonces. Processes that serve the same URL share them.
+
+    Raises:
+        ValueError: The nonce key is too short.
+    """
+
+    algorithms: Collection[str] = tuple(ALGORITHMS)
+
+    def __init__(self, required: bool = False, nonce_key: bytes | None = None) -> None:
+        if nonce_key is not None and len(nonce_key) < 32:
+            raise ValueError("nonce_key must have at least 32 bytes: else clients could guess nonces")
+        self.is_required, self._nonce_key = required, nonce_key
+        self._proofs: dict[str, float] = {}  # the hash of a proof's key and jti, with the time of its arrival
+
+    def check(self, request: HttpRequest, token: str, principal: Principal, resource: str) -> Refusal | None:
+        """Return the error code and the headers of a refusal, or None for a good proof. [RFC 9449 4.3]
+
+        Args:
+            request: The request, with its proof.
+            token: The access token.
+            principal: The caller, whose claims name the key.
+            resource: URL of the MCP server.
+        """
+        try:
+            return self._check(request, token, principal, resource)
+        except ValueError as error:
+            log.info("a DPoP proof was refused: %s", error)
+            return "invalid_dpop_proof", []
+
+    def _check(self, request: HttpRequest, token: str, principal: Principal, resource: str) -> Refusal | None:
+        [proof] = request.headers.get_all("dpop")
+        jws, now, nonces = parse_jws(proof), time.time(), self._nonces()
+        key, claims = parse_jwk(jws.header.get("jwk")), parse_object(jws.payload, InvalidToken)
+        bound, issued, jti = principal.claims.get("cnf"), read_date(claims, "iat"), claims.get("jti")
+        if not isinstance(bound, dict) or bound.get("jkt") != key.thumbprint:
+            return "invalid_token", []
+        targets = _target(resource), authorization_base_url(resource) + request.root + request.path
+        for name, is_right in {
+            "typ": jws.type == "dpop+jwt",
+            "htm": claims.get("htm") == request.method,
+            "htu": _target(str(claims.get("htu"))) in targets,
+            "iat": issued is not None and abs(now - issued) <= MAX_AGE,
+            "ath": claims.get("ath") == _sha256(token),
+            "jti": isinstance(jti, str) and jti != "",
+        }.items():
+            if not is_right:
+                raise InvalidToken(f"{name} is wrong")
+        if nonces and not any(hmac.compare_digest(str(claims.get("nonce")).encode(), one) for one in nonces):
+            return "use_dpop_nonce", [("DPoP-Nonce", nonces[0].decode())]
+        if not key.verify(jws.algorithm, jws.signed, jws.signature):
+            raise InvalidToken("the signature is wrong")
+        self._use(_sha256(f"{key.thumbprint} {jti}"))
+        return None
+
+    def _nonces(self) -> list[bytes]:
+        """Return the nonces of this time and of the time before. They need no memory, as they are computed."""
+        windows = [int(time.time() // MAX_AGE) - age for age in (0, 1)] if self._nonce_key else []
+        return [hmac.new(self._nonce_key or b"", b"%d" % window, "sha256").hexdigest().encode() for window in windows]
+
+    def _use(self, proof: str) -> None:
+        """Note a proof. Raise InvalidToken if it was used before."""
+        now = time.time()
+        while self._proofs:
+            oldest = next(iter(self._proofs))
+            if len(self._proofs) < MAX_PROOFS and now - self._proofs[oldest] <= 2 * MAX_AGE:
+                break
+            del self._proofs[oldest]
+        if proof in self._proofs:
+            raise InvalidToken("the proof was used before")
+        self._proofs[proof] = now
