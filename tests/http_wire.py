@@ -249,7 +249,7 @@ async def http_wire(
     handler = _Begun(under_asgi(application(site.handle)) if kind == "asgi" else site.handle)
     listening = await serve(handler)
     base = f"http://127.0.0.1:{listening.address[1]}"
-    http = HttpClient(limits=ClientLimits(first_byte=None, idle=None))
+    http = HttpClient(limits=ClientLimits(head_time=None, idle=None))
     talk = _OverSse(base, http, handler) if kind == "http+sse" else _Streamable(base, http, handler)
     wire = make(talk.write)
     talk.wire = wire

@@ -2,9 +2,9 @@
 
 These modules do not use MCP and import no other part of `mcp_ref`. Read them in this order:
 
-    message.py     an HTTP request, its headers, and the exchange through which a handler sends the response
+    message.py     requests, headers and limits, and the exchange through which a handler sends a response
     sse.py         a parser and an encoder for server-sent events
-    framing.py     the code that client and server share: header lines, body lengths, chunks
+    framing.py     the syntax of HTTP/1.1 messages, for client and server: heads, body lengths, chunks
     parser.py      the server's parser, which turns bytes into requests
     connection.py  one connection of the server, with its phases, time limits and responses
     server.py      `serve`, which listens on a socket

@@ -1,4 +1,4 @@
-"""An adapter that runs a handler of message.py under an ASGI server such as uvicorn, or in Starlette or FastAPI.
+"""An adapter that runs a `Handler` (message.py) under an ASGI server such as uvicorn, or in Starlette or FastAPI.
 
 An ASGI server calls the application, a coroutine function, with three arguments: a dictionary (the scope)
 that describes the request, and two functions that receive the body and send the response.
@@ -23,13 +23,13 @@ Send: TypeAlias = Callable[[MutableMapping[str, object]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_UNSENT_BYTES: Final = 4 * 1024 * 1024
-"""Maximum size of the unsent part of a streamed body, in bytes. Above it the response ends: the client is too slow."""
+"""Maximum size of the unsent pieces of a body, in bytes. If a further piece exceeds it, the response ends."""
 
 
 def application(
     handler: Handler, close: Callable[[], Awaitable[None]] | None = None, limits: HttpLimits | None = None
 ) -> Application:
-    """Return an ASGI application that serves every request with the handler.
+    """Return an ASGI application that serves HTTP requests with the handler.
 
     ASGI's lifespan events are optional, because some frameworks do not forward them to a mounted application.
 
@@ -149,7 +149,7 @@ class AsgiExchange:
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
 
     async def finish(self) -> None:
-        """End the response after the handler has returned."""
+        """Close the response and wait until it is sent. Called when the handler has ended."""
         if self._response is not None:
             self._response.close()
             await self._response.wait_sent()
@@ -188,7 +188,7 @@ class AsgiStreamingResponse:
         self._wake_sender.set()
 
     async def wait_sent(self) -> None:
-        """Wait until all pieces are sent, or the client has disconnected."""
+        """Wait until all pieces are sent and the response is closed, or until it has ended early."""
         await self.ended
         self._sender.cancel()  # a client that does not read would block the sender forever
         await asyncio.wait([self._sender])

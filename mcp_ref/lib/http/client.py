@@ -33,7 +33,7 @@ from .message import Headers, bracket_ipv6
 from .origin import Origin, find_proxy, parse_url, proxy_credentials, redirect_target
 
 MAX_REDIRECTS: Final = 5
-"""Maximum number of redirects that one request follows."""
+"""Default for the maximum number of redirects that one request follows."""
 
 MayConnect: TypeAlias = Callable[[str], bool]
 """A function that gets a server's IP address, and returns True if the client is allowed to send to the server."""
@@ -44,11 +44,11 @@ _RESERVED_HEADERS: Final = frozenset({"host", "accept-encoding", "content-length
 
 
 class HttpError(Exception):
-    """A request got no complete response. The error's message gives the reason."""
+    """A request failed. The error's message gives the reason."""
 
 
 class HttpTimeout(HttpError):
-    """The server or the proxy took too long."""
+    """The server or the proxy took too long, or no connection of the client became free in time."""
 
 
 class ForbiddenAddress(HttpError):
@@ -65,7 +65,7 @@ class ClientLimits:
 
     connect: float = 10.0
     """Seconds to connect, including the proxy and TLS."""
-    first_byte: float | None = 300.0
+    head_time: float | None = 300.0
     """Seconds from the request to the end of the response's head; None for no limit."""
     idle: float | None = 300.0
     """Seconds between two pieces of a body; None for no limit."""
@@ -76,7 +76,7 @@ class ClientLimits:
     header_count: int = 100
     """Maximum number of headers in a response."""
     connections: int = 100
-    """Maximum number of connections. A further request waits at most `first_byte` seconds for a free connection."""
+    """Maximum number of connections in use. A further request waits at most `head_time` seconds for one of them."""
 
 
 class _Connection:
@@ -99,14 +99,14 @@ class _Connection:
     async def send_request(self, request: bytes) -> tuple[int, str, Headers]:
         """Send a request. Return status, version and headers of the final response."""
         try:
-            async with asyncio.timeout(self._limits.first_byte):
+            async with asyncio.timeout(self._limits.head_time):
                 # Do not wait until the request is sent: the server can respond before it has read the whole request.
                 self.writer.write(request)
                 head = await self.read_head()
                 while 100 <= head[0] < 200 and head[0] != 101:
                     head = await self.read_head()  # [RFC 9110 15.2] interim responses precede the final one
         except TimeoutError:
-            raise HttpTimeout(f"the server sent no response within {self._limits.first_byte:g} s") from None
+            raise HttpTimeout(f"the server sent no response within {self._limits.head_time:g} s") from None
         if head[0] == 101:
             raise HttpError("the server sent status 101 (Switching Protocols), which the request did not ask for")
         return head
@@ -176,7 +176,7 @@ class HttpResponse:
             limit: Maximum size of the body, in bytes.
 
         Raises:
-            HttpError: The body is larger than `limit`, or the connection broke before the end of the body.
+            HttpError: The body is larger than `limit`, or cannot be read to its end.
         """
         if self._length is not None and self._length > limit:
             raise HttpError(f"the response has {self._length} bytes, more than the limit of {limit}")
@@ -188,7 +188,7 @@ class HttpResponse:
         return bytes(body)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Yield the pieces of the body as they arrive. Raise HttpError if the connection breaks too early."""
+        """Yield the pieces of the body as they arrive. Raise HttpError for an incomplete, invalid or encoded body."""
         coding = self.headers.get("content-encoding") or "identity"
         if coding.lower() != "identity":
             raise HttpError(f"the response is encoded with {coding[:40]}, which the request did not accept")
@@ -293,7 +293,7 @@ class HttpClient:
         proxy = self._proxy_for(origin) if origin.scheme == "http" else None
         request = _request_head(method, parts, origin, headers, len(body), proxy) + body
         try:
-            async with asyncio.timeout(self._limits.first_byte):
+            async with asyncio.timeout(self._limits.head_time):
                 if not extra:
                     await self._slots.acquire()
         except TimeoutError:
@@ -305,7 +305,7 @@ class HttpClient:
                 try:
                     response = HttpResponse(url, method, await connection.send_request(request), connection)
                 except StaleConnection:
-                    # [RFC 9110 9.2.2] a client SHOULD NOT repeat a POST: the server would perform it twice
+                    # [RFC 9110 9.2.2] a client SHOULD NOT repeat a POST: the server could perform it twice
                     if not connection.used_before or method not in _IDEMPOTENT_METHODS:
                         raise
                     await self._discard(connection)

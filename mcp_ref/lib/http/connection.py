@@ -4,7 +4,7 @@ The server reads one whole request, runs the handler, and then reads the next re
 their requests, and no handler waits for a slow upload. Requests that arrive too early wait in a buffer of limited size.
 
 An attacker can hold many connections open by sending one byte now and then, or by never reading. So requests have time
-limits that further bytes do not extend (`Phase`), and the unread responses have a maximum size (`HttpLimits`).
+limits that further bytes do not extend (`Phase`), and the server disconnects slow readers (`HttpLimits`).
 
 Spec:  RFC 9112, sections 7.1 (chunks), 9.3 (persistence), 9.6 (closing); RFC 9110, section 10.1.1 (100-continue)
 """
@@ -35,9 +35,9 @@ _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
 
 class Phase(Enum):
-    """The phase of a connection. A request that arrives in one piece skips HEAD and BODY.
+    """The phase of a connection. A request whose head or body has already arrived skips HEAD or BODY.
 
-    IDLE -> HEAD -> BODY -> RESPONSE -> IDLE -> ...     any of these -> CLOSING -> CLOSED
+    IDLE -> HEAD -> BODY -> RESPONSE -> IDLE -> ...     any of these -> CLOSING -> CLOSED, or CLOSED at once
 
     Phase      The server waits for           Time limit                     After the time limit, the server
     IDLE       the first byte of a request    idle_time (if new: head_time)  closes the connection.
@@ -46,7 +46,7 @@ class Phase(Enum):
     RESPONSE   the handler                    (none)
     CLOSING    the client to read and close   LINGER_SECONDS                 aborts the connection.
 
-    In every phase, the server also aborts the connection of a client that reads nothing for write_time.
+    In every phase, the server also aborts the connection of a client that leaves much data unread for write_time.
     """
 
     IDLE = "idle"
@@ -104,7 +104,7 @@ class HttpConnection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None  # runs the handler
         self._written = 0  # bytes
         self._drained: asyncio.Future[None] | None = None  # not None while the client reads too slowly
-        self._last_read = (0, 0.0)  # bytes that the client has read, and the time of the last change
+        self._last_read = (0, 0.0)  # bytes that left the write buffer, and the time of the last change
 
     def _enter_phase(self, phase: Phase, seconds: float = math.inf) -> None:
         self._phase = phase
@@ -151,24 +151,23 @@ class HttpConnection(asyncio.Protocol):
         self._exchange = HttpExchange(request, self, head)
         self._phase, self._deadline = RESPONSE, math.inf
         # Each handler gets a copy of the context, so that its context variables do not leak into the next request.
-        # Do not use the loop's task factory: an eager task would run inside the previous handler's task.
+        # Do not call `create_task`: an eager task factory would run this handler inside the previous handler's task.
         context = self._connections.context.copy()
         self._task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=context)
 
     def eof_received(self) -> bool:
-        """Return True if the connection stays open for a response."""
+        """Notify the handler. Return True if the connection stays open for a response."""
         self._half_closed = True
         exchange = self._exchange
         if exchange is not None:
-            # The client has disconnected, or has only stopped sending. Notify the handler in both cases: a false
-            # notification costs less than a late one.
+            # The client has disconnected, or has only stopped sending. A false notification costs less than a late one.
             exchange.notify_disconnect()
-        # Stay open until a complete response is sent, which costs little. Close a stream, which could be endless.
+        # Stay open for a short response. Close a stream, because it could last until the server stops.
         streaming = exchange is not None and exchange.response is not None
         return self._phase is RESPONSE and not self._tls and not streaming
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release the connection's resources. A running handler continues."""
+        """Release the connection's resources. A running handler is notified, and continues."""
         self._enter_phase(CLOSED)
         self.parser.buffer.clear()
         self.resume_writing()
@@ -181,7 +180,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def client_disconnected(self) -> bool:
-        """True if the client has closed the connection, or its sending side."""
+        """True if the connection is closed, or the client has closed its sending side."""
         return self._half_closed or self._phase is CLOSED
 
     async def _serve(self, exchange: HttpExchange) -> None:
@@ -241,7 +240,7 @@ class HttpConnection(asyncio.Protocol):
         return head
 
     def write(self, data: bytes) -> None:
-        """Send bytes, even if the client has not read many earlier bytes."""
+        """Send bytes, without a limit on the unread bytes."""
         if not self._transport.is_closing():
             self._written += len(data)
             self._transport.write(data)
@@ -290,7 +289,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def close_after_response(self) -> None:
-        """Close the connection after the current response. Called when the server stops."""
+        """Close the connection after the current response, or now without one. Called when the server stops."""
         self.keep_alive, self._stopping = False, True
         if self._phase in (IDLE, HEAD, BODY):
             self._close(linger=self._phase is not IDLE)
@@ -375,7 +374,7 @@ class HttpExchange:
 
 
 class HttpStreamingResponse:
-    """The `StreamingResponse` of one response on a connection."""
+    """The `StreamingResponse` of one request on a connection."""
 
     __slots__ = ("_chunked", "_connection", "_has_body", "ended")
 

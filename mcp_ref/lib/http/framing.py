@@ -1,4 +1,4 @@
-"""The HTTP/1.1 code that client and server share: header lines, the length of a body, and chunks.
+"""The syntax of HTTP/1.1 messages, for client and server: heads, the length of a body, and chunks.
 
     POST /mcp HTTP/1.1            \\
     Host: localhost                > the head: lines that end in CRLF, then an empty line
@@ -8,8 +8,8 @@
 
 A proxy and the server behind it must agree where a request ends. Otherwise an attacker can hide a second request in
 the body of the first request. The proxy does not check the hidden request, and another user can get the response to it
-(request smuggling, RFC 9112 section 11.2). So this module refuses every message that two programs could read
-differently, even if the RFC allows a guess:
+(request smuggling, RFC 9112 section 11.2). So this module refuses messages that two programs could read differently,
+even if the RFC allows a guess:
 
     Refused message                                   Reason
     Content-Length and Transfer-Encoding together     Some programs count bytes, other programs read chunks.
@@ -18,9 +18,9 @@ differently, even if the RFC allows a guess:
     LF without CR, CR without LF                      Only some programs see the end of a line here.
     a line that begins with a space (obs-fold)        Some programs see a new header, other programs a longer value.
     a space before the colon                          Some programs ignore the header `Content-Length :`.
-    a chunk size with a sign, prefix or space         Only some programs accept such a number.
+    a chunk size after a sign, prefix or space        Only some programs accept such a number.
 
-`encode_head` refuses a line break in a header, which would start another header or the body (response splitting, 11.1).
+`encode_head` refuses a header with a line break. The text after the break would be another header (response splitting).
 
 Spec:  RFC 9112, sections 2.2 (parsing), 5 (fields), 6 (body length), 7 (transfer codings), 9.3 (persistence)
 """
@@ -59,7 +59,7 @@ _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[\t ]*(;[\t -~\x80-\xff]*)
 
 
 class BadMessage(Exception):
-    """The received bytes are not valid HTTP, or exceed a limit. `status` is the status with which a server responds."""
+    """A received message is invalid, too large, or not supported. `status` is the status for a server's response."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -67,7 +67,7 @@ class BadMessage(Exception):
 
 
 def check_header_lines(lines: list[bytes], max_headers: int) -> None:
-    """Raise BadMessage if a header line does not match the grammar exactly. The lines have no CRLF."""
+    """Raise BadMessage for too many lines, or for a line that breaks the grammar. The lines have no CRLF."""
     if len(lines) > max_headers:
         raise BadMessage(431, f"the message has {len(lines)} headers; the limit is {max_headers}")
     for line in lines:
@@ -101,7 +101,7 @@ def keeps_open(headers: Headers, version: str) -> bool:
 
 
 def body_length(headers: Headers) -> int | None:
-    """Return the body's length in bytes, CHUNKED, or None if the headers state no length. [RFC 9112 6.3]"""
+    """Return the body's length in bytes, CHUNKED, or None if the headers do not state it. Raise BadMessage."""
     lengths, codings = headers.get_all("content-length"), headers.get_all("transfer-encoding")
     if codings:
         if lengths:

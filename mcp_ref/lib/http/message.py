@@ -1,4 +1,4 @@
-"""The objects that an HTTP handler uses. An exchange is one request with its response.
+"""The objects that HTTP servers and handlers share. An exchange is one request with its response.
 
 The servers in server.py and asgi.py call the handler with an exchange:
 
@@ -68,7 +68,7 @@ class HttpRequest:
 
     method: str
     path: str
-    """The path without the query, percent-encoded as the client sent it."""
+    """The path without the query, percent-encoded as sent. Some ASGI servers provide only the decoded path."""
     query: str
     """The text after "?", or ""."""
     headers: Headers
@@ -90,7 +90,7 @@ class HttpLimits:
     head_size: int = 32 * 1024
     """Maximum size of a head (the request line and headers), in bytes. A larger head gets status 431."""
     header_count: int = 100
-    """Maximum number of headers; more get status 431. The standard library's parser accepts at most 100."""
+    """Maximum number of headers; more get status 431. The standard library's parser refuses more than 99."""
     body_size: int = 4 * 1024 * 1024
     """Maximum size of a body without its chunk sizes, in bytes. A larger body gets status 413."""
     head_time: float = 10.0
@@ -98,11 +98,11 @@ class HttpLimits:
     body_time: float = 60.0
     """Seconds from the end of the head to the end of the body, else status 408."""
     idle_time: float = 75.0
-    """Seconds that a connection stays open without a request. (nginx has the same default.)"""
+    """Seconds that a connection stays open between two requests. (nginx has the same default.)"""
     write_buffer: int = 4 * 1024 * 1024
-    """Maximum size of the unread part of a streamed body, in bytes. Above it the server disconnects the client."""
+    """Maximum size of the unread part of a streamed body, in bytes. Above it, a further piece ends the connection."""
     write_time: float = 30.0
-    """Seconds after which the server disconnects a client that reads nothing while more than 64 KiB wait for it."""
+    """Seconds in which a client with over 64 KiB of unread data (512 KiB with TLS) must read a part of them."""
 
 
 class StreamingResponse(Protocol):
@@ -124,9 +124,9 @@ class StreamingResponse(Protocol):
 class Exchange(Protocol):
     """One request and its response. A handler calls `respond` or `stream` once. A second call raises RuntimeError.
 
-    The server itself writes Content-Length, Transfer-Encoding, Connection and Date. A handler that passes one of these
-    headers, or a header with a line break, gets a ValueError. If the client disconnects, the handler continues. Its
-    response is then dropped without an error, and is optional.
+    The server itself writes Content-Length, Transfer-Encoding, Connection and Date, so a handler must not send them.
+    server.py raises ValueError for these headers, and for a header with a line break. If the client disconnects, the
+    handler continues. Its response is then dropped without an error, and is optional.
     """
 
     request: HttpRequest
@@ -135,14 +135,14 @@ class Exchange(Protocol):
         """Return a future that is done if the client disconnects before the response has begun."""
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        """Send a complete response, without waiting until the client has read it."""
+        """Send a complete response."""
 
     async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
         """Send status and headers. Return an object that writes the body. The body ends when the handler returns."""
 
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
-"""A coroutine function that responds to one exchange, in its own task. If it raises, the client gets status 500."""
+"""A coroutine function that responds to one exchange. If it raises before it responds, the client gets status 500."""
 
 
 def bracket_ipv6(host: str) -> str:

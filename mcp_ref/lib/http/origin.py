@@ -2,10 +2,10 @@
 
 An attacker can choose a URL, and a hostile server can send redirects. Three rules limit the damage:
 
-- A URL must not contain credentials, because logs and error messages show URLs. Credentials belong in a header.
+- A request's URL must not contain credentials, because logs and error messages show it. Use a header for credentials.
 - A redirect must stay within its origin. Another origin would receive the credentials and the body that were meant for
   the first origin. An attacker could also make the client send requests into a network that the attacker cannot reach.
-  The only exception is a redirect from http to https on the same host.
+  The only exception is a redirect from http to https on the same host, with the default ports.
 - The client follows only the redirects 307 and 308, which keep method and body. Others can turn a POST into a GET.
 
 Spec:  RFC 9110, sections 4.3 (origin), 15.4 (redirects); RFC 9112, section 3.2.2
@@ -35,7 +35,7 @@ class Origin:
 
     @property
     def is_loopback(self) -> bool:
-        """True if the host is this machine. On a proxy, `localhost` would be another machine, so no proxy is used."""
+        """True for localhost, 127.0.0.1 and ::1. On a proxy, these mean the proxy itself, so no proxy is used."""
         return self.host in ("localhost", "127.0.0.1", "::1")
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ def parse_url(url: str) -> tuple[SplitResult, Origin]:
 
 
 def redirect_target(url: str, location: str) -> str:
-    """Return the URL to which a redirect leads. Raise ValueError if this URL has another origin."""
+    """Return the URL to which a redirect leads. Raise ValueError if this URL is unusable or has a forbidden origin."""
     try:
         target = urljoin(url, location)
         old, new = parse_url(url)[1], parse_url(target)[1]

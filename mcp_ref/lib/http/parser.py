@@ -77,7 +77,7 @@ class RequestParser:
         if not self._searched_bytes and buffer[:2] == b"\r\n":
             del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore an empty line before the request line
         end = buffer.find(b"\r\n\r\n", max(0, self._searched_bytes - 3))
-        # [RFC 9112 2.2] a recipient MAY accept LF as a line end. We refuse LF alone, because some proxies do not.
+        # [RFC 9112 2.2] a recipient MAY accept LF as a line end. Some proxies see no line end there, so we refuse LF.
         if end < 0 and buffer.count(b"\n") != buffer.count(b"\r\n"):
             raise BadMessage(400, "a line of the head ends in LF without CR")
         if (len(buffer) if end < 0 else end + 4) > self._limits.head_size:

@@ -45,7 +45,7 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """Number of connections, including connections that are being closed."""
+        """Number of connections. A closed connection counts until its handler has ended."""
         return len(self._connections.open)
 
     async def close(self, grace: float = 3.0) -> None:
@@ -90,7 +90,7 @@ async def serve(
     ssl: SSLContext | None = None,
     limits: HttpLimits | None = None,
 ) -> HttpServer:
-    """Return a listening server that calls the handler for every request. Close the server, or use `async with`.
+    """Return a listening server that calls the handler for each valid request. Close the server, or use `async with`.
 
     Args:
         handler: A coroutine function that responds to one exchange. Each connection runs one handler at a time.

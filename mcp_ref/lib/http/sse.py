@@ -20,7 +20,7 @@ from typing import Final
 MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of one event, in bytes."""
 
-# Do not use `splitlines`: it also splits at characters such as U+2028 and vertical tab, which are data here.
+# Split the bytes: `str.splitlines` also splits at characters such as U+2028 and vertical tab, which are data here.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _FORBIDDEN_IN_FIELD: Final = re.compile(r"[\r\n\0]")
 

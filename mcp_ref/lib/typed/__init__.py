@@ -12,8 +12,8 @@
         "additionalProperties": False,
     }
 
-In `Annotated`, the first string is the description, and a dict adds keywords. Before Python 3.13, a dict must not be
-inside a union. Write `Annotated[int | None, {"minimum": 1}]`.
+In `Annotated`, the first string is the description, and a dict adds keywords. Before Python 3.13, no member of a union
+can have a dict. So write `Annotated[int | None, {"minimum": 1}]`, not `Annotated[int, {"minimum": 1}] | None`.
 
 Reading order:
 

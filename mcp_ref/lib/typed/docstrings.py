@@ -43,7 +43,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def _end_of_block(lines: list[str], at: int) -> int:
-    """Return the number of the line after the indented block that begins at line `at`. It can contain blank lines."""
+    """Return the index of the line after the indented block that begins at line `at`. A block can have blank lines."""
     end = at
     while at < len(lines) and (not lines[at] or lines[at].startswith((" ", "\t"))):
         at += 1
@@ -53,7 +53,7 @@ def _end_of_block(lines: list[str], at: int) -> int:
 
 
 def _end_of_section(lines: list[str], at: int) -> int:
-    """Return the number of the line with the next underlined heading, or the number of lines."""
+    """Return the index of the line with the next underlined heading, or `len(lines)`."""
     while at < len(lines) and not _UNDERLINE.match("".join(lines[at + 1 : at + 2])):
         at += 1
     return at

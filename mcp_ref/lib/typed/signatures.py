@@ -51,7 +51,7 @@ class Signature:
     is_async: bool
     """True for an `async def`. False for a plain function that returns an awaitable."""
     reserved_names: frozenset[str] = field(repr=False)
-    """Names that a caller must not send: the context parameter, and the arguments that a functools.partial sets."""
+    """Names that a caller must not send: the context parameter, and the keyword arguments of a functools.partial."""
     readers: dict[str, Reader] = field(repr=False)
     """The functions that convert arguments, by name. An argument that needs no conversion has no reader."""
     read_extra: Reader | None = field(repr=False)
@@ -87,7 +87,7 @@ def signature_of(
             gets no `output_schema`. If None (the default), no function gets an `output_schema`.
 
     Raises:
-        UnsupportedType: An annotation has no JSON Schema, a parameter has no name, or two parameters are contexts.
+        UnsupportedType: An annotation is not supported, a parameter is positional, or two parameters are contexts.
     """
     plain, name, doc = _plain_function(function)
     scope = AnnotationScope(f"{name}()", _closure_names(plain))

@@ -23,7 +23,7 @@ _SINGLE_TYPE_KEYWORDS: Final = {
     *("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
     *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
 }
-"""Keywords that constrain only values of one type, and `description`, which constrains no value."""
+"""`type` and `description`, and the keywords that constrain only values of one type."""
 
 
 def union_schema(schemas: list[Schema]) -> Schema:
@@ -46,7 +46,7 @@ def _merge_enums(schemas: list[Schema]) -> Schema | None:
 
 
 def _merge_types(schemas: list[Schema]) -> Schema | None:
-    """Return one schema with a list of types, if at most one of the schemas has other keywords than `type`."""
+    """Return one schema with a list of types, or None if two have other keywords, or if the meaning would change."""
     types = _types(schemas)
     detailed = [schema for schema in schemas if len(schema) > 1]
     if len(detailed) > 1 or not all("type" in schema and schema.keys() <= _SINGLE_TYPE_KEYWORDS for schema in schemas):
@@ -74,7 +74,7 @@ def type_keyword(names: Sequence[JSON]) -> JSON:
 
 
 def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader | None:
-    """Return the reader of a union, or None if all JSON values are also the Python values."""
+    """Return the reader of a union, or None if no member needs a conversion."""
     if not any(readers):
         return None
     members = list(zip(schemas, readers, strict=True))
@@ -96,7 +96,7 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
 
 
 def fits_roughly(schema: Any, value: Any) -> bool:
-    """Return True if a value fits a schema from `schema_of`. Ignore bounds and formats."""
+    """Return True if a value fits a schema from `schema_of`. Ignore formats and most bounds."""
     if "anyOf" in schema:
         return any(fits_roughly(option, value) for option in schema["anyOf"])
     if "enum" in schema:

@@ -23,7 +23,7 @@ MAX_INTEGER_BITS: Final = 14_000
 
 
 class ConversionError(ValueError):
-    """The error for a value that cannot be converted from JSON to the annotated type, or from Python to JSON.
+    """The error for an argument that a caller must not send, or for a value that cannot be converted from or to JSON.
 
     Args:
         why: The text of the error, without the path.
@@ -77,7 +77,7 @@ def _read_datetime(cls: Any, text: str) -> object:
 
 
 def _write_datetime(moment: Any) -> str:
-    """Return a datetime as text with its UTC offset. Python takes a datetime without an offset as local time."""
+    """Return a datetime as text with its UTC offset. A datetime without an offset is a local time."""
     return str((moment if moment.tzinfo else moment.astimezone()).isoformat())
 
 
@@ -96,7 +96,7 @@ def _write_decimal(number: Any) -> str:
 
 
 _DATE_TIME: Final = "a date-time with an offset, such as 2025-01-31T09:30:00Z"
-# A pattern, because the format "time" requires a UTC offset, and most times of day do not have one.
+# The schema has a pattern, because the format "time" requires a UTC offset, and most times of day do not have one.
 _TIME_OF_DAY: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
 _DECIMAL_KEYWORDS: Final[dict[str, JSON]] = {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 
@@ -207,7 +207,7 @@ def _check_depth(depth: int) -> None:
 
 def _checked_integer(number: int) -> int:
     if number.bit_length() > MAX_INTEGER_BITS:
-        raise ConversionError(f"expected an integer of at most {MAX_INTEGER_BITS} bits, as JSON parsers demand")
+        raise ConversionError(f"expected an integer of at most {MAX_INTEGER_BITS} bits: JSON parsers have limits")
     return number
 
 

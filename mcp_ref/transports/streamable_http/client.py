@@ -72,7 +72,7 @@ DELETE_SECONDS: Final = 2.0
 
 # No time limits: the session limits the time of each request. If all connections are in use, a request waits.
 # Notifications, responses and GETs use extra connections (`extra=True`), because a request in flight can need them.
-HTTP_LIMITS: Final = ClientLimits(first_byte=None, idle=None)
+HTTP_LIMITS: Final = ClientLimits(head_time=None, idle=None)
 
 
 class ClientState(Enum):

@@ -173,7 +173,7 @@ async def client(
     tls: ssl.SSLContext | None = None,
     proxies: dict[str, str] | None = None,
 ) -> AsyncIterator[HttpClient]:
-    limits = limits or ClientLimits(connect=PATIENCE, first_byte=PATIENCE, idle=PATIENCE)
+    limits = limits or ClientLimits(connect=PATIENCE, head_time=PATIENCE, idle=PATIENCE)
     async with asyncio.timeout(2 * PATIENCE), HttpClient(limits=limits, ssl=tls, proxies=proxies or {}) as http:
         yield http
 
@@ -360,7 +360,7 @@ async def test_request_waits_for_a_connection_if_all_are_in_use() -> None:
 
 
 async def test_request_waits_first_byte_seconds_for_a_connection_unless_it_is_extra() -> None:
-    async with scripted([hold], [OK]) as server, client(ClientLimits(connections=1, first_byte=0.2)) as http:
+    async with scripted([hold], [OK]) as server, client(ClientLimits(connections=1, head_time=0.2)) as http:
         asking = asyncio.create_task(get(http, server.url()))
         await eventually(lambda: len(server.asked) == 1)
         async with http.request("GET", server.url(), extra=True) as response:
@@ -614,7 +614,7 @@ async def test_response_head_later_than_first_byte_is_a_timeout() -> None:
                 await conversation.say(b"HTTP/1.1 102 Processing\r\n\r\n")
                 await asyncio.sleep(0)
 
-    limits = ClientLimits(first_byte=0.05)
+    limits = ClientLimits(head_time=0.05)
     slow: list[Step] = [hold, then_hold(b"HTTP/1.1 200 OK\r\n"), forever]
     async with scripted(*([step] for step in slow)) as server, client(limits) as http:
         for _ in slow:
@@ -1063,7 +1063,7 @@ def test_credentials_appear_in_no_error_and_no_log(caplog: pytest.LogCaptureFixt
         told = []
         headers = {"Authorization": "Bearer s3cret"}
         bad: list[Step] = [b"no\r\n\r\n", hang_up, answer("Content-Length: x"), chunked(b"x\r\n"), hold]
-        async with scripted(*([step] for step in bad)) as server, client(ClientLimits(first_byte=0.05)) as http:
+        async with scripted(*([step] for step in bad)) as server, client(ClientLimits(head_time=0.05)) as http:
             for _ in bad:
                 with pytest.raises(HttpError) as caught:
                     await get(http, server.url("/?key=s3cret"), "POST", b"s3cret", **headers)

@@ -131,7 +131,7 @@ async def test_more_calls_that_ask_back_than_there_are_connections_are_all_answe
         return len(await context.list_roots())
 
     async with server.serve_http() as url:
-        http = HttpClient(limits=ClientLimits(first_byte=None, idle=None, connections=5))
+        http = HttpClient(limits=ClientLimits(head_time=None, idle=None, connections=5))
         async with Client(url, roots=[tmp_path], http=http, timeout=PATIENCE) as client:
             results = await asyncio.gather(*(client.call_tool("roots") for _ in range(20)))
             assert [result.structured_content for result in results] == [1] * 20

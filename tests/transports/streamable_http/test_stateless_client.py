@@ -530,7 +530,7 @@ async def test_a_subscription_does_not_take_a_connection_from_the_calls() -> Non
         server.resource_updated("test://x")
         return "touched"
 
-    http = HttpClient(limits=ClientLimits(connections=1, first_byte=None, idle=None))
+    http = HttpClient(limits=ClientLimits(connections=1, head_time=None, idle=None))
     async with (
         server.serve_http() as url,
         Client(url, http=http, timeout=PATIENCE) as client,
