@@ -20,7 +20,13 @@ from tests.settings import DATA, ROOT
 
 REVISIONS = ("2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
-EXTENSIONS = {"io.modelcontextprotocol/tasks", "SEP-2663"}
+EXTENSIONS = {
+    "io.modelcontextprotocol/tasks", "SEP-2663",
+    "io.modelcontextprotocol/oauth-client-credentials", "SEP-1046",
+    "io.modelcontextprotocol/enterprise-managed-authorization", "SEP-990",
+    "io.modelcontextprotocol/auth/wif", "SEP-1933",
+    "io.modelcontextprotocol/auth/dpop", "SEP-1932",
+}  # fmt: skip
 """The extensions that are cited, and the proposals that define them."""
 
 _PAGE = r"(?:(?:basic|server|client)(?:/[a-z-]+)+|changelog|architecture/index|schema|deprecated|index)"
@@ -81,14 +87,14 @@ def of_module(name: str, source: str) -> Iterator[Citation]:
                 yield Citation(name, text, REVISIONS, "schema", one)
             continue
         text = re.sub(r"\[.*?\]", "", text)  # citations in brackets have a form of their own
-        for word in re.findall(r"io\.modelcontextprotocol/\w+|SEP-\d+", text):
+        for word in re.findall(r"io\.modelcontextprotocol/[\w/-]+|SEP-\d+", text):
             if word not in EXTENSIONS:
                 raise ValueError(f"{name}: {word} is not in EXTENSIONS")
         pages = rf"(?:(20\d\d-\d\d-\d\d) )?(?<![\w/])({_PAGE}(?![\w/:.])|(?=#))(?:#([\w%-]+))?"
         for found in re.finditer(pages, text):
             page, is_known = found[2] or page, True
             yield Citation(name, text, (found[1],) if found[1] else _range(text), page, found[3])
-        others = r"JSON-RPC|JSON Schema|RFC|https?:|standard|changelog|extension|the pages of|schema/<revision>"
+        others = r"JSON-RPC|JSON Schema|RFC|OAuth|draft-ietf|https?:|standard|changelog|extension|the pages of|schema/<"
         if not is_known and not name.startswith("mcp_ref/lib/") and not re.search(others, text):
             raise ValueError(f"{name}: Spec: {text!r} names no page")
 
@@ -153,6 +159,8 @@ PAGES_WITHOUT_REQUIREMENTS = {
 """The cited pages of the specification on which no sentence demands anything."""
 
 HEADINGS_WITHOUT_REQUIREMENTS = {
+    "2026-07-28 basic/authorization/index#access-token-usage",
+    "2026-07-28 basic/authorization/index#authorization-flow-steps",
     "2024-11-05 basic/transports#http-with-sse",
     "2025-03-26 changelog#major-changes",
     "2025-06-18 basic/index#_meta",

@@ -10,7 +10,8 @@ never leaves the program. An assertion is for one issuer, one minute and one use
 `es256_signer` uses the code of this package. An attacker on the same machine could measure its time. A program with the
 package `cryptography` or with a key server passes a function of its own as `signer`.
 
-Spec:  io.modelcontextprotocol/oauth-client-credentials (SEP-1046); RFC 6749, section 4.4; RFC 7523, sections 2.2 and 3
+Spec:  the extension io.modelcontextprotocol/oauth-client-credentials (SEP-1046); RFC 6749, section 4.4;
+       RFC 7523, sections 2.2 and 3
 """
 
 from __future__ import annotations

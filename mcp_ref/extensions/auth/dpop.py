@@ -11,7 +11,7 @@ without its key. A stolen proof does not help either: it is for one method, URL 
 A server may also demand a *nonce*, a value of its own, in the proof: then nobody can make proofs in advance. It refuses
 with `use_dpop_nonce` and the header `DPoP-Nonce`, and the client sends the request once more, with a new proof.
 
-Spec:  io.modelcontextprotocol/auth/dpop (SEP-1932, draft); RFC 9449; RFC 7638
+Spec:  the extension io.modelcontextprotocol/auth/dpop (SEP-1932, draft); RFC 9449; RFC 7638
 """
 
 from __future__ import annotations

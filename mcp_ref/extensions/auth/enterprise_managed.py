@@ -10,7 +10,8 @@
 Step 2 gives an assertion (ID-JAG): this user may use this server, says the provider to one authorization server. No
 browser opens in step 3. The provider is asked for each token, so a user who has left the company loses access.
 
-Spec:  io.modelcontextprotocol/enterprise-managed-authorization (SEP-990); RFC 8693, section 2; RFC 7523, section 2.1
+Spec:  the extension io.modelcontextprotocol/enterprise-managed-authorization (SEP-990);
+       RFC 8693, section 2; RFC 7523, section 2.1
 """
 
 from __future__ import annotations

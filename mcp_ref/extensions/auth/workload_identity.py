@@ -6,7 +6,7 @@
 A refusal is final for the request that needs the token. The same assertion would be refused again, and another kind of
 token request would hide a wrong configuration.
 
-Spec:  io.modelcontextprotocol/auth/wif (SEP-1933, draft); RFC 7523, section 2.1
+Spec:  the extension io.modelcontextprotocol/auth/wif (SEP-1933, draft); RFC 7523, section 2.1
 """
 
 from __future__ import annotations
