@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Protocol, Self
 
 from ..jsonrpc.errors import ProtocolError
@@ -80,6 +81,8 @@ class Access:
     """The last refusal. It becomes the HTTP response if nothing of the response is sent yet."""
     needs_admission = False
     """True if the scopes of every message must be checked; False if only a few tools have scopes, or none."""
+    method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
+    """The scopes that all requests with a method need, by method."""
 
     @classmethod
     def of(cls, principal: Principal) -> Access:
@@ -98,10 +101,6 @@ class Access:
         """Time at which streams of this request close, in seconds since 1970; None for never."""
         return None
 
-    def method_scopes(self, method: str) -> Collection[str]:
-        """Return the scopes that every request with this method needs."""
-        return ()
-
     def refusal_for(self, scopes: Collection[str]) -> AccessRefused | None:
         """Return the refusal of an operation that needs these scopes, or None if the caller may do it."""
         if not scopes:
@@ -110,21 +109,23 @@ class Access:
 
     def require(self, scopes: Collection[str]) -> None:
         """Raise AccessRefused if the caller lacks one of the scopes."""
-        self.refusal = self.refusal_for(scopes)
-        if self.refusal is not None:
-            raise self.refusal
+        if (refusal := self.refusal_for(scopes)) is not None:
+            self.refusal = refusal
+            raise refusal
 
     def admit(self, message: Incoming, table: ScopeTable) -> None:
         """Raise AccessRefused if the caller lacks a scope that a message needs. A batch needs those of all members."""
-        scopes_of = table.scopes_of
-        if type(message) is Request:
-            needed = scopes_of(message)
-            if more := self.method_scopes(message.method):
-                needed = {*needed, *more}
-            return self.require(needed)
-        members = message.messages if isinstance(message, Batch) else [message]
-        calls = [member for member in members if isinstance(member, (Request, Notification))]
-        self.require({scope for call in calls for scope in (*scopes_of(call), *self.method_scopes(call.method))})
+        if isinstance(message, Batch):
+            self.require({scope for member in message.messages for scope in self._scopes_for(member, table)})
+        else:
+            self.require(self._scopes_for(message, table))
+
+    def _scopes_for(self, message: Incoming, table: ScopeTable) -> Collection[str]:
+        if not isinstance(message, (Request, Notification)):
+            return ()
+        named = table.scopes_of(message) if table.needs_scopes else ()
+        general = self.method_scopes.get(message.method)
+        return {*named, *general} if general else named
 
     def detached(self) -> Self:
         """Return a copy for a task, whose refusals come too late for the HTTP response."""

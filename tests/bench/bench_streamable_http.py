@@ -11,6 +11,7 @@ bytes are but checks nothing, is the limit for any server on asyncio.
 
 Then: progress notifications that arrive a second as server-sent events; the memory of a session with an idle GET
 stream, and how long one `list_changed` takes to reach 1,000 of them; the memory after many calls.
+"with a token" is our server with `authorization=`: the same token on all requests, verified once a minute.
 Without --mcp the official SDK's column is left out. Needs Linux.
 """
 
@@ -56,6 +57,34 @@ async def main():
         await asyncio.Event().wait()
 asyncio.run(main())
 """
+
+PROTECTED = (
+    OURS.partition("async def main")[0]
+    + """
+import json, time
+from mcp_ref import JwtVerifier, Protection
+from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.jose.keys import make_private_key
+from mcp_ref.lib.jose.tokens import sign_jwt
+KEY = make_private_key()
+async def publish(exchange):
+    keys = {"keys": [{**KEY.public.members, "kid": "1"}]}
+    body = keys if exchange.request.path == "/jwks" else {"issuer": ISSUER, "jwks_uri": ISSUER + "/jwks"}
+    await exchange.respond(200, [("Content-Type", "application/json")], json.dumps(body).encode())
+async def main():
+    global ISSUER
+    ISSUER = f"http://127.0.0.1:{(await serve(publish)).address[1]}"
+    resource, scopes = "http://127.0.0.1/mcp", {"bench:read", "bench:write"}
+    claims = {"iss": ISSUER, "aud": resource, "sub": "alice", "client_id": "bench", "exp": time.time() + 3600,
+              "scope": "bench:read bench:write", "jti": "0123456789abcdef" * 8}
+    token = sign_jwt({"alg": "ES256", "typ": "at+jwt", "kid": "1"}, claims, KEY.sign)
+    protection = Protection(resource, [ISSUER], JwtVerifier(), scopes)
+    async with server.serve_http(json_responses=JSON, http_sse=False, authorization=protection) as url:
+        print(url, token, flush=True)
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+)
 
 OFFICIAL = """
 import asyncio, socket, uvicorn
@@ -140,9 +169,10 @@ class Peer:
         assert self.process.stdout is not None
         out: IO[bytes] = self.process.stdout
         url = out.readline().decode().strip()
-        found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/\S*)", url)
+        found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/\S*)(?: (\S+))?", url)
         assert found is not None, url
         self.port, self.path = int(found[1]), found[2]
+        self.credentials = f"Authorization: Bearer {found[3]}\r\n" if found[3] else ""
 
     def close(self) -> None:
         """End it."""
@@ -185,7 +215,7 @@ class Session:
         head = (
             f"POST {self.peer.path} HTTP/1.1\r\nHost: 127.0.0.1:{self.peer.port}\r\n"
             "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
-            f"{session}Content-Length: {len(body)}\r\n\r\n"
+            f"{session}{self.peer.credentials}Content-Length: {len(body)}\r\n\r\n"
         )
         return head.encode() + body
 
@@ -229,7 +259,7 @@ class Alone(Session):
         head = (
             f"POST {self.peer.path} HTTP/1.1\r\nHost: 127.0.0.1:{self.peer.port}\r\n"
             "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
-            f"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {message['method']}\r\n{name}"
+            f"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {message['method']}\r\n{name}{self.peer.credentials}"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         return head.encode() + body
@@ -378,6 +408,7 @@ def main() -> None:
     if mine is not None:
         os.sched_setaffinity(0, {mine})
     kinds = {"mcp_ref": (sys.executable, OURS), "bare asyncio": (sys.executable, BARE)}
+    kinds["with a token"] = (sys.executable, PROTECTED)
     if options.mcp:
         kinds["official SDK"] = (options.mcp, OFFICIAL)
 
@@ -410,7 +441,7 @@ def main() -> None:
             requests_a_second(peer, connections, warm, kind)
             return requests_a_second(peer, connections, options.seconds, kind)
 
-        found = rounds(True, load, "mcp_ref", "bare asyncio", "official SDK")
+        found = rounds(True, load, "mcp_ref", "with a token", "bare asyncio", "official SDK")
         label = f"tools/call, {connections} connection{'s' if connections > 1 else ''}"
         show(f"{label}", "requests/s", {name: values[0] for name, values in found.items()})
         show(f"{label}, 99th percentile", "ms", {name: values[1] for name, values in found.items()}, 1000)

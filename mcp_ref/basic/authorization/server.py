@@ -17,7 +17,8 @@ easily forgotten. Without it, the operator of any other service could use the to
 a verifier that has checked the audience itself must say so. All invalid tokens get the same response, which tells an
 attacker nothing. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
-The outcome is not stored with the connection: every request is decided again, because tokens expire.
+Every request is decided again, because tokens expire. To verify a signature again would cost too much, so the principal
+of a verified token is remembered for a minute, but only by the hash of the token.
 
 Spec:  2026-07-28 basic/authorization/index, basic/authorization/authorization-server-discovery,
        basic/authorization/security-considerations; RFC 6750, section 3; RFC 9728, sections 2, 3 and 5; RFC 9449, 7
@@ -26,14 +27,16 @@ Above: server/http.py. Below: `verifiers.py` checks tokens; `challenges.py` writ
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from ...jsonrpc.messages import Object
-from ...lib.http.message import HeaderList, HttpRequest
+from ...lib.http.message import HeaderList, Headers, HttpRequest
 from ..access import Access, AccessRefused, Principal, checked_scopes
 from .addresses import check_fetchable, issuer_metadata_urls, resource_metadata_urls
 from .challenges import read_credentials, write_challenge
@@ -44,6 +47,10 @@ log = logging.getLogger(__name__)
 
 DEFAULT_SKEW: Final = 30.0
 """Tolerance for clocks that differ, in seconds."""
+MAX_REMEMBERED: Final = 10_000
+"""Maximum number of verified tokens that are remembered, by their hash."""
+REMEMBERED_SECONDS: Final = 60.0
+"""Time for which a verified token is remembered, in seconds. A revoked token stays valid for this time."""
 INVALID_TOKEN: Final = "the access token is not valid here: get another one"
 """The one reason that clients learn about an invalid token."""
 INVALID_PROOF: Final = "the DPoP proof is not valid here: send another one"
@@ -57,7 +64,7 @@ Implies: TypeAlias = Callable[[frozenset[str], str], bool]
 
 @runtime_checkable
 class Verifier(Protocol):
-    """A verifier that learns from `Protection` which tokens are valid."""
+    """A verifier that learns from `Protection` which tokens are valid. Its principals are remembered for a minute."""
 
     skew: float
     """Tolerance for clocks that differ, in seconds."""
@@ -122,9 +129,15 @@ class Protection:
         self.resource, self.issuers, self.scopes = resource, tuple(issuers), checked_scopes(scopes)
         self.needs = {method: checked_scopes(needed) for method, needed in (needs or {}).items()}
         self.hide_forbidden, self._dpop = hide_forbidden, dpop
+        # The HTTP server reuses the headers of a connection that sends the same head again. Only the syntax is kept.
+        self._parsed: WeakKeyDictionary[Headers, tuple[str, str, bytes]] = WeakKeyDictionary()
+        self._verified: dict[bytes, tuple[Principal, float]] = {}
         self._implies = implies if callable(implies) else _hierarchy(implies or {})
-        self._verify = verify.for_server(resource, self.issuers) if isinstance(verify, Verifier) else verify
-        self.skew = verify.skew if isinstance(verify, Verifier) else DEFAULT_SKEW
+        self._remembers, self.skew = isinstance(verify, Verifier), DEFAULT_SKEW
+        if isinstance(verify, Verifier):
+            self._verify, self.skew = verify.for_server(resource, self.issuers), verify.skew
+        else:
+            self._verify = verify
         documents = resource_metadata_urls(resource)
         self._document = documents[0]
         self.paths = frozenset(urlsplit(url).path for url in documents)
@@ -144,7 +157,38 @@ class Protection:
         Raises:
             AccessRefused: The request has no valid token.
         """
-        fields = request.headers.get_all("authorization")
+        scheme, token, digest = self._parsed.get(request.headers) or self._credentials(request.headers)
+        principal, until = self._verified.get(digest, (None, 0.0))
+        if time.monotonic() >= until:
+            principal = await self._verified_principal(token, digest)
+        if principal is None or (fault := self._fault(principal, scheme)) is not None:
+            log.info("a token was refused: %s", fault if principal is not None else "the verifier does not accept it")
+            raise self._refusal(401, INVALID_TOKEN, "invalid_token")
+        if scheme == "dpop" and self._dpop is not None:
+            refused = self._dpop.check(request, token, principal, self.resource)
+            if refused is not None:
+                reason = INVALID_TOKEN if refused[0] == "invalid_token" else INVALID_PROOF
+                raise self._refusal(401, reason, refused[0], headers=refused[1])
+        return TokenAccess(self, principal)
+
+    async def _verified_principal(self, token: str, digest: bytes) -> Principal | None:
+        """Return the principal of a token, or None for an invalid token. Remember it by the hash of the token."""
+        try:
+            principal = await self._verify(token)
+        except VerificationUnavailable as unavailable:
+            log.warning("no token can be verified now: %s", unavailable)
+            retry = ("Retry-After", str(unavailable.retry_after))
+            raise AccessRefused(503, "tokens cannot be verified at the moment; try again later", [retry]) from None
+        self._verified.pop(digest, None)
+        if principal is not None and self._remembers:
+            if len(self._verified) >= MAX_REMEMBERED:
+                del self._verified[next(iter(self._verified))]
+            self._verified[digest] = principal, time.monotonic() + REMEMBERED_SECONDS
+        return principal
+
+    def _credentials(self, headers: Headers) -> tuple[str, str, bytes]:
+        """Return the scheme, the token and its hash. Raise AccessRefused without a token."""
+        fields = headers.get_all("authorization")
         if not fields:
             raise self._refusal(401, "authentication required: send an access token in the Authorization header")
         try:
@@ -153,41 +197,26 @@ class Protection:
             raise self._refusal(400, str(error), "invalid_request") from None
         if scheme not in ("bearer", "dpop"):
             raise self._refusal(400, "the scheme of the Authorization header must be Bearer", "invalid_request")
-        try:
-            principal = await self._verify(token) if len(token) <= MAX_TOKEN else None
-        except VerificationUnavailable as unavailable:
-            log.warning("no token can be verified now: %s", unavailable)
-            retry = ("Retry-After", str(unavailable.retry_after))
-            raise AccessRefused(503, "tokens cannot be verified at the moment; try again later", [retry]) from None
-        if principal is None or (fault := self._fault(principal)) is not None:
-            log.info("a token was refused: %s", fault if principal is not None else "the verifier does not accept it")
+        if len(token) > MAX_TOKEN:
             raise self._refusal(401, INVALID_TOKEN, "invalid_token")
-        self._check_possession(request, scheme, token, principal)
-        return TokenAccess(self, principal)
+        found = self._parsed[headers] = scheme, token, hashlib.sha256(token.encode()).digest()
+        return found
 
-    def _fault(self, principal: Principal) -> str | None:
+    def _fault(self, principal: Principal, scheme: str) -> str | None:
         """Return the reason why the principal of a genuine token has no access, or None."""
         if principal.issuer not in self.issuers:
             return "its issuer is not one of `issuers`"
         # [2026-07-28 basic/authorization/index#token-handling] MUST validate that tokens were issued for this server
-        audience = [principal.audience] if isinstance(principal.audience, str) else principal.audience
-        if not principal.audience_checked and self.resource not in audience:
-            return "the `audience` of its Principal does not contain the resource"
+        if not principal.audience_checked:
+            audience = principal.audience
+            if self.resource not in ([audience] if isinstance(audience, str) else audience):
+                return "the `audience` of its Principal does not contain the resource"
         if principal.expires_at is not None and time.time() >= principal.expires_at + self.skew:
             return "it has expired"
-        return None
-
-    def _check_possession(self, request: HttpRequest, scheme: str, token: str, principal: Principal) -> None:
-        """Raise AccessRefused for a token that is bound to a key, unless the client proves that it has the key."""
-        refused: tuple[str, HeaderList] | None = None
-        if scheme == "dpop" and self._dpop is not None:
-            refused = self._dpop.check(request, token, principal, self.resource)
-        elif scheme == "dpop" or "cnf" in principal.claims or (self._dpop is not None and self._dpop.is_required):
-            # [RFC 9449 7.2] as a bearer token, a stolen token would work without its key
-            refused = "invalid_token", []
-        if refused is not None:
-            reason = INVALID_TOKEN if refused[0] == "invalid_token" else INVALID_PROOF
-            raise self._refusal(401, reason, refused[0], headers=refused[1])
+        # [RFC 9449 7.2] as a bearer token, a stolen token would work without its key
+        if scheme == "bearer" and ("cnf" in principal.claims or (self._dpop is not None and self._dpop.is_required)):
+            return "it needs a proof of possession"
+        return "the scheme DPoP is not supported" if scheme == "dpop" and self._dpop is None else None
 
     def refusal_for(self, principal: Principal, scopes: Collection[str]) -> AccessRefused | None:
         """Return the refusal of an operation, or None if the principal has its scopes and those of every request.
@@ -196,8 +225,8 @@ class Protection:
             principal: The caller.
             scopes: The scopes of the operation.
         """
-        needed, held = (self.scopes.union(scopes) if scopes else self.scopes), principal.scopes
-        if needed <= held or all(scope in held or self._implies(held, scope) for scope in needed):
+        needed, held = self.scopes.union(scopes), principal.scopes
+        if all(scope in held or self._implies(held, scope) for scope in needed):
             return None
         # [2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors] all scopes in one challenge
         listed = sorted(needed)
@@ -237,7 +266,7 @@ class TokenAccess(Access):
     needs_admission = True
 
     def __init__(self, protection: Protection, principal: Principal) -> None:
-        self.principal, self.id = principal, principal.id
+        self.principal, self.id, self.method_scopes = principal, principal.id, protection.needs
         self._protection, self._holder = protection, principal
 
     @property
@@ -248,10 +277,10 @@ class TokenAccess(Access):
     def ends_at(self) -> float | None:
         return None if self._holder.expires_at is None else self._holder.expires_at + self._protection.skew
 
-    def method_scopes(self, method: str) -> Collection[str]:
-        return self._protection.needs.get(method, ())
-
     def refusal_for(self, scopes: Collection[str]) -> AccessRefused | None:
+        held = self._holder.scopes
+        if self._protection.scopes <= held and held.issuperset(scopes):
+            return None
         return self._protection.refusal_for(self._holder, scopes)
 
 

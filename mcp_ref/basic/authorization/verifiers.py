@@ -14,8 +14,7 @@ All trust rests on the keys, so the requests for them have rules:
 - A key server that is out of order must not sign out all users. Old keys stay valid for `HELD_SECONDS`. Without keys
   the response is 503: a 401 would send each user to a sign-in that cannot help.
 
-A signature costs up to 4 ms. So the claims are checked before, and a verified token is remembered by its hash for
-`REMEMBERED_SECONDS`. `Protection` still checks its end on each request. A revoked token stays valid for that time.
+A signature costs up to 4 ms. So the claims are checked first: most bad tokens never get as far as that.
 
 Spec:  2026-07-28 basic/authorization/index#token-handling; 2026-07-28
        basic/authorization/security-considerations#access-token-privilege-restriction; RFC 7519; RFC 8725
@@ -26,7 +25,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -38,7 +36,7 @@ from urllib.parse import quote_plus, urlencode
 from ...jsonrpc.messages import JSON
 from ...lib.http.client import HttpClient, HttpError, fetch
 from ...lib.jose.keys import ALGORITHMS, MAX_KEY_SET, PublicKey, parse_key_set, parse_object
-from ...lib.jose.tokens import ClaimRules, InvalidToken, UnknownKey, check_claims, parse_jws, read_date, verify
+from ...lib.jose.tokens import ClaimRules, InvalidToken, Jws, UnknownKey, check_claims, parse_jws, read_date, verify
 from ..access import Principal
 from .addresses import issuer_metadata_urls
 from .challenges import split_scopes
@@ -59,10 +57,6 @@ RETRY_SECONDS: Final = 30.0
 """Minimum time between two requests for the keys of an issuer, in seconds."""
 FETCH_SECONDS: Final = 5.0
 """Time that an issuer has for one document, in seconds."""
-MAX_REMEMBERED: Final = 10_000
-"""Maximum number of verified tokens that one verifier remembers."""
-REMEMBERED_SECONDS: Final = 60.0
-"""Time for which a verified token is remembered, in seconds."""
 MAX_INTROSPECTIONS: Final = 32
 """Maximum number of introspections at a time. Further requests get 503."""
 
@@ -98,31 +92,6 @@ class _Fetched(Generic[T]):
             self._fetched_at = time.monotonic()
         except (HttpError, ValueError) as error:
             log.warning("%s could not be fetched: %s", self._name, peer_text(str(error)))
-
-
-class _Memory:
-    """The principals of verified tokens, by the hash of the token. So no token is kept."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, tuple[Principal, float]] = {}
-
-    async def recall(self, check: Callable[[str], Awaitable[Principal | None]], token: str) -> Principal | None:
-        """Return the principal of a token, or None. `check` verifies a token that is not remembered."""
-        digest, now = hashlib.sha256(token.encode()).digest(), time.monotonic()
-        found = self._known.get(digest)
-        if found is not None and now < found[1]:
-            return found[0]
-        self._known.pop(digest, None)
-        try:
-            principal = await check(token)
-        except InvalidToken as fault:
-            log.info("a token is invalid: %s", peer_text(str(fault)))
-            return None
-        if principal is not None:
-            if len(self._known) >= MAX_REMEMBERED:
-                del self._known[next(iter(self._known))]
-            self._known[digest] = principal, now + REMEMBERED_SECONDS
-        return principal
 
 
 async def _fetch_body(method: str, url: str, limit: int, headers: Mapping[str, str], body: bytes = b"") -> bytes:
@@ -211,22 +180,30 @@ class JwtVerifier:
         rules = ClaimRules(frozenset(issuers), self._audiences or (resource,), self._types, self.skew)
         sources = {one: _Fetched(f"the keys of {one}", partial(_fetch_keys, one, resource)) for one in issuers}
 
-        async def check(token: str) -> Principal:
-            jws = parse_jws(token, self._algorithms)
-            claims = check_claims(jws, rules, time.time())
-            source = sources[str(claims["iss"])]
-            principal = _principal_of(claims, str(claims["iss"]))
-            known = await source.get()
+        async def verify_token(token: str) -> Principal | None:
             try:
-                verify(jws, known)
-            except UnknownKey:
-                newer = await source.get(renew=True)
-                if source.has_failed:
-                    raise VerificationUnavailable("a token has a new key, which is out of reach") from None
-                verify(jws, newer)
+                jws = parse_jws(token, self._algorithms)
+                claims = check_claims(jws, rules, time.time())
+                principal = _principal_of(claims, str(claims["iss"]))
+                await _verify_signature(jws, sources[principal.issuer])
+            except InvalidToken as fault:
+                log.info("a token is invalid: %s", peer_text(str(fault)))
+                return None
             return principal
 
-        return partial(_Memory().recall, check)
+        return verify_token
+
+
+async def _verify_signature(jws: Jws, source: _Fetched[tuple[PublicKey, ...]]) -> None:
+    """Check a signature with the keys of the issuer, and with newer ones if its key is unknown. Raise InvalidToken."""
+    known = await source.get()
+    try:
+        verify(jws, known)
+    except UnknownKey:
+        newer = await source.get(renew=True)
+        if source.has_failed:
+            raise VerificationUnavailable("a token has a new key, which is out of reach") from None
+        verify(jws, newer)
 
 
 class Introspection:
@@ -266,14 +243,18 @@ class Introspection:
             raise ValueError(f"issuers must contain {self._issuer}, the issuer of the Introspection")
         endpoint = _Fetched(f"the metadata of {self._issuer}", partial(self._find_endpoint, resource))
 
-        async def check(token: str) -> Principal | None:
+        async def introspect(token: str) -> Principal | None:
             try:
                 response = parse_object(await self._ask(await endpoint.get(), token), ValueError)
             except (HttpError, ValueError) as error:
                 raise VerificationUnavailable(f"introspection failed: {peer_text(str(error))}", retry_after=5) from None
-            return _read_introspection(response, self._issuer, self._audiences or (resource,))
+            try:
+                return _read_introspection(response, self._issuer, self._audiences or (resource,))
+            except InvalidToken as fault:
+                log.info("a token is invalid: %s", peer_text(str(fault)))
+                return None
 
-        return partial(_Memory().recall, check)
+        return introspect
 
     async def _find_endpoint(self, resource: str) -> str:
         found = (await _fetch_metadata(self._issuer, resource)).introspection_endpoint
