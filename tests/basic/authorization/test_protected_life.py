@@ -23,7 +23,6 @@ from tests.messages import initialize, request, stateless_request
 from tests.raw_http_client import SSE_TYPE, Held, Reply, call, served_over_http
 from tests.settings import PATIENCE
 
-SECURITY = "2026-07-28/basic/authorization/security-considerations#"
 ABLE: Object = {"elicitation": {"form": {}}}
 
 
@@ -234,7 +233,7 @@ async def test_result_under_way_is_finished_after_the_token_has_expired(era: str
 # ------------------------------------------------------------------------------------------------ secrets
 
 
-@pytest.mark.spec(f"{SECURITY}access-token-privilege-restriction-5")
+@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-5")
 async def test_handler_cannot_reach_the_token() -> None:
     server, seen = Server("s"), list[str]()
 

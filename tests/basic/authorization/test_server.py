@@ -36,10 +36,6 @@ from tests.messages import initialize, notification, request, stateless_request
 from tests.raw_http_client import JSON_TYPE, SSE_TYPE, Reply, Talk, call, served_over_http
 from tests.settings import ROOT
 
-INDEX = "2026-07-28/basic/authorization/index#"
-DISCOVERY = "2026-07-28/basic/authorization/authorization-server-discovery#"
-SECURITY = "2026-07-28/basic/authorization/security-considerations#"
-
 BOTH_ERAS = pytest.mark.parametrize("make_call", [modern_call, legacy_call], ids=["modern", "legacy"])
 
 
@@ -60,7 +56,10 @@ def text_of(reply: Reply) -> str:
 # ------------------------------------------------------------------------------------------------ the decision
 
 
-@pytest.mark.spec(f"{INDEX}scope-selection-strategy-1", f"{INDEX}error-handling-1")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#scope-selection-strategy-1",
+    "2026-07-28/basic/authorization/index#error-handling-1",
+)
 async def test_request_without_a_token_is_401_with_the_metadata_and_without_error() -> None:
     server, calls = notes()
     async with served_over_http(server, authorization=protection(Tokens(), "notes:read", "notes:list")) as web:
@@ -123,11 +122,11 @@ BAD: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.spec(
-    f"{INDEX}token-handling-1",
-    f"{INDEX}token-handling-6",
-    f"{SECURITY}token-audience-binding-and-validation-2",
-    f"{SECURITY}access-token-privilege-restriction-1",
-    f"{SECURITY}access-token-privilege-restriction-3",
+    "2026-07-28/basic/authorization/index#token-handling-1",
+    "2026-07-28/basic/authorization/index#token-handling-6",
+    "2026-07-28/basic/authorization/security-considerations#token-audience-binding-and-validation-2",
+    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-1",
+    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-3",
 )
 async def test_token_that_is_not_for_this_server_is_401_with_one_body_for_all_reasons() -> None:
     server, calls = notes()
@@ -232,10 +231,10 @@ async def test_every_way_in_is_guarded_and_preflight_and_metadata_are_open(
 
 
 @pytest.mark.spec(
-    f"{INDEX}overview-3",
-    f"{DISCOVERY}authorization-server-location-1",
-    f"{DISCOVERY}authorization-server-location-2",
-    f"{DISCOVERY}protected-resource-metadata-discovery-requirements-1",
+    "2026-07-28/basic/authorization/index#overview-3",
+    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-1",
+    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-2",
+    "2026-07-28/basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements-1",
 )
 async def test_metadata_names_the_configured_resource_and_is_readable_for_every_origin() -> None:
     protected = protection(Tokens(), "notes:read")
@@ -270,10 +269,10 @@ async def test_page_of_an_allowed_origin_can_read_the_challenge() -> None:
 
 @BOTH_ERAS
 @pytest.mark.spec(
-    f"{INDEX}runtime-insufficient-scope-errors-1",
-    f"{INDEX}runtime-insufficient-scope-errors-2",
-    f"{INDEX}runtime-insufficient-scope-errors-3",
-    f"{INDEX}runtime-insufficient-scope-errors-4",
+    "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-1",
+    "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-2",
+    "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-3",
+    "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-4",
 )
 async def test_tool_with_scopes_is_403_with_all_scopes_of_the_operation(make_call: Callable[..., Object]) -> None:
     server, calls = notes()
@@ -429,7 +428,7 @@ async def test_require_in_a_resource_or_prompt_is_403(kind: str) -> None:
         assert (reply.status, challenge(reply).scopes) == (403, ("a",))
 
 
-@pytest.mark.spec(f"{INDEX}step-up-authorization-flow-5")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#step-up-authorization-flow-5")
 @pytest.mark.parametrize("as_function", [False, True])
 async def test_broader_scope_implies_the_narrower_ones(as_function: bool) -> None:
     table = {"admin": {"notes:write"}, "notes:write": {"notes:read"}, "a": {"b"}, "b": {"a"}}
@@ -560,7 +559,10 @@ async def test_server_inside_a_handler_does_not_see_the_outer_principal() -> Non
         ({"needs": {"tools/call": {"offline_access"}}}, "offline_access"),
     ],
 )
-@pytest.mark.spec(f"{INDEX}refresh-tokens-4", f"{SECURITY}communication-security-2")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#refresh-tokens-4",
+    "2026-07-28/basic/authorization/security-considerations#communication-security-2",
+)
 def test_protection_refuses_an_unsafe_configuration(options: dict[str, object], fault: str) -> None:
     usual: dict[str, object] = {"resource": RESOURCE, "issuers": [ISSUER], "verify": Tokens()}
     with pytest.raises((ValueError, TypeError), match=fault):

@@ -38,8 +38,6 @@ from tests.basic.authorization.protected_server import bearer, modern_call
 from tests.raw_http_client import served_over_http
 
 METADATA = "/.well-known/oauth-authorization-server"
-INDEX = "2026-07-28/basic/authorization/index#"
-SECURITY = "2026-07-28/basic/authorization/security-considerations#"
 
 
 class Clock:
@@ -188,10 +186,10 @@ def attacks(issuer: KeyServer) -> dict[str, str]:
 
 
 @pytest.mark.spec(
-    f"{INDEX}token-handling-1",
-    f"{INDEX}token-handling-7",
-    f"{SECURITY}access-token-privilege-restriction-2",
-    f"{SECURITY}access-token-privilege-restriction-4",
+    "2026-07-28/basic/authorization/index#token-handling-1",
+    "2026-07-28/basic/authorization/index#token-handling-7",
+    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-2",
+    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-4",
 )
 async def test_bad_tokens_are_401_with_one_body_and_the_handler_does_not_run() -> None:
     ran, server = list[str](), Server("s")
