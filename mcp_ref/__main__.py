@@ -100,7 +100,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made = command("toc", "[REVISION]", "list the pages of the specification and the modules that implement each page")
     made.add_argument("revision", metavar="REVISION", nargs="?")
 
-    command("limits", "", "list every limit of the package with its default")
+    command("limits", "", "list the limits of the package with their defaults")
     for name in ("revisions", "toc", "limits"):
         commands.choices[name].add_argument("--json", action="store_true", help="print JSON, for programs")
     return main_parser, commands.choices

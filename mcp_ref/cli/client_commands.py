@@ -50,7 +50,7 @@ def report_failure(code: int, error: Exception, name: str = "", known: Iterable[
 
 
 def make_client(options: argparse.Namespace) -> Client:
-    """Return the client that the options describe. Raise UsageError if two options contradict each other."""
+    """Return the client that the options describe. Raise UsageError for invalid or contradictory options."""
     person = elicitation_handler()
     server = parse_server(options.command)
     if options.header and not isinstance(server, str):
@@ -144,7 +144,7 @@ def encode(value: object) -> Object:
 
 
 async def list_all(client: Client, options: argparse.Namespace) -> int:
-    """Print the server's tools, resources, resource templates and prompts."""
+    """Print the server's name, instructions, tools, resources, resource templates and prompts."""
     tools = await client.list_tools() if client.server_can("tools") else []
     resources = await client.list_resources() if client.server_can("resources") else []
     templates = await client.list_resource_templates() if client.server_can("resources") else []
@@ -174,7 +174,7 @@ async def list_all(client: Client, options: argparse.Namespace) -> int:
 
 
 async def call(client: Client, options: argparse.Namespace) -> int:
-    """Call a tool and print its result. If the result is an error, print to standard error and return 1."""
+    """Call a tool and print its result. Return 1 for an error. Without `--json`, its text goes to standard error."""
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.tool)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
@@ -224,7 +224,7 @@ async def read(client: Client, options: argparse.Namespace) -> int:
 
 
 async def watch(client: Client, options: argparse.Namespace) -> int:
-    """Print the URI of each changed resource, one line for each change, until `--count` or Ctrl-C."""
+    """Print a line with the URI for each change, until Ctrl-C, `--count` changes, or the end of the subscription."""
     try:
         async with client.subscribe(options.uri) as updates:
             for _ in range(options.count) if options.count is not None else itertools.count():
@@ -276,7 +276,7 @@ async def complete(client: Client, options: argparse.Namespace) -> int:
 
 
 async def completion_references(client: Client, is_uri: bool) -> list[str]:
-    """Return the URI templates, or the names of the prompts."""
+    """Return the server's URI templates if `is_uri`, else the names of its prompts."""
     if is_uri:
         templates = await client.list_resource_templates() if client.server_can("resources") else []
         return [template.uri_template for template in templates]

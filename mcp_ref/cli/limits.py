@@ -1,7 +1,7 @@
-"""The command `limits`: print every limit of the package, read from the package's code.
+"""The command `limits`: print the limits of the package, read from the package's code.
 
-A limit is a positive number with a docstring. It is a constant of a module, or a field of a class such as `HttpLimits`.
-The docstring contains the limit's meaning and unit.
+A limit is a positive number with a docstring, which contains the limit's meaning and unit. It is a constant of a
+module, or a field of a class such as `HttpLimits`. The folders `cli` and `demo` are skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import show
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit: its module, its name, its value, and its docstring, which contains the unit."""
+    """One limit: its module, its name, its value, and its docstring."""
 
     module: str
     name: str
@@ -38,7 +38,7 @@ def show_limits(json: bool) -> None:
 
 
 def limits() -> Iterator[Limit]:
-    """Yield every limit of the package, in reading order."""
+    """Yield the limits of the package, in reading order."""
     package = __package__.rpartition(".")[0]
     for path in READING_ORDER:
         if path.startswith(("cli/", "demo/", "version.py")) or path.endswith(("__init__.py", "__main__.py")):

@@ -39,7 +39,7 @@ def behaviour(revision: Revision) -> Object:
 
 
 def changes(revision: Revision) -> Object:
-    """Return a revision's changes: [before, after] of each feature, and the added and removed methods and members."""
+    """Return a revision's changes: [before, after] of each changed feature, and the added and removed names."""
     earlier = [r for r in REVISIONS if r < revision]
     before: Object = behaviour(earlier[-1]) if earlier else {}
     now = behaviour(revision)
@@ -61,10 +61,10 @@ def changes(revision: Revision) -> Object:
 def modern_requirements() -> Object:
     """Return the parts of a modern request or result that replace the handshake, sessions, and server requests."""
     return {
-        "each request has in _meta": [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL],
-        "each result has in _meta": [SERVER_INFO],
-        "each POST has the headers": ["MCP-Protocol-Version", METHOD_HEADER, NAME_HEADER, f"{PARAM_PREFIX}*"],
-        "an input_required result can request": [*INPUT_REQUESTS],
+        "_meta of a request": [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL],
+        "_meta of a result": [SERVER_INFO],
+        "headers of a POST": ["MCP-Protocol-Version", METHOD_HEADER, NAME_HEADER, f"{PARAM_PREFIX}*"],
+        "requests in an input_required result": [*INPUT_REQUESTS],
     }
 
 
@@ -89,7 +89,7 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
 
 
 def wire_types() -> Iterator[type]:
-    """Yield the dataclasses of all modules that the table of methods mentions."""
+    """Yield the dataclasses of basic/content.py, and of all modules that the table of methods mentions."""
     paths = {"basic.content:TextContent"} | {path for m in METHODS for path in (m.params, m.result) if path}
     for module in sorted({load_type(path).__module__ for path in paths}):
         for cls in vars(sys.modules[module]).values():

@@ -1,7 +1,7 @@
-"""Functions that print plain text for people, without characters that control the terminal.
+"""Functions that print results: as plain text for people, or as JSON.
 
-A server can send escape sequences that move the cursor or change colors. On a terminal, these functions print escape
-sequences as text. A file or pipe receives them unchanged. [2025-11-25 server/tools#security-considerations]
+A server can send escape sequences that move the cursor or change colors. On a terminal, the functions for text print
+escape sequences as text. A file or pipe receives them unchanged. [2025-11-25 server/tools#security-considerations]
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def as_json(value: JSON) -> None:
 
 
 def printable(text: str) -> str:
-    """Return the text with control characters escaped, except newlines and tabs."""
+    """Return the text with unprintable characters escaped, except newlines and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
-    """Print a heading and rows of (name, arguments, description). Print nothing without rows."""
+    """Print a heading and rows of (name, details, description). Print nothing without rows."""
     if rows:
         out(f"\n{title}")
-    for name, takes, description in rows:
-        out(f"  {name}  {takes}".rstrip())
+    for name, details, description in rows:
+        out(f"  {name}  {details}".rstrip())
         for line in (description or "").strip().splitlines()[:1]:
             out(f"      {line}")
 
@@ -65,7 +65,7 @@ def signature(schema: Object) -> str:
 
 
 def type_text(schema: JSON) -> str:
-    """Return the type in a schema as a few words, or the allowed values."""
+    """Return the types in a schema, or its allowed values if there are at most six."""
     if not isinstance(schema, dict):
         return "any"
     choices, kinds = schema.get("enum"), schema.get("type")

@@ -1,7 +1,7 @@
 """The parser for arguments on the command line: `NAME=VALUE` and `NAME:=JSON`.
 
-The tool's input schema gives the type of `VALUE`: `count=3` means 3 for an integer, and "3" for a string. A value that
-is not JSON is sent as a string. The server checks the types.
+The tool's input schema gives the type of `VALUE`: `count=3` means 3 for an integer, and "3" for a string. A `VALUE`
+that is not JSON is sent as a string. The server checks the types.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PAIR = re.compile(r"([^=]+?)(:?=)(.*)", re.DOTALL)
 
 
 def read_arguments(words: list[str], schema: Object | None) -> Object:
-    """Return the arguments of a call. Raise UsageError for a malformed word or invalid JSON."""
+    """Return the arguments of a call. Raise UsageError for a malformed word, invalid JSON, or a duplicate name."""
     arguments: Object = {}
     properties = schema.get("properties") if schema is not None else None
     for word in words:
@@ -49,7 +49,7 @@ def _json(name: str, value: str) -> JSON:
 
 
 def read_value(text: str, wanted: set[str] | None) -> JSON:
-    """Parse a text as JSON. Return the text itself if it is not JSON, or if no `wanted` type but "string" fits."""
+    """Parse a text as JSON. Return the text itself if it is not JSON, or if only the `wanted` type "string" fits."""
     if wanted == {"string"}:
         return text
     try:
@@ -60,7 +60,7 @@ def read_value(text: str, wanted: set[str] | None) -> JSON:
 
 
 def json_types(schema: JSON) -> set[str] | None:
-    """Return the JSON types that the root of a schema allows, or None if the root allows all types."""
+    """Return the JSON types that the root of a schema names, or None if the root names no type."""
     if not isinstance(schema, dict):
         return None
     named, choices = schema.get("type"), schema.get("enum")

@@ -26,7 +26,7 @@ async def model(request: CreateMessageRequestParams) -> CreateMessageResult:
 
 
 async def user(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """Stand in for a user: fill in two fields of each form, and agree to visit each URL."""
+    """Stand in for a user: fill in guests and time, keep the default of other fields, and agree to visit each URL."""
     if isinstance(request, ElicitRequestURLParams):
         return ElicitResult("accept")  # a real host shows the whole URL, and opens the URL only with consent
     return ElicitResult("accept", {"guests": 2, "time": "20:00"})

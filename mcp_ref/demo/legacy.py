@@ -1,6 +1,6 @@
 """The second half of the demo: the same server and client in the legacy era (the revisions with a handshake).
 
-`tour.py` shows the features that both eras share. These chapters show the differences: a session that both sides
+`tour.py` shows the features in the modern era. These chapters show the differences: a session that both sides
 remember, requests that the server sends, and a subscription for each resource.
 """
 
@@ -99,24 +99,24 @@ async def tasks(screen: Screen, client: Client) -> None:
 
 
 async def older_revisions(screen: Screen, connections: Connections) -> None:
-    """Show one difference of each older revision, with the same server and the same client."""
+    """Show differences of each older revision. The code of the server and of the client stays the same."""
     for revision in reversed(LEGACY[:-1]):
         screen.chapter(f"Revision {revision}", f"python3 -m {PACKAGE} revisions {revision}")
         only, sse = ("--revision", revision.name), revision <= LAST_WITH_SSE
         async with connections.connect(screen, *only, sse=sse, revision=revision, elicitation=user) as client:
             screen.claim(f"both speak {revision}", client.revision is revision)
-            await difference(screen, client)
+            await differences(screen, client)
 
 
-async def difference(screen: Screen, client: Client) -> None:
-    """Show one difference between the client's revision and the next revision."""
+async def differences(screen: Screen, client: Client) -> None:
+    """Show differences between the client's revision and the revisions before and after it."""
     match client.revision.name:
         case "2025-06-18":
             screen.say("This revision added elicitation. Every elicitation is a form, so the request has no `mode`.")
             result = await client.call_tool("book_table")
             screen.claim("the tool has the input of the user", result.text == "a table for 2 at 20:00")
             screen.say("Invalid arguments are a JSON-RPC error. From 2025-11-25 on they are a result for the model.")
-            await screen.claim_error("a string, not a number", -32602, client.call_tool("add", {"a": "one", "b": 2}))
+            await screen.claim_error("a string for a number", -32602, client.call_tool("add", {"a": "one", "b": 2}))
         case "2025-03-26":
             screen.say("Only this revision has batches. One message has several requests, another has all responses.")
             pong, added = await client.batch(client.ping(), client.call_tool("add", {"a": 1, "b": 2}))

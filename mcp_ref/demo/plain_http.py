@@ -66,7 +66,7 @@ class PlainHttp:
 async def show_headers(screen: Screen, plain: PlainHttp) -> None:
     """Show the headers that repeat parts of the body, and two requests that the server refuses."""
     screen.chapter("Over HTTP: headers", "basic/transports/streamable-http#request-metadata")
-    screen.say("Each message is a POST. Its headers repeat the revision, the method and the name of the tool.")
+    screen.say("Each message of the client is a POST. Its headers repeat the revision, the method and the tool's name.")
     screen.say("A proxy can route a request without reading its body. Here are plain HTTP requests without our client.")
     meta: Object = {PROTOCOL_VERSION: REVISIONS[-1].name, CLIENT_CAPABILITIES: {}}
     call: Object = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": meta}
@@ -115,4 +115,4 @@ async def show_stream(screen: Screen, plain: PlainHttp, session: dict[str, str])
     async with plain.request("DELETE", session, None) as response:
         screen.claim("the session has ended", response.status == 204)
     response = await plain.post(session, {"id": 4, "method": "ping"})
-    screen.claim("a request in an ended session: status 404; the client starts a new session", response.status == 404)
+    screen.claim("a request in an ended session: status 404; a client must start a new one", response.status == 404)

@@ -1,6 +1,6 @@
 """The output of the demo: chapters, explanations, checked claims, and each message with its sender and its meaning.
 
-This module teaches nothing about MCP. It prints colors only on a terminal, and not if NO_COLOR is set (no-color.org).
+The screen prints colors only on a terminal, and not if NO_COLOR is set (no-color.org).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_MESSAGE_LINES = 5
 """Maximum number of lines of one message on the screen."""
 
 MAX_FULL_LENGTH = 60
-"""Length in characters above which the screen shortens a `_meta` or `requestState`."""
+"""Length in characters above which the screen shortens a `requestState`, or a repeated `_meta`."""
 
 PURPOSE = {
     "initialize": ("propose a revision; declare capabilities", "the chosen revision; the server's capabilities"),

@@ -44,7 +44,7 @@ def divide(a: float, b: float) -> float:
 
 @server.tool()
 def gallery() -> list[TextContent | ImageContent | AudioContent | ResourceLink]:
-    """Return a content block of each type. A client of an older revision gets text instead of a newer type."""
+    """Return four types of content blocks. A client of an older revision gets text instead of a newer type."""
     return [
         TextContent("some text"),
         ImageContent.of(b"GIF89a", "image/gif"),
@@ -146,7 +146,7 @@ class Doneness:
 
 @server.tool(task="optional")
 async def bake(context: Context) -> str:
-    """Work slowly, and ask the user. A client may run this tool as a task and get the result later."""
+    """Work slowly, and ask the user. This tool can run as a task, and the client gets the result later."""
     await context.set_status("in the oven")
     result = await context.elicit("Is it brown?", Doneness)
     return "a cake" if result.content is not None and result.content["brown"] else "dough"

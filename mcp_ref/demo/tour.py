@@ -36,7 +36,7 @@ def main(http: bool) -> None:
 async def tour(out: TextIO, http: bool = False) -> None:
     """Print the demo to `out`, over stdio or over HTTP. Raise AssertionError if a claim does not hold."""
     screen, start, folder = Screen(out), time.monotonic(), PACKAGE.replace(".", "/")
-    logging.getLogger(PACKAGE).addHandler(logging.NullHandler())  # do not log the server that crashes in one chapter
+    logging.getLogger(PACKAGE).addHandler(logging.NullHandler())  # no log messages: one chapter crashes a server
     async with asyncio.timeout(60), contextlib.AsyncExitStack() as exit_stack:
         connections: Connections = HttpConnections(exit_stack) if http else StdioConnections()
         screen.say(
@@ -75,7 +75,7 @@ async def discovery(screen: Screen, connections: Connections) -> None:
 
 
 async def features(screen: Screen, connections: Connections) -> None:
-    """Show every feature with one client."""
+    """Show the features with one client."""
     logged: list[LoggingMessageNotificationParams] = []
     changed: asyncio.Queue[str] = asyncio.Queue()
     screen.chapter("A client with capabilities", "basic/index#meta, basic/patterns/subscriptions")
@@ -103,7 +103,7 @@ async def features(screen: Screen, connections: Connections) -> None:
 async def tools(screen: Screen, client: Client) -> None:
     """Show tools: the functions that a model can call."""
     screen.chapter("Tools", "server/tools")
-    screen.say("A server can divide a list into pages. A page of this server has six tools.")
+    screen.say("A server can divide a list into pages. A page of this server has at most six tools.")
     listed = await client.list_tools()
     screen.claim(f"{len(listed)} tools, in several pages", len(listed) > 6)
     screen.say("`ttlMs` and `cacheScope` allow the client to cache a page. The client lists the tools again:")
@@ -115,7 +115,7 @@ async def tools(screen: Screen, client: Client) -> None:
     screen.claim("the text is '3', the structured content is the number 3", result.text == "3")
     screen.claim("the client has checked the data against the schema", result.structured_content == 3)
 
-    screen.say("A result consists of content blocks: text, images, audio, links to resources.")
+    screen.say("A result consists of content blocks, such as text, images, audio, and links to resources.")
     types = [block.type for block in (await client.call_tool("gallery")).content]
     screen.claim(f"the blocks are {', '.join(types)}", types == ["text", "image", "audio", "resource_link"])
 
@@ -222,7 +222,7 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.claim("the user agreed to visit the page", result.text == "connected")
 
     screen.chapter("Roots", "client/roots")
-    screen.say("The server asks in which directories it may work. The directories can change between two calls.")
+    screen.say("The server asks which directories the user works in. The directories can change between two calls.")
     result = await client.call_tool("where")
     screen.claim("there is one directory", result.structured_content == [PROJECT])
     await client.set_roots([PROJECT, NOTES])

@@ -666,9 +666,9 @@ def test_2026_07_28_tells_what_it_has_in_the_place_of_a_handshake(capsys: Captur
     assert main(["revisions", "2026-07-28"]) == 0
     out = capsys.readouterr().out
     for line in (
-        "each request has in _meta:\n    io.modelcontextprotocol/protocolVersion",
-        "each POST has the headers:\n    MCP-Protocol-Version\n    Mcp-Method",
-        "an input_required result can request:",
+        "_meta of a request:\n    io.modelcontextprotocol/protocolVersion",
+        "headers of a POST:\n    MCP-Protocol-Version\n    Mcp-Method",
+        "requests in an input_required result:",
         "era: modern, was legacy",
         "+ server/discover",
         "- initialize",
