@@ -15,19 +15,19 @@ All repetitions are bounded: a hostile server could else open browser windows wi
 ids of the old one are never sent to the new one.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
-`Bearer` sends a token that the program has from elsewhere. `AuthorizationCode` (sign_in.py) lets a user sign in.
-Another way to get tokens is another subclass of `Authorizer`.
+A way to get tokens is a subclass of `Authorizer`: `Bearer` has one from elsewhere (bearer.py), and `AuthorizationCode`
+lets a user sign in (sign_in.py).
 
 Spec:  2026-07-28 basic/authorization/index#access-token-usage, #scope-selection-strategy, #step-up-authorization-flow,
        #refresh-tokens, #error-handling
-Above: client/connector.py makes the wrapper; sign_in.py. Below: `authorization_server_discovery.py` (the requests)
+Above: client/connector.py makes the wrapper; bearer.py, sign_in.py
+Below: `authorization_server_discovery.py` (the requests to peers)
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -57,6 +57,8 @@ MAX_STEP_UPS_IN_A_ROW: Final = 3
 """Maximum number of sign-ins for more scopes that do not help, for one server."""
 MAX_OPERATIONS: Final = 1000
 """Maximum number of operations whose failures are remembered. The oldest are forgotten first."""
+CURRENT_SECONDS: Final = 120.0
+"""Time to get a token without a user, in seconds. Meanwhile the time limits of requests are stopped."""
 CANCEL_SECONDS: Final = 1.0
 """Time that a cancelled sign-in has to free its port, in seconds."""
 
@@ -85,7 +87,7 @@ class Authorizer:
         self.extensions: dict[str, JSON] = {} if dpop is None else {dpop.extension: {}}
         """The extensions in use, with their settings. The client declares them."""
         self._servers: dict[str, ServerGrant] = {}
-        self._private_networks = private_networks
+        self.private_networks = private_networks
 
     def server(self, url: str) -> ServerGrant:
         """Return the state of the MCP server at a URL."""
@@ -104,7 +106,7 @@ class Authorizer:
             while_signing_in: Function whose context stops the time limits of requests.
         """
         at_origin = any(one.authorization_at_origin for one in revisions)
-        peers = PeerRequests(http, url, self._private_networks)
+        peers = PeerRequests(http, url, self.private_networks)
         return AuthorizedRequests(http, url, self.server(url), peers, at_origin, while_signing_in)
 
     def headers(self, grant: Grant, method: str, url: str) -> Mapping[str, str]:
@@ -162,7 +164,12 @@ class ServerGrant:
 
     async def prepare(self, peers: PeerRequests) -> None:
         """Load the stored grant, or refresh the token if it ends soon."""
-        await self._join(lambda: self.authorizer.current(peers, self.grant), lambda: self.is_ready)
+
+        async def current() -> Grant | None:
+            async with asyncio.timeout(CURRENT_SECONDS):
+                return await self.authorizer.current(peers, self.grant)
+
+        await self._join(current, lambda: self.is_ready)
 
     async def replace(self, need: Need) -> None:
         """Get another grant after a refusal, unless another request has got one since."""
@@ -315,42 +322,3 @@ def _operation(body: bytes) -> tuple[str, str]:
         return str(message.get("method"))[:200], str(params.get("name", params.get("uri", "")))[:200]
     except (ValueError, AttributeError):  # a GET, or a batch
         return "", ""
-
-
-class Bearer(Authorizer):
-    """Sends a token that the program has from elsewhere. A server that refuses the token causes an error.
-
-    Args:
-        token: The token, or an async function that returns the current one. It is called for each request.
-    """
-
-    def __init__(self, token: str | Callable[[], Awaitable[str]]) -> None:
-        super().__init__()
-        self._token = token
-
-    async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
-        """Return the program's token, as a grant.
-
-        Args:
-            peers: Not used.
-            grant: The latest grant.
-        """
-        token = self._token if isinstance(self._token, str) else await self._token()
-        if grant is not None and grant.access_token == token:
-            return grant
-        ends = None if isinstance(self._token, str) else 0.0  # never fresh: the function is called again
-        return Grant(token, id=hashlib.sha256(token.encode()).hexdigest(), expires_at=ends)
-
-    async def obtain(self, need: Need) -> Grant:
-        """Raise the error for a refused token.
-
-        Args:
-            need: The refusal.
-
-        Raises:
-            InsufficientScope: The token has too few scopes.
-            AuthorizationError: The server refuses the token for another reason.
-        """
-        if need.wants_scopes:
-            raise InsufficientScope(need.peers.server, need.challenge.scopes if need.challenge is not None else ())
-        raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given")

@@ -23,6 +23,7 @@ Above: `client.py`. Below: `metadata.py` (the documents), `authorization_server_
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import time
@@ -35,7 +36,9 @@ from ...jsonrpc.messages import Object
 from ...lib.http.client import HttpError
 from .authorization_server_discovery import PeerRequests
 from .errors import RegistrationFailed, peer_text, peer_url
+from .loopback import Receiver, check_receivable, receive
 from .metadata import ClientMetadata, RegisteredClient, ServerMetadata, parse_oauth_error, parse_registration
+from .store import MemoryStore
 
 REGISTRATION_SECONDS: Final = 30.0
 """Time that an authorization server has to register a client, in seconds."""
@@ -83,6 +86,70 @@ def check_client_metadata_url(url: str) -> None:
     is_plain = parts.scheme == "https" and parts.hostname and not (parts.fragment or "@" in parts.netloc)
     if not is_plain or parts.path in ("", "/") or re.search(r"/\.{1,2}(/|$)", parts.path):
         raise ValueError(f"a client metadata URL must be https, with a path, without fragment: {peer_url(url)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The client ids of one program: a configured one, or one for each authorization server."""
+
+    store: MemoryStore
+    client_id: str | None
+    client_secret: str | None = field(repr=False)
+    metadata_url: str | None
+    client_name: str
+    redirect_uri: str
+
+    def __post_init__(self) -> None:
+        check_receivable(self.redirect_uri)
+        if self.client_secret is not None and self.client_id is None:
+            raise ValueError("a client secret needs the `client_id` to which it belongs")
+        if self.metadata_url is not None:
+            check_client_metadata_url(self.metadata_url)
+
+    async def begin(
+        self, stack: contextlib.AsyncExitStack, peers: PeerRequests, metadata: ServerMetadata, scopes: Iterable[str]
+    ) -> tuple[OAuthClient, Receiver]:
+        """Return the client for an authorization server, and a receiver at its redirect URI, which `stack` closes.
+
+        Raises:
+            RegistrationFailed: The authorization server does not know the client, and does not register it.
+        """
+        # [2026-07-28 basic/authorization/client-registration] pre-registered, metadata document, dynamic, else an error
+        if self.client_id is not None:
+            method = choose_auth_method(metadata, self.client_secret is not None)
+            client = OAuthClient(metadata.issuer, self.client_id, self.client_secret, method)
+        elif self.metadata_url is not None and metadata.client_id_metadata_document_supported:
+            client = OAuthClient(metadata.issuer, self.metadata_url)
+        else:
+            stored = read_client(await self.store.get(f"client|{metadata.issuer}"))
+            if stored is not None and stored.is_usable() and _fits(stored.redirect_uri, self.redirect_uri):
+                with contextlib.suppress(OSError):  # another program uses the port: register again, with another one
+                    return stored, await stack.enter_async_context(receive(stored.redirect_uri))
+            receiver = await stack.enter_async_context(receive(self.redirect_uri))
+            client = await register(peers, metadata, self.client_name, receiver.redirect_uri, scopes)
+            await self.store.put(f"client|{metadata.issuer}", client.to_json())
+            return client, receiver
+        return client, await stack.enter_async_context(receive(self.redirect_uri))
+
+    async def find(self, issuer: str, client_id: str, auth_method: str) -> OAuthClient | None:
+        """Return the client that got a token with this client id, or None if the program has another one now."""
+        if self.client_id is not None:
+            client: OAuthClient | None = OAuthClient(issuer, self.client_id, self.client_secret, auth_method)
+        elif client_id == self.metadata_url:
+            client = OAuthClient(issuer, client_id)
+        else:
+            client = read_client(await self.store.get(f"client|{issuer}"))
+        return client if client is not None and client.client_id == client_id else None
+
+    async def forget(self, issuer: str) -> None:
+        """Forget the registration at an authorization server, so that the client registers again."""
+        await self.store.delete(f"client|{issuer}")
+
+
+def _fits(registered: str, configured: str) -> bool:
+    """Return True if a registered redirect URI is the configured one, apart from the port if any port will do."""
+    ours, wanted = urlsplit(registered), urlsplit(configured)
+    return (ours.hostname, ours.path) == (wanted.hostname, wanted.path or "/") and wanted.port in (None, 0, ours.port)
 
 
 def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: str | None = None) -> str:

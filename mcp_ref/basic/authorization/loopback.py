@@ -4,7 +4,7 @@
         sign_in = begin_sign_in(..., receiver.redirect_uri, ...)
         receiver.expect(sign_in)
         await open_browser(sign_in.url)
-        query = await receiver.response(timeout=600.0)
+        query = await receiver.response()
 
 The receiver is an HTTP server for one response. Every web page in the browser, and every program on the machine, can
 send requests to it. So it
@@ -36,10 +36,7 @@ from urllib.parse import urlsplit
 from ...lib.http.message import Exchange, HeaderList, HttpLimits, bracket_ipv6
 from ...lib.http.server import serve
 from .authorization_code import SignIn, is_response
-from .errors import SignInRefused
 
-PERSON_TIMEOUT: Final = 600.0
-"""Time that a user has to sign in, in seconds."""
 LIMITS: Final = HttpLimits(connections=20, head_size=8 * 1024, body_size=0, head_time=5.0, idle_time=1.0)
 """The limits of the receiver: 20 connections at once, and heads of 8 KiB."""
 
@@ -78,20 +75,9 @@ class Receiver:
         """Accept the response to this sign-in from now on. Call this before the browser opens."""
         self._sign_in = sign_in
 
-    async def response(self, timeout: float = PERSON_TIMEOUT) -> str:
-        """Wait for the response to the expected sign-in, and return its query.
-
-        Args:
-            timeout: time limit, in seconds.
-
-        Raises:
-            SignInRefused: No response came in time.
-        """
-        try:
-            async with asyncio.timeout(timeout):
-                return await asyncio.shield(self._query)
-        except TimeoutError:
-            raise SignInRefused(f"nobody signed in within {timeout:g} s") from None
+    async def response(self) -> str:
+        """Wait for the response to the expected sign-in, and return its query. The caller limits the time."""
+        return await asyncio.shield(self._query)
 
     async def handle(self, exchange: Exchange) -> None:
         """Respond to one request of the browser."""

@@ -18,23 +18,39 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
+from ...lib.http.client import HttpClient, HttpSender
 from .addresses import canonical_resource
 from .authorization_code import begin_sign_in, read_response
 from .authorization_server_discovery import Discovered, PeerRequests, discover
 from .challenges import MAX_SCOPES, split_scopes
 from .client import Authorizer, Need
-from .client_registration import OAuthClient, check_client_metadata_url, choose_auth_method, read_client, register
+from .client_registration import Clients
 from .errors import DiscoveryFailed, SignInRefused, TokenRefused, peer_url
-from .loopback import PERSON_TIMEOUT, Receiver, check_receivable, open_in_browser, print_url, receive
-from .store import MemoryStore, Store
-from .token_endpoint import Grant, Prover, authentication, code_grant, read_grant, refresh_grant, request_grant
+from .loopback import open_in_browser, print_url
+from .store import MemoryStore
+from .token_endpoint import (
+    Grant,
+    Prover,
+    TokenEndpoint,
+    authentication,
+    code_grant,
+    read_grant,
+    refresh_grant,
+    request_grant,
+    revoke,
+)
 
 MAX_SIGN_INS: Final = 4
 """Maximum number of sign-ins of one `AuthorizationCode` at once. Further ones wait."""
+
+PERSON_TIMEOUT: Final = 600.0
+"""Time that a user has to sign in, in seconds."""
+_MOVED: Final = (404, 405, 410)
 
 OpenBrowser: TypeAlias = Callable[[str], Awaitable[None]]
 """An async function that lets the user open a URL."""
@@ -91,24 +107,18 @@ class AuthorizationCode(Authorizer):
     """
 
     def __init__(
-        self, *, store: Store | None = None, client_id: str | None = None, client_secret: str | None = None,
+        self, *, store: MemoryStore | None = None, client_id: str | None = None, client_secret: str | None = None,
         issuer: str | None = None, client_metadata_url: str | None = None, client_name: str = "mcp_ref",
         scopes: Sequence[str] = (), redirect_uri: str = "http://127.0.0.1:0/callback",
         open_browser: OpenBrowser | None = open_in_browser, timeout: float = PERSON_TIMEOUT,
         resource_parameter: bool = True, private_networks: bool = False, dpop: Prover | None = None,
     ) -> None:  # fmt: skip
         super().__init__(private_networks, dpop)
-        check_receivable(redirect_uri)
         if client_id is not None and issuer is None:
             raise ValueError("a client id belongs to one authorization server: give its `issuer` too")
-        if client_secret is not None and client_id is None:
-            raise ValueError("a client secret needs the `client_id` to which it belongs")
-        if client_metadata_url is not None:
-            check_client_metadata_url(client_metadata_url)
-        self._store: Store = MemoryStore() if store is None else store
-        self._client_id, self._client_secret, self._issuer = client_id, client_secret, issuer
-        self._client_metadata_url, self._client_name = client_metadata_url, client_name
-        self._extra_scopes, self._redirect_uri = split_scopes(" ".join(scopes)), redirect_uri
+        self._store = MemoryStore() if store is None else store
+        self._clients = Clients(self._store, client_id, client_secret, client_metadata_url, client_name, redirect_uri)
+        self._client_id, self._issuer, self._extra_scopes = client_id, issuer, split_scopes(" ".join(scopes))
         self._open_browser, self._timeout = open_browser or print_url, timeout
         self._resource_parameter = resource_parameter
         self._sign_ins = asyncio.Semaphore(MAX_SIGN_INS)
@@ -125,7 +135,9 @@ class AuthorizationCode(Authorizer):
             return grant
         try:
             return await self._refresh(peers, grant)
-        except TokenRefused:
+        except TokenRefused as refusal:
+            if refusal.status in _MOVED:
+                return None  # the 401 of a request without token leads to the new endpoint
             if grant.has_ended():
                 raise
             return grant  # still good for some seconds; the next request tries again
@@ -144,7 +156,7 @@ class AuthorizationCode(Authorizer):
         prefer = partial(prefer_issuer, self._issuer, None if old is None else old.issuer)
         found = await discover(need.peers, named, prefer, at_origin=need.at_origin)
         if old is not None and old.issuer == found.server.issuer and not need.wants_scopes:
-            refreshed = await self._refresh(need.peers, old)
+            refreshed = await self._refresh(need.peers, old, found.server.token_endpoint)
             if refreshed is not None:
                 return refreshed
         async with self._sign_ins:
@@ -157,7 +169,51 @@ class AuthorizationCode(Authorizer):
             peers: The requests to peers.
             grant: The grant that the server refuses.
         """
-        await self._keep(peers, replace(grant, refresh_token=None))
+        async with self._lock(peers, grant.issuer):
+            stored = await self._stored(peers)
+            if stored is not None and stored.access_token == grant.access_token:
+                await self._keep(peers, replace(grant, refresh_token=None))
+
+    async def sign_out(self, url: str, http: HttpSender) -> bool:
+        """Forget the tokens for an MCP server, and revoke them if its authorization server can do that.
+
+        Args:
+            url: URL of the MCP server.
+            http: HTTP client for the revocation.
+
+        Returns:
+            True if the client was signed in.
+
+        Raises:
+            TokenRefused: The authorization server did not revoke the tokens. They are forgotten nevertheless.
+        """
+        peers = PeerRequests(http, url, self.private_networks)
+        self.server(url).grant = None
+        grant = await self._stored(peers)
+        if grant is None:
+            return False
+        async with self._lock(peers, grant.issuer):
+            grant = await self._stored(peers) or grant
+            await self._store.delete(f"server|{canonical_resource(url)}")
+            await self._store.delete(f"grant|{canonical_resource(url)}|{grant.issuer}")
+            client = await self._clients.find(grant.issuer, grant.client_id, grant.auth_method)
+            if grant.revocation_endpoint is not None and client is not None:
+                endpoint = TokenEndpoint(grant.issuer, grant.revocation_endpoint, authentication(client))
+                if grant.refresh_token is not None:
+                    await revoke(peers, endpoint, grant.refresh_token, "refresh_token")
+                await revoke(peers, endpoint, grant.access_token, "access_token")
+        return True
+
+    async def stored(self, url: str) -> Grant | None:
+        """Return the stored grant for an MCP server, or None.
+
+        Args:
+            url: URL of the MCP server.
+        """
+        return await self._stored(PeerRequests(HttpClient(), url))
+
+    def _lock(self, peers: PeerRequests, issuer: str) -> AbstractAsyncContextManager[None]:
+        return self._store.lock(f"grant|{canonical_resource(peers.server)}|{issuer}")
 
     async def _sign_in(self, need: Need, found: Discovered, scopes: tuple[str, ...]) -> Grant:
         """Let the user sign in, and exchange the code for tokens."""
@@ -166,7 +222,8 @@ class AuthorizationCode(Authorizer):
             raise DiscoveryFailed("a token endpoint", [(server.issuer, "its metadata have no token_endpoint")])
         resource = found.resource if self._resource_parameter else None
         async with contextlib.AsyncExitStack() as stack:
-            client, receiver = await self._client(stack, peers, found, scopes)
+            wanted = dict.fromkeys((*scopes, *(found.scopes or ())))
+            client, receiver = await self._clients.begin(stack, peers, server, wanted)
             prompt = "consent" if "offline_access" in scopes else ""  # [OpenID Connect Core 11] MUST
             try:
                 sign_in = begin_sign_in(server, client.client_id, receiver.redirect_uri, resource, scopes, prompt)
@@ -174,12 +231,16 @@ class AuthorizationCode(Authorizer):
                 raise DiscoveryFailed("a usable authorization server", [(server.issuer, str(error))]) from None
             receiver.expect(sign_in)
             try:
-                await self._open_browser(sign_in.url)
-                query = await receiver.response(self._timeout)
-            except SignInRefused:
-                await self._store.delete(f"client|{server.issuer}")  # an unknown client id gives no response either
-                raise
-        code = read_response(sign_in, query)
+                async with asyncio.timeout(self._timeout):
+                    await self._open_browser(sign_in.url)
+                    query = await receiver.response()
+                code = read_response(sign_in, query)
+            except (TimeoutError, SignInRefused) as error:
+                # perhaps the server has forgotten this client, or knows it for other scopes: it registers again
+                await self._clients.forget(server.issuer)
+                if isinstance(error, SignInRefused):
+                    raise
+                raise SignInRefused(f"nobody signed in within {self._timeout:g} s") from None
         grant = Grant(
             "", server.issuer, found.resource, scopes, token_endpoint=server.token_endpoint,
             revocation_endpoint=server.revocation_endpoint, client_id=client.client_id,
@@ -187,72 +248,30 @@ class AuthorizationCode(Authorizer):
         form = code_grant(code, sign_in, resource)
         return await self._keep(peers, await request_grant(peers, grant, authentication(client), form, self.dpop))
 
-    async def _client(
-        self, stack: contextlib.AsyncExitStack, peers: PeerRequests, found: Discovered, scopes: Sequence[str]
-    ) -> tuple[OAuthClient, Receiver]:
-        """Return the client for an authorization server, and a receiver at its redirect URI."""
-        # [2026-07-28 basic/authorization/client-registration] pre-registered, metadata document, dynamic, else an error
-        server = found.server
-        if self._client_id is not None:
-            method = choose_auth_method(server, self._client_secret is not None)
-            client = OAuthClient(server.issuer, self._client_id, self._client_secret, method)
-        elif self._client_metadata_url is not None and server.client_id_metadata_document_supported:
-            client = OAuthClient(server.issuer, self._client_metadata_url)
-        else:
-            return await self._registered(stack, peers, found, scopes)
-        return client, await stack.enter_async_context(receive(self._redirect_uri))
-
-    async def _registered(
-        self, stack: contextlib.AsyncExitStack, peers: PeerRequests, found: Discovered, scopes: Sequence[str]
-    ) -> tuple[OAuthClient, Receiver]:
-        """Return the client that registered itself before, or register it."""
-        key = f"client|{found.server.issuer}"
-        client = read_client(await self._store.get(key))
-        if client is not None and client.is_usable():
-            with contextlib.suppress(OSError):  # another program uses the port: register again, with another one
-                return client, await stack.enter_async_context(receive(client.redirect_uri))
-        receiver = await stack.enter_async_context(receive(self._redirect_uri))
-        wanted = dict.fromkeys((*scopes, *(found.scopes or ())))
-        client = await register(peers, found.server, self._client_name, receiver.redirect_uri, wanted)
-        await self._store.put(key, client.to_json())
-        return client, receiver
-
-    async def _refresh(self, peers: PeerRequests, grant: Grant) -> Grant | None:
-        """Return a grant with a new token; None if the user has to sign in."""
-        async with self._store.lock(f"grant|{canonical_resource(peers.server)}|{grant.issuer}"):
+    async def _refresh(self, peers: PeerRequests, grant: Grant, url: str | None = None) -> Grant | None:
+        """Return a grant with a new token, or None if the user has to sign in. `url`: the current token endpoint."""
+        async with self._lock(peers, grant.issuer):
             stored = await self._stored(peers)
             if stored is None or stored.issuer != grant.issuer:
                 return None  # another process has signed out, or signed in elsewhere
             if stored.access_token != grant.access_token and stored.is_fresh():
                 return stored  # another process has refreshed it
             grant = stored
-            client = await self._client_of(grant)
+            client = await self._clients.find(grant.issuer, grant.client_id, grant.auth_method)
             if grant.refresh_token is None or client is None:
                 return None
             form = refresh_grant(grant.refresh_token, grant.resource if self._resource_parameter else None)
+            grant = replace(grant, token_endpoint=url or grant.token_endpoint)
             try:
                 renewed = await request_grant(peers, grant, authentication(client), form, self.dpop)
             except TokenRefused as refusal:
                 if refusal.error in ("invalid_client", "unauthorized_client"):
-                    await self._store.delete(f"client|{grant.issuer}")
+                    await self._clients.forget(grant.issuer)
                 elif refusal.error != "invalid_grant":
                     raise  # perhaps the server is out of order: the refresh token stays
                 await self._keep(peers, replace(grant, refresh_token=None))
                 return None
             return await self._keep(peers, renewed)
-
-    async def _client_of(self, grant: Grant) -> OAuthClient | None:
-        """Return the client of a grant; None if it is unknown now, or another one is configured."""
-        if self._client_id is not None:
-            client = OAuthClient(grant.issuer, self._client_id, self._client_secret, grant.auth_method)
-        elif grant.client_id == self._client_metadata_url:
-            client = OAuthClient(grant.issuer, grant.client_id)
-        else:
-            stored = read_client(await self._store.get(f"client|{grant.issuer}"))
-            if stored is None:
-                return None
-            client = stored
-        return client if client.client_id == grant.client_id else None
 
     async def _stored(self, peers: PeerRequests) -> Grant | None:
         """Return the stored grant for an MCP server, if it is from the configured issuer and client."""

@@ -32,9 +32,8 @@ import stat
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from ...jsonrpc.messages import Object, parse_json
 from .errors import AuthorizationError
@@ -54,27 +53,11 @@ _VERSION: Final = 1
 _IS_WINDOWS: Final = sys.platform == "win32"
 
 
-class Store(Protocol):
-    """The interface of a store. All values are JSON objects, which hold secrets."""
-
-    async def get(self, key: str) -> Object | None:
-        """Return the value of a key, or None."""
-
-    async def put(self, key: str, value: Object) -> None:
-        """Set the value of a key."""
-
-    async def delete(self, key: str) -> None:
-        """Forget a key. Do nothing if it is unknown."""
-
-    def lock(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Return a lock that only one user of the store holds at a time."""
-
-
 class MemoryStore:
-    """A store that ends with the program."""
+    """A store that ends with the program, and the interface of all stores. The values are secrets."""
 
     def __init__(self) -> None:
-        self._values: dict[str, Object] = {}
+        self._values: Object = {}
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}  # with the number of its users
 
     def __repr__(self) -> str:
@@ -86,7 +69,8 @@ class MemoryStore:
         Args:
             key: The key.
         """
-        return self._values.get(key)
+        value = self._read().get(key)
+        return value if isinstance(value, dict) else None
 
     async def put(self, key: str, value: Object) -> None:
         """Set the value of a key.
@@ -95,7 +79,8 @@ class MemoryStore:
             key: The key.
             value: A JSON object.
         """
-        self._values[key] = value
+        async with self._changing() as values:
+            values[key] = value
 
     async def delete(self, key: str) -> None:
         """Forget a key. Do nothing if it is unknown.
@@ -103,7 +88,8 @@ class MemoryStore:
         Args:
             key: The key.
         """
-        self._values.pop(key, None)
+        async with self._changing() as values:
+            values.pop(key, None)
 
     @contextlib.asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
@@ -124,6 +110,14 @@ class MemoryStore:
             else:  # an unused lock belongs to no event loop
                 del self._locks[key]
 
+    def _read(self) -> Object:
+        return self._values
+
+    @contextlib.asynccontextmanager
+    async def _changing(self) -> AsyncIterator[Object]:
+        """Return a context manager with the values, which are kept at its end."""
+        yield self._values
+
 
 def default_path() -> Path:
     """Return the path of the default file: in XDG_STATE_HOME, on Windows in LOCALAPPDATA."""
@@ -142,50 +136,14 @@ class FileStore(MemoryStore):
 
     Args:
         path: The file. Default: `mcp_ref/credentials.json` in the user's folder for state.
+
+    Raises:
+        AuthorizationError: By all methods, if the file is not safe, cannot be read, or would become too large.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         super().__init__()
         self.path = default_path() if path is None else Path(path)
-
-    async def get(self, key: str) -> Object | None:
-        """Return the value of a key, or None.
-
-        Args:
-            key: The key.
-
-        Raises:
-            AuthorizationError: The file is not safe, or it cannot be read.
-        """
-        value = self._read().get(key)
-        return value if isinstance(value, dict) else None
-
-    async def put(self, key: str, value: Object) -> None:
-        """Set the value of a key.
-
-        Args:
-            key: The key.
-            value: A JSON object.
-
-        Raises:
-            AuthorizationError: The file is not safe, cannot be read, or would be too large.
-        """
-        async with self._file_lock("file"):
-            self._write({**self._read(), key: value})
-
-    async def delete(self, key: str) -> None:
-        """Forget a key. Do nothing if it is unknown.
-
-        Args:
-            key: The key.
-
-        Raises:
-            AuthorizationError: The file is not safe, or it cannot be read.
-        """
-        async with self._file_lock("file"):
-            values = self._read()
-            if values.pop(key, None) is not None:
-                self._write(values)
 
     @contextlib.asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
@@ -199,6 +157,15 @@ class FileStore(MemoryStore):
         """
         async with super().lock(key), self._file_lock(hashlib.sha256(key.encode()).hexdigest()[:16]):
             yield
+
+    @contextlib.asynccontextmanager
+    async def _changing(self) -> AsyncIterator[Object]:
+        async with self._file_lock("file"):
+            before = self._read()
+            values = dict(before)
+            yield values
+            if values != before:
+                self._write(values)
 
     @contextlib.asynccontextmanager
     async def _file_lock(self, name: str) -> AsyncIterator[None]:

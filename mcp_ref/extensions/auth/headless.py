@@ -18,7 +18,7 @@ from ...basic.authorization.client import Authorizer, Need
 from ...basic.authorization.client_registration import OAuthClient, choose_auth_method
 from ...basic.authorization.errors import DiscoveryFailed
 from ...basic.authorization.sign_in import choose_scopes, prefer_issuer
-from ...basic.authorization.store import MemoryStore, Store
+from ...basic.authorization.store import MemoryStore
 from ...basic.authorization.token_endpoint import (
     ClientAuthentication,
     Form,
@@ -42,7 +42,7 @@ class Headless(Authorizer):
     """The only authorization server to use. Default: the first one."""
     scopes: Sequence[str] = ()
     """Scopes to ask for in addition to those that the server demands."""
-    store: Store = field(default_factory=MemoryStore)
+    store: MemoryStore = field(default_factory=MemoryStore)
     """The place where the first issuer is kept."""
     dpop: Prover | None = None
     """A `DpopKey`, to bind tokens to its key."""

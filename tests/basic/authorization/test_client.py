@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from mcp_ref import (
     RegistrationFailed,
     RequestTimeout,
     SignInRefused,
+    SyncClient,
     TokenRefused,
 )
 from mcp_ref.basic.authorization.client import MAX_STEP_UPS, Authorizer
@@ -520,6 +522,77 @@ async def test_abandoned_sign_in_frees_its_port_within_a_second(how: str) -> Non
             async with HttpClient(limits=ClientLimits(connect=1)) as http, http.request("GET", uri):
                 pass
         assert [task for task in asyncio.all_tasks() if "_run" in repr(task.get_coro())] == []
+
+
+async def test_browser_function_that_hangs_ends_with_the_time_of_the_user() -> None:
+    async def hang(url: str) -> None:
+        await asyncio.Event().wait()
+
+    async with protected() as world:
+        with pytest.raises(SignInRefused, match=r"within 0\.1 s"):
+            await call(world, AuthorizationCode(open_browser=hang, timeout=0.1))
+
+
+async def test_failed_sign_in_leads_to_a_new_registration() -> None:
+    async with protected() as world:
+        login = AuthorizationCode(open_browser=world.browse)
+        world.auth.callback = {"error": "invalid_scope", "code": ""}
+        with pytest.raises(SignInRefused, match="invalid_scope"):
+            await call(world, login)
+        world.auth.callback = {}
+        await call(world, login)
+        assert len(world.auth.requests("/register")) == 2
+
+
+async def test_moved_token_endpoint_is_found_again() -> None:
+    async with protected() as world:
+        store = MemoryStore()
+        world.auth.token_response["expires_in"] = 0
+        login = AuthorizationCode(open_browser=world.browse, store=store)
+        async with Client(world.url, revision=MODERN, authorization=login):
+            world.auth.token_response["expires_in"] = 3600
+        world.auth.metadata["token_endpoint"] = f"{world.auth.base}/token2"
+        world.auth.instead("/token", status(404))
+        world.auth.always("/token2", status(200, world.auth.issue(set())))
+        await call(world, AuthorizationCode(open_browser=world.browse, store=store))
+        assert len(world.opened) == 1
+
+
+async def test_sign_out_revokes_and_forgets_the_tokens() -> None:
+    async with protected() as world, HttpClient() as http:
+        login = AuthorizationCode(open_browser=world.browse)
+        await call(world, login)
+        grant = await login.stored(world.url)
+        assert grant is not None and grant.issuer == world.auth.base and grant.scopes == ("read",)
+        assert await login.sign_out(world.url, http)
+        assert [seen.values["token"] for seen in world.auth.requests("/revoke")] == ["refresh-3", "access-3"]
+        assert await login.stored(world.url) is None and not await login.sign_out(world.url, http)
+        await call(world, login)
+        assert len(world.opened) == 2
+        world.auth.always("/revoke", status(503))
+        with pytest.raises(TokenRefused):
+            await login.sign_out(world.url, http)
+        assert await login.stored(world.url) is None
+
+
+def test_sync_client_signs_in_too() -> None:
+    async def serving(ready: threading.Event, done: threading.Event, found: list[World]) -> None:
+        async with protected() as world:
+            found.append(world)
+            ready.set()
+            await asyncio.to_thread(done.wait, 20)
+
+    ready, done, found = threading.Event(), threading.Event(), list[World]()
+    thread = threading.Thread(target=lambda: asyncio.run(serving(ready, done, found)))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        login = AuthorizationCode(open_browser=found[0].browse)
+        with SyncClient(Client(found[0].url, authorization=login, timeout=20)) as client:
+            assert client.call_tool("read").text == "read"
+    finally:
+        done.set()
+        thread.join(20)
 
 
 async def test_failing_browser_function_is_an_error_of_the_request() -> None:
