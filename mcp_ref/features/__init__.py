@@ -1,10 +1,10 @@
-"""The features of the specification's sections "Server Features" and "Client Features": one module for each feature.
+"""The features of a server and of a client: one module for each feature, after the modules that several features use.
 
 lazy.py                Imports each of these modules when it is first used.
 invoke.py              Calls the Python function behind a tool, resource, prompt or completer.
-registry.py            Stores a server's tools, resources or prompts.
+registry.py            Stores a server's tools, resources, resource templates or prompts.
 pagination.py          Splits long lists into pages.
-caching.py             Stores results on the client, for as long as the server allows.
+caching.py             Tells clients how long they can reuse a result, and stores results on the client.
 task_augmentation.py   Defines the field `task` of a request that should run as a task.
 discover.py            Describes a server to a client that has not made a handshake.
 tools.py               Lets the client's model call functions of the server.

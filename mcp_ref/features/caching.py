@@ -1,4 +1,4 @@
-"""Caching: a server says how long a client may reuse a result, and for which users.
+"""Caching: a server says how long a client can reuse a result, and for which users.
 
 Six methods have cacheable results: `server/discover`, the four list methods, and `resources/read`. Each of these
 results has two hints. `ttlMs` is the time in milliseconds for which the result is fresh. A change notification makes a
@@ -44,7 +44,7 @@ CACHEABLE: Final = (*DISCOVER_AND_LISTS, "resources/read")
 """The methods with cacheable results. [2026-07-28 server/utilities/caching#cacheable-results]"""
 
 MAX_CACHED_RESULTS = 1000
-"""Maximum number of results in a cache. A full cache drops its oldest result."""
+"""Default maximum number of results in a cache. A full cache drops its oldest result."""
 
 MAX_CACHED_BYTES = 64 * 1024 * 1024
 """Maximum total size of a cache, in bytes of JSON (64 MiB)."""
@@ -79,7 +79,7 @@ def hints_for(ttl: float, scope: CacheScope) -> CacheHints:
     """Return the hints for `ttl`, in seconds, and `scope`. Raise ValueError if an argument is invalid."""
     # [2026-07-28 server/utilities/caching#time-to-live-ttl-field] ttlMs MUST be >= 0
     if not (math.isfinite(ttl) and 0 <= ttl * 1000 <= _MAX_TTL_MS):
-        raise ValueError(f"cache_ttl must be 0 or more seconds, not {ttl}")
+        raise ValueError(f"cache_ttl must be a number of seconds from 0 to {_MAX_TTL_MS // 1000}, not {ttl}")
     if scope not in get_args(CacheScope):
         raise ValueError(f'cache_scope must be "public" or "private", not {scope!r}')
     return CacheHints(round(ttl * 1000), scope)
@@ -94,8 +94,7 @@ def hints_by_method(
         ttl: Seconds for all methods, or a mapping from methods to seconds. A missing method has 0 seconds.
         scope: Scope for all methods, or a mapping from methods to scopes. A missing method has "public".
     """
-    # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages of a list MUST have the same
-    # cacheScope, so an author chooses a scope for the whole list
+    # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages MUST have the same cacheScope
     ttls = ttl if isinstance(ttl, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, ttl)
     scopes = scope if isinstance(scope, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, scope)
     for method in (*ttls, *scopes):
@@ -109,7 +108,7 @@ def hints_by_method(
 
 
 def read_hints(result: Object) -> CacheHints:
-    """Return the hints of a result. A missing or invalid `ttlMs` becomes 0. Such a `cacheScope` becomes "private"."""
+    """Return the hints of a result. Without a valid `ttlMs`, return 0; without a valid `cacheScope`, "private"."""
     ttl, scope = result.get("ttlMs"), result.get("cacheScope")
     if type(ttl) is float and ttl.is_integer():
         ttl = int(ttl)  # JSON does not distinguish 1.0 from 1

@@ -6,13 +6,12 @@ arguments of prompts (`ref/prompt`) and variables of resource templates (`ref/re
 Suggestions MUST NOT disclose sensitive data [2025-11-25 server/utilities/completion#security]. Otherwise an attacker
 could request completions for one letter after the other, and so read a secret list of users, files or customers. So a
 completer (the function that returns suggestions) must suggest only values that the user is allowed to see. Servers
-SHOULD limit the rate of requests. Clients SHOULD debounce: send a request only after a pause in the typing.
+MUST limit the rate of requests. Clients SHOULD debounce: send a request only after a pause in the typing.
 
     2024-10-07  Adds `completion/complete`. No capability announces the method, so a client has to try the method.
     2025-03-26  Servers MUST declare the capability `completions`. A server without completion SHOULD return -32601. An
                 unknown prompt or a missing argument SHOULD be -32602.
     2025-06-18  Adds `context.arguments`: the arguments that the user has already filled in.
-    2026-07-28  The `uri` of `ref/resource` is documented as a URI or a URI template. The JSON did not change.
 
 Spec:  server/utilities/completion (2024-11-05 to 2026-07-28); schema: CompleteRequest, CompleteResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"ref": {"type": "ref/prompt",
@@ -52,7 +51,7 @@ class ResourceTemplateReference:
 
     type: Literal["ref/resource"] = field(default="ref/resource", kw_only=True)
     uri: str
-    """The URI template, or (since 2026-07-28) a URI."""
+    """The URI template, or a URI."""
 
 
 @dataclass
@@ -114,7 +113,7 @@ class Completions:
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
 
     def add(self, target: str, argument: str, function: Callable[..., object]) -> None:
-        """Register a completer for an argument of `target`, which is the name of a prompt or a URI template.
+        """Register a completer for an argument. `target` is the prompt's name, or the URI template of the resource.
 
         The completer is `function(value)` or `function(value, arguments)`. `arguments` maps the names of the other
         arguments to their values. The completer returns a list of str, or a `Completion`.

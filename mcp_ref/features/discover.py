@@ -7,7 +7,7 @@ If the server does not support that revision, the error -32022 lists the support
 A client calls the method for two reasons [2026-07-28 server/discover#when-to-call]. First, the client can show the
 server's capabilities to the user. Second, a client that supports the handshake too can recognize a server that
 supports only the handshake. On HTTP, a status code shows this. On stdio, the client SHOULD send `server/discover`
-first. After an error or a timeout, the client sends `initialize`, the handshake.
+first. After a timeout, or an error other than -32020 to -32022, the client sends `initialize`, the handshake.
 
     Fact            InitializeResult (until 2025-11-25)     DiscoverResult (since 2026-07-28)
     revisions       `protocolVersion`: the negotiated one   `supportedVersions`: all supported revisions
@@ -41,4 +41,4 @@ class DiscoverResult(CacheableResult):
     instructions: str | None = None
     """Advice for the client's model about this server."""
     meta: Object | None = None
-    """The object `_meta`, which contains the server's name and version."""
+    """The object `_meta`, which can contain the server's name and version."""

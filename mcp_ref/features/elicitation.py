@@ -17,16 +17,16 @@ opens the URL is the user who sent the MCP request. The URL leads to a web page 
 redirects, the server compares the browser's user with the MCP user (the `sub` claim of the access token).
 
 Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent. The
-client MUST NOT fetch the URL by itself. The client MUST open the URL in a browser, not in an embedded web view, so that
-neither client nor model can read the web page. The client SHOULD highlight the domain, and warn of Punycode (a domain
-in other letters can look like a known domain). The server MUST NOT put user data or a login link into the URL, because
-a malicious client could use the data or the login. A form SHOULD NOT contain clickable links. The client MUST show the
-server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
+client MUST NOT fetch the URL by itself. The client MUST open the URL in a way that neither client nor model can read
+the web page: in a browser, not in an embedded web view. The client SHOULD highlight the domain, and warn of Punycode (a
+domain in other letters can look like a known domain). The URL MUST NOT contain sensitive user data or credentials,
+because a malicious client could use the data or the credentials. A form SHOULD NOT contain clickable links. The client MUST
+show the server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
 
     2025-06-18  Forms only. Servers MUST NOT request sensitive data. Clients SHOULD show the server's name, and let the
                 user review the values, decline or cancel. `enumNames` names the choices. Only booleans have defaults.
     2025-11-25  Adds URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 ("the
-                user must visit a URL first"). The SHOULD rules of 2025-06-18 become MUST. A client declares its modes;
+                user must visit a URL first"). The three SHOULD rules become MUST. A client declares its modes;
                 `{}` means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse such a mode with
                 -32602. Adds choices with `oneOf` and `const`, multiple choices, defaults for all types (SEP-1330,
                 SEP-1034). The server MUST bind the state of an elicitation to the user, not only to a session.
@@ -91,7 +91,7 @@ class ElicitRequestURLParams:
 
 @dataclass
 class ElicitRequestParams:
-    """The params of `elicitation/create`. In JSON, the params are the fields of `request`."""
+    """The params of `elicitation/create`. In JSON, the fields of `request` are not nested: they are the params."""
 
     request: ElicitRequestFormParams | ElicitRequestURLParams
 
@@ -105,7 +105,7 @@ class ElicitRequestParams:
 
 @dataclass
 class ElicitResult:
-    """The user's decision."""
+    """The user's decision, and the values of an accepted form."""
 
     action: Literal["accept", "decline", "cancel"]
     """The decision. "decline" is an explicit no. "cancel" means that the user closed the dialog without a decision."""
@@ -200,7 +200,7 @@ def check_request(
 
 
 def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, result: ElicitResult) -> ElicitResult:
-    """Return the handler's result with the form's defaults added. Raise ValueError if a value is invalid."""
+    """Add the defaults to an accepted form. Remove the content of another result. Raise ValueError for a bad value."""
     if result.action != "accept" or isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#response-actions] only an accepted form has content
         return ElicitResult(result.action, None, result.meta)
@@ -216,7 +216,7 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
 def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
     """Return the URL elicitations in an error -32042, by elicitation id. Return {} for another error.
 
-    A client of 2025-11-25 waits until these elicitations are complete. A server of 2026-07-28 requests them as input.
+    A client of 2025-11-25 stores the ids. A server of 2026-07-28 puts the elicitations into an `input_required` result.
     """
     listed = error.data.get("elicitations") if isinstance(error.data, dict) else None
     if error.code != URL_ELICITATION_REQUIRED or not isinstance(listed, list):

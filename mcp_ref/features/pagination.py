@@ -1,4 +1,4 @@
-"""Pagination: a server sends a long list in pages. The result has a cursor, with which the client gets the next page.
+"""Pagination: a server sends a long list in pages. With the cursor in a result, the client gets the next page.
 
 The server chooses the size of a page. Clients MUST treat a cursor as opaque: they must not read or change it, because
 each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines]. An invalid cursor
@@ -49,7 +49,7 @@ def cursor_of(serial: int) -> str:
 
 
 def serial_of(cursor: str) -> int:
-    """Return the serial number in a cursor. Raise ProtocolError -32602 for a cursor that this server did not make."""
+    """Return the serial number in a cursor. Raise ProtocolError -32602 if the cursor has another format."""
     try:
         text = base64.b64decode(cursor, altchars=b"-_", validate=True)
         if not text.startswith(b"after:") or len(text) > 26 or not text[6:].isdigit():
@@ -62,7 +62,7 @@ def serial_of(cursor: str) -> int:
 
 
 async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]]) -> list[T]:
-    """Return all items of a server's list. Raise InvalidMessage if a page repeats, or a limit is exceeded.
+    """Return all items of a server's list. Raise InvalidMessage for a repeated cursor, or too many pages or items.
 
     `fetch` requests one page. Its argument is a cursor (None for the first page). It returns the page's items and the
     next cursor (None after the last page).

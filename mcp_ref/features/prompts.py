@@ -124,7 +124,7 @@ class Prompts:
         self._context_type = context_type
         self._registry: Registry[RegisteredPrompt] = Registry("prompt", page_size, on_change)
         self.scopes = self._registry.scopes
-        """The scopes that a prompt needs, by name. Names without scopes are left out."""
+        """Name of each prompt that needs scopes -> the scopes that a caller needs."""
 
     def add(
         self,
@@ -136,9 +136,9 @@ class Prompts:
     ) -> Prompt:
         """Register a function as a prompt. The function's parameters become the prompt's arguments.
 
-        The function returns a str or a content block (the client adds it as a message of the user), a PromptMessage, a
-        list of these, or a GetPromptResult. A caller over HTTP needs the `scopes`. Raise TypeError if a parameter is
-        not a str, ValueError for a taken name or an invalid scope.
+        The function returns a str or a content block (the server makes a message of the user from it), a PromptMessage,
+        a list of these, or a GetPromptResult. A caller over HTTP needs the `scopes`. Raise TypeError if a parameter
+        does not accept a str. Raise ValueError for a taken name or an invalid scope.
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Registry(dict[str, T]):
-    """Items under unique keys, in the order of registration. A key is a name or a URI.
+    """Items under unique keys, in the order of registration. A key is a name, a URI or a URI template.
 
     Args:
         kind: Noun for an item in error messages, such as "tool".
@@ -33,14 +33,14 @@ class Registry(dict[str, T]):
         super().__init__()
         self._kind, self._page_size, self._on_change = kind, page_size, on_change
         self.scopes: dict[str, frozenset[str]] = {}
-        """The scopes that a caller needs, by key. A key without scopes is left out."""
+        """Key of each item that needs scopes -> the scopes that a caller needs."""
         self._serials: dict[str, int] = {}
         self._next_serial = count(1)
 
     def add(self, key: str, item: T, scopes: Collection[str] = ()) -> None:
         """Register an item. Raise ValueError if the key is taken, or a scope is invalid."""
         if key in self:
-            raise ValueError(f"the {self._kind} {key!r} is already registered; remove it first, or choose another name")
+            raise ValueError(f"the {self._kind} {key!r} is already registered; remove it first")
         if needed := checked_scopes(scopes):
             self.scopes[key] = needed
         self[key] = item
@@ -68,5 +68,5 @@ class Registry(dict[str, T]):
         return self._shown(items[start:end], context), cursor_of(serials[end - 1]) if end < len(items) else None
 
     def _shown(self, items: list[tuple[str, T]], context: RequestContext) -> list[T]:
-        """Return the items that the caller may see."""
+        """Return the items that the caller is allowed to see."""
         return [item for key, item in items if key not in self.scopes or context.shows(self.scopes[key])]

@@ -13,7 +13,7 @@ the path segment "..". The author's function must check symbolic links. A server
 that the client can fetch from the web without the server [2025-11-25 server/resources#https%3A%2F%2F].
 
     2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
-    2024-11-05  Adds templates, pages, `annotations` (audience, priority), `size`. An unknown resource SHOULD be -32002.
+    2024-11-05  Adds pages, `annotations` (audience, priority), `size`. An unknown resource SHOULD be -32002.
     2025-06-18  Adds `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
     2025-11-25  Adds `icons`.
     2026-07-28  An unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164). Clients SHOULD
@@ -171,7 +171,7 @@ class RegisteredTemplate(_RegisteredReader):
     """Name of each parameter -> validator of the parameter."""
 
     def arguments(self, uri: str) -> dict[str, object] | None:
-        """Return the function's arguments for a URI, or None if the template does not match the URI."""
+        """Return the function's arguments for a URI, or None if the template or a parameter's type does not match."""
         if (variables := self.matcher.match(uri)) is None:
             return None
         arguments: dict[str, object] = {}
@@ -209,11 +209,11 @@ class Resources:
     ) -> Resource | ResourceTemplate:
         """Register a function that returns the contents of a resource or, if `uri` is a template, of many resources.
 
-        The function gets the template's variables by name. It returns str, bytes, a `TextResourceContents` or
-        `BlobResourceContents`, or a list of these. The server sends any other value as JSON text.
+        The function gets the template's variables by name. It returns str, bytes, a `TextResourceContents`, a
+        `BlobResourceContents`, or a list with such an object. The server sends any other value as JSON text.
 
         `cache_ttl` (in seconds) and `cache_scope` are the caching hints; see caching.py. A caller over HTTP needs the
-        `scopes`. Raise ValueError for an invalid or taken URI, or an invalid template, hint or scope.
+        `scopes`. Raise ValueError for a taken URI or an invalid argument, or if variables and parameters do not match.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
@@ -224,8 +224,7 @@ class Resources:
         if not expected <= set(matcher.variables):
             missing = ", ".join(sorted(expected - set(matcher.variables)))
             raise ValueError(f"{signature.name}() requires {missing}, but {uri!r} has no such variable")
-        # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986. Of a template, only the text before the
-        # first variable is checked.
+        # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986 (a template: up to its first variable)
         check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
         if not matcher.variables:
             resource = replace(Resource(uri, signature.name, description=signature.description or None), **options)
@@ -256,11 +255,11 @@ class Resources:
 
     @property
     def scopes(self) -> dict[str, frozenset[str]]:
-        """The scopes that a request needs, by URI or URI template. Those without scopes are left out."""
+        """URI or URI template of each resource that needs scopes -> the scopes that a caller needs."""
         return {**self._resources.scopes, **self._templates.scopes}
 
     def scopes_of(self, uri: str) -> frozenset[str]:
-        """Return the scopes that a request needs which names this URI, or the template itself."""
+        """Return the scopes that a caller needs for this URI. `uri` can also be a registered template."""
         if not (self._templates.scopes or self._resources.scopes) or len(uri) > MAX_URI_LENGTH:
             return frozenset()
         if uri in self._templates.scopes:
@@ -273,7 +272,7 @@ class Resources:
         return self.scopes.get(key, frozenset())
 
     def _find(self, uri: str) -> tuple[RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
-        """Return the resource with this URI, or the first template that matches; and the function's arguments."""
+        """Return the resource with this URI, or the first matching template, with the arguments for its function."""
         if (resource := self._resources.get(uri)) is not None:
             return resource, {}
         for template in self._templates.values():
@@ -333,7 +332,7 @@ def not_found(uri: str, context: RequestContext) -> ProtocolError:
 
 
 def _possible_values(value: MatchedValue) -> list[JSON]:
-    """Return the values that a template variable can mean: "12" can be text or a number, "true" text or a boolean."""
+    """Return the values that a variable can mean. "12" can also mean a number. "true" can also mean a boolean."""
     if isinstance(value, str) and _NUMBER_OR_BOOLEAN.fullmatch(value):
         with contextlib.suppress(ValueError):  # Python refuses integers of more than 4300 digits
             return [value, json.loads(value)]

@@ -12,8 +12,9 @@ respect the roots, and check its paths against the roots. A client MUST expose o
 client MUST validate the URIs against path traversal [2025-11-25 client/roots#security-considerations]. Otherwise
 `file:///home/ada/project/../..` would expose more directories than the user chose.
 
-    2024-11-05  Adds `roots/list`. A client that declares `listChanged` MUST send `notifications/roots/list_changed`.
-                The URI MUST be a `file://` URI. A client that does not support roots SHOULD return -32601.
+    2024-10-07  Adds `roots/list` (the early schemas of this revision lack it).
+    2024-11-05  A client that declares `listChanged` MUST send `notifications/roots/list_changed`. The URI MUST be a
+                `file://` URI. A client that does not support roots SHOULD return -32601.
     2025-06-18  Roots have `_meta`.
     2026-07-28  The specification calls roots "informational guidance", no longer "boundaries". `roots/list` is an input
                 request inside an `input_required` result. A client that cannot list its roots does not retry its

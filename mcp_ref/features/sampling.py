@@ -22,8 +22,8 @@ first revision on or after 2027-07-28 can remove sampling. Use a model provider'
     2024-11-05  Adds `modelPreferences`, and error -1: the user refused. `stopReason` can be absent or any string.
     2025-03-26  Messages have audio.
     2025-11-25  Adds `tools`, `toolChoice` and the stop reason "toolUse". `content` can be a list. The default of
-                `includeContext` is "none". Servers SHOULD avoid its values "thisServer" and "allServers", because their
-                meaning is unclear, and SHOULD NOT use these values without the capability `sampling.context`.
+                `includeContext` is "none". Servers SHOULD avoid "thisServer" and "allServers", because their meaning is
+                unclear, and SHOULD NOT use these values without the capability `sampling.context`.
     2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. If the user refuses, the
                 client does not retry its own request. Removes the error -1. Clients MUST respect `maxTokens`.
                 Clients MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`.
@@ -119,7 +119,7 @@ class _MessageFields:
         return self.content if isinstance(self.content, list) else [self.content]
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Replace a list of one block by that block, because before 2025-11-25 `content` cannot be a list."""
+        """Replace a list of one block by that block. Before 2025-11-25, raise NotInRevision for any other list."""
         content = wire["content"]
         if type(content) is list and len(content) == 1:
             return {**wire, "content": content[0]}
@@ -155,7 +155,7 @@ class ModelPreferences:
 
 @dataclass
 class ToolChoice:
-    """A rule for the model: it can call tools ("auto", the default), must do so ("required"), or must not ("none")."""
+    """A rule for the model: "auto" (default) allows tool calls, "required" demands a call, "none" forbids calls."""
 
     mode: Literal["auto", "required", "none"] | None = None
 
@@ -170,7 +170,7 @@ class CreateMessageRequestParams:
     system_prompt: str | None = None
     model_preferences: ModelPreferences | None = None
     include_context: Literal["none", "thisServer", "allServers"] | None = None
-    """The MCP servers whose context the client should add to the prompt. Only "none" is not deprecated."""
+    """The MCP servers whose context the client adds to the prompt. "thisServer" and "allServers" are deprecated."""
     temperature: float | None = None
     """The randomness of the model's message. Its range depends on the model's provider."""
     stop_sequences: list[str] | None = None
@@ -228,7 +228,7 @@ def check_request(params: CreateMessageRequestParams, capability: Object) -> Non
     """Raise ProtocolError -32602 for an invalid request. `capability` is the client's capability `sampling`."""
     if (params.tools is not None or params.tool_choice is not None) and capability.get("tools") is None:
         # [2025-11-25 client/sampling#capabilities] servers MUST NOT send tool-enabled requests without sampling.tools
-        fault: str | None = "the request has tools, but the client did not declare the capability sampling.tools"
+        fault: str | None = "the request has tools or toolChoice, but the client did not declare sampling.tools"
     else:
         fault = tool_use_fault(params.messages)
     if fault is not None:

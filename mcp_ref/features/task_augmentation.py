@@ -2,9 +2,9 @@
 
 The requestor (the sender of the request) adds `task` to the params of `tools/call`, `sampling/createMessage` or
 `elicitation/create`. The receiver then returns a task at once, and the requestor fetches the result later. The field
-`execution.taskSupport` of a tool says if a call of that tool can become a task. Each message about a task has the
-task's id in `_meta`. 2026-07-28 removed these fields: tasks are an extension, and the server decides if a request
-becomes a task. The folder extensions/tasks runs the tasks.
+`execution.taskSupport` of a tool says if a call of that tool can become a task. A message about a task has the task's
+id in `_meta`, if no other field contains the id. 2026-07-28 removed these fields: tasks are an extension, and the
+server decides if a request becomes a task. The modules in extensions/tasks run the tasks.
 
 Spec:  2025-11-25 basic/utilities/tasks, server/tools; schema: TaskAugmentedRequestParams, TaskMetadata
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "build", "task": {"ttl": 60000}}}

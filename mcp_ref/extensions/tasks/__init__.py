@@ -1,4 +1,4 @@
-"""Tasks: requests whose result the requestor fetches later. In 2025-11-25 a part of the core, then an extension.
+"""Tasks: requests whose result the requestor fetches later. Since 2026-07-28, tasks are an extension of the protocol.
 
 types.py       Messages, the statuses of a task, and the store of tasks.
 receiver.py    The side that gets a request, runs it as a task, and serves the requests about the task.

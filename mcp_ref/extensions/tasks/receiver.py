@@ -4,11 +4,11 @@ When a request becomes a task, the receiver returns the task at once, while the 
 receiver (usually the server) stores the handler's result. The requestor polls the task.
 
     tools/call -> `Tasks.start` -> `LiveTask` runs the handler; `CreateTaskResult` is returned at once
-    tasks/get, tasks/result, ... -> `Tasks` -> the store of tasks; the `LiveTask` if the handler runs in this process
+    tasks/get, tasks/result, ... -> `Tasks` reads the store, and uses the `LiveTask` if the handler still runs
 
-An attacker who knows the id of a task could read the result. So ids are long random strings, and only the owner of a
-task can read it [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because the
-requestor might never fetch the result [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
+An attacker who knows the id of a task could read the result. So ids are long random strings, and only the owner (if
+any) can read a task [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because
+the requestor might never fetch the result [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
 
 The handler of a task can send requests to the requestor. In 2025-11-25 they are ordinary JSON-RPC requests, on the
 response stream of a `tasks/result` request. Since 2026-07-28 they are `inputRequests` in the result of `tasks/get`, and
@@ -73,7 +73,7 @@ class Tasks:
 
     Args:
         store: The store of the tasks. Defaults to a `MemoryTaskStore`.
-        on_change: Called with the id of a task whose status or status message has changed.
+        on_change: Called with the id of a task whose state has changed.
     """
 
     def __init__(self, store: TaskStore | None = None, on_change: Callable[[str], None] = lambda id: None) -> None:
@@ -83,7 +83,7 @@ class Tasks:
         self.live: dict[str, LiveTask] = {}
         """The tasks that run in this process, by task id."""
         self.on_change = on_change
-        self._running: set[asyncio.Task[object]] = set()  # also cancelled handlers that have not ended yet
+        self._running: set[asyncio.Task[object]] = set()  # includes cancelled handlers that still run
         self._expiry: dict[str, tuple[str, asyncio.TimerHandle]] = {}  # task id -> owner, timer that ends the task
 
     async def call_tool(
@@ -105,7 +105,7 @@ class Tasks:
             begins_late: True if the task begins when the handler calls `begin_task`, False if it begins at once.
 
         Raises:
-            ProtocolError: The store of tasks is full.
+            ProtocolError: The store of tasks is full. (If no task has begun, the handler's exceptions are raised too.)
         """
         if not begins_late:
             try:
@@ -157,7 +157,7 @@ class Tasks:
     async def close(self) -> None:
         """Cancel all running tasks, and wait for their handlers, at most `STOP_GRACE_SECONDS`."""
         for live in tuple(self.live.values()):
-            live.stop("The server has stopped.")
+            live.stop("The receiver of the task has stopped.")
         for _, timer in self._expiry.values():
             timer.cancel()
         self._expiry.clear()
@@ -187,7 +187,7 @@ class Tasks:
         return ListTasksResult(*self.store.page(context.channel.task_owner, params.cursor))
 
     async def result(self, params: TaskRequestParams, context: RequestContext) -> GetTaskPayloadResult:
-        """Serve `tasks/result`: wait until the task is over, and return its result or error."""
+        """Serve `tasks/result`: wait until the task is over. Then return the task's result, or raise its error."""
         # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST wait until the status is terminal
         while not (task := self._find(params.task_id, context)).is_over:
             if (live := self.live.get(task.task_id)) is not None:
@@ -230,7 +230,7 @@ class TaskPhase(Enum):
     """A phase of a `LiveTask`.
 
     PENDING -- `begin_task` --> RUNNING -- the handler ends, or `stop` --> OVER
-       '-- the handler ends: its result is the result of the request, and no task is created
+       '-- the handler fails or, since 2026-07-28, ends: no task is created, and the request returns the error or result
     """
 
     PENDING = "the request is not a task yet"
@@ -248,7 +248,7 @@ class _OpenInputRequest:
 
 
 class _OpenInputRequests:
-    """The requests from the handler of one task to the requestor that have no response yet, by key."""
+    """The requests without a response that the handler of one task has sent to the requestor, by key."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -274,7 +274,7 @@ class _OpenInputRequests:
             try:
                 taken[key] = codec.decode(self._open[key].result_type, responses[key])
             except ShapeError as error:
-                text = f"Invalid params: the response to {self._open[key].request['method']}: {error}"
+                text = f"Invalid params: the response to {self._open[key].request['method']} is invalid: {error}"
                 raise ProtocolError(INVALID_PARAMS, text) from None
         for key, value in taken.items():
             response = self._open.pop(key).response
@@ -291,7 +291,7 @@ class _OpenInputRequests:
 
 
 class _ResultRequests:
-    """The open `tasks/result` requests for one task. Messages from the task's handler go on their response streams."""
+    """The open `tasks/result` requests for one task. The handler's messages go on the stream of the latest request."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Channel, RequestId]] = []
@@ -326,12 +326,12 @@ class LiveTask(Channel):
     """A task that runs in this process, and the channel from its handler to the requestor.
 
     Before the task begins, messages from the handler go to the channel of the request. After that, requests from the
-    handler stay in `inputs` until the requestor fetches them.
+    handler stay in `inputs` until the requestor responds.
 
     Args:
         tasks: The tasks of this receiver.
         origin: The channel of the request that becomes a task.
-        ttl: Requested time from the creation of the task to its deletion, in milliseconds.
+        ttl: Requested time from the creation of the task to its deletion, in milliseconds; None for the default.
     """
 
     def __init__(self, tasks: Tasks, origin: Channel, ttl: int | None = None) -> None:
@@ -407,7 +407,7 @@ class LiveTask(Channel):
         try:
             self._change(status, message, error=error)
         except Exception:
-            log.exception("the store of tasks refused a result, so the task was removed")
+            log.exception("the store of tasks refused the new status of a task, so the task was removed")
             self.tasks.remove(self.task.task_id)
             self._end()
 
@@ -429,7 +429,7 @@ class LiveTask(Channel):
         if task.is_over:
             log.debug("task %.6s... is %s", task.task_id, status)
             self._end()
-        # [2025-11-25 basic/utilities/tasks#task-notifications] MAY send this. SHOULD NOT add the task's id to `_meta`
+        # [2025-11-25 basic/utilities/tasks#task-notifications] MAY notify. SHOULD NOT add the task's id to `_meta`
         if self.revision.tasks_are_core:
             self.origin.notify("notifications/tasks/status", task)
         self.tasks.on_change(task.task_id)

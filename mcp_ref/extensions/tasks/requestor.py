@@ -1,4 +1,4 @@
-"""The requestor of a task: the side that sends a request, which becomes a task, and waits for the task's result.
+"""The requestor of a task: the side whose request becomes a task. The requestor waits for the task's result.
 
     Step                        2025-11-25                                  2026-07-28
     poll the status             with `tasks/get`                            with `tasks/get`
@@ -11,7 +11,6 @@ because receivers do not have to send them [2025-11-25 basic/utilities/tasks#tas
 receiver could make the requestor poll or wait without end, so this module limits the time and the input requests.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
-Wire:  {"jsonrpc": "2.0", "id": 5, "method": "tasks/cancel", "params": {"taskId": "786512e2"}}
 Used by: client/tools.py, server/session.py. Uses: types.py
 """
 
@@ -34,10 +33,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MIN_POLL_SECONDS = 0.02
-"""Minimum time between two `tasks/get` requests, in seconds. It is used if the receiver suggests a shorter time."""
+"""Minimum poll interval, in seconds. If the receiver suggests a shorter interval, the requestor uses this one."""
 
 MAX_POLL_SECONDS = 60.0
-"""Maximum time between two `tasks/get` requests, in seconds."""
+"""Maximum poll interval, in seconds."""
 
 MAX_RESULT_SECONDS = 7 * 24 * 3600.0
 """Upper limit of the default `timeout` of `RunningTask.result`, in seconds (a week)."""
@@ -84,7 +83,7 @@ class RunningTask(Generic[T]):
         self._send_request, self._revision = send_request, revision
         self._result_type, self._result = result_type, result
         self._handle_input, self._check = handle_input, check
-        self._responding: dict[str, asyncio.Task[None]] = {}  # key of the input request -> the handler that runs
+        self._responding: dict[str, asyncio.Task[None]] = {}  # key of an input request -> asyncio task that responds
 
     @property
     def id(self) -> str | None:
@@ -108,7 +107,7 @@ class RunningTask(Generic[T]):
         try:
             self.task = await self._send_request("tasks/cancel", params, Task, None)
         except RemoteError as error:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] -32602: the task is over already
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] -32602: the task is over, or unknown
             if error.code != unknown_task().code:
                 raise
 
@@ -116,11 +115,12 @@ class RunningTask(Generic[T]):
         """Return the result of the request, after the task is over. Until then, handle the task's input requests.
 
         Args:
-            timeout: Time limit in seconds. The default is the time until the task expires, but at most a week.
+            timeout: Time limit in seconds. The default is the task's `ttl` and one minute more, but at most a week.
 
         Raises:
             RequestTimeout: The task is not over after `timeout` seconds. The caller can call this method again.
             RemoteError: The request failed.
+            InvalidMessage: The result or an input request is invalid.
             McpError: The task was cancelled.
         """
         if self._result is None:
@@ -188,7 +188,7 @@ class RunningTask(Generic[T]):
 
     async def _respond(self, id: str, key: str, request: InputRequest) -> None:
         if self._handle_input is None:
-            raise InvalidMessage(f"no handler for the request {request.method[:80]}, which task {self.id} sent")
+            raise InvalidMessage(f"no handler serves the request {request.method[:80]}, which task {self.id} contains")
         params = UpdateTaskRequestParams(id, {key: await self._handle_input(request)})
         await self._send_request("tasks/update", params, EmptyResult, None)
 

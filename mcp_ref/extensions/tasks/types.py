@@ -1,8 +1,8 @@
 """Tasks: requests that return a task id at once. The requestor fetches the result later.
 
-Tasks are for long work, such as builds. An ordinary request occupies a connection until the work is done, can exceed
-time limits, and loses its result if the connection breaks. A task continues without a connection. The *requestor* sends
-the request. The *receiver* returns a task at once and then works. The requestor polls with `tasks/get`:
+Tasks are for long work, such as builds. An ordinary request occupies a connection until the work is done, and can
+exceed time limits or lose its result if the connection breaks. A task continues without a connection. The *requestor*
+sends the request. The *receiver* returns a task at once and then works. The requestor polls with `tasks/get`:
 
     working        -> input_required, completed, failed or cancelled
     input_required -> working, completed, failed or cancelled
@@ -10,18 +10,18 @@ the request. The *receiver* returns a task at once and then works. The requestor
 
                   2025-11-25: experimental part of the core      2026-07-28: extension (SEP-2663)
     decision      The requestor decides: params have `task`.     The server decides, if the client declares the
-                  Capability and tool must allow tasks, or the   extension. A tool that requires tasks returns -32021
-                  request is refused with -32601.                to other clients.
+                  A receiver without the capability ignores      extension. For a tool that requires tasks, the server
+                  `task`. Tools can refuse a task with -32601.   returns -32021 to other clients.
     requests      tools/call, sampling, elicitation              tools/call
     first result  `{"task": {...}}`                              fields of the task, and `"resultType": "task"`
     times in ms   `ttl`, `pollInterval`                          `ttlMs`, `pollIntervalMs`
     final result  The result of `tasks/result`, which waits      The field `result` or `error` in the result of
                   until the task is over.                        `tasks/get`, so no request has to wait.
-    input         Ordinary requests on the response stream of    The field `inputRequests` in the result of `tasks/get`.
-                  `tasks/result`, and ordinary responses.        The client sends responses with `tasks/update`.
+    input         The receiver sends ordinary requests, here on  The field `inputRequests` in the result of `tasks/get`.
+                  the response stream of `tasks/result`.         The client sends responses with `tasks/update`.
     `isError`     The status becomes `failed`.                   The status becomes `completed`.
     cancellation  Returns the task; -32602 if the task is over.  Returns {}; the server can still complete the task.
-    list          `tasks/list`                                   Removed, because tasks can be without an owner.
+    list          `tasks/list`                                   No method, because tasks can be without an owner.
     notification  `notifications/tasks/status` (MAY)             `notifications/tasks` on `subscriptions/listen`
 
 Security. An attacker who knows the id of a task could read its result. So receivers MUST bind a task to the
@@ -67,13 +67,13 @@ CLIENT_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": _CLIEN
 """The capability `tasks` of a client that runs sampling and elicitation as tasks (2025-11-25)."""
 
 MAX_TASKS: Final = 1000
-"""Maximum number of tasks in a `MemoryTaskStore`, running or over."""
+"""Default maximum number of tasks in a `MemoryTaskStore`, running or over."""
 
 MAX_TASKS_PER_OWNER: Final = 100
-"""Maximum number of tasks of one owner in a `MemoryTaskStore`. Tasks without an owner do not have this limit."""
+"""Default maximum number of tasks of one owner in a `MemoryTaskStore`. Not a limit for tasks without an owner."""
 
 MAX_TASK_BYTES: Final = 64 * 1024 * 1024
-"""Maximum total size of the results, errors and input requests in a `MemoryTaskStore`, in bytes of JSON (64 MiB)."""
+"""Default maximum size of all results, errors, input requests and status messages, in bytes of JSON (64 MiB)."""
 
 MAX_TTL: Final = 24 * 3600 * 1000
 """Maximum time from the creation of a task to its deletion, in milliseconds (a day)."""
@@ -85,7 +85,7 @@ DEFAULT_POLL_INTERVAL: Final = 1000
 """Default time between two `tasks/get` requests, in milliseconds."""
 
 PAGE_SIZE: Final = 100
-"""Number of tasks in one page of `tasks/list`."""
+"""Maximum number of tasks in one page of `tasks/list`."""
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -113,9 +113,9 @@ class Task:
     input_requests: Annotated[Object | None, Availability(since=R2026_07_28)] = None
     """The requests that the requestor has not responded to: key -> request. Not in the JSON of 2025-11-25."""
     result: Annotated[Object | None, Availability(since=R2026_07_28)] = None
-    """The result of the request if the status is `completed`. Not in the JSON of 2025-11-25."""
+    """The result, if the status is `completed`, or `failed` because of `isError`. Not in the JSON of 2025-11-25."""
     error: Annotated[Object | None, Availability(since=R2026_07_28)] = None
-    """The JSON-RPC error of the request if the status is `failed`. Not in the JSON of 2025-11-25."""
+    """The JSON-RPC error, if the request failed with an error instead of a result. Not in the JSON of 2025-11-25."""
     meta: Object | None = None
 
     @property
@@ -124,7 +124,7 @@ class Task:
         return self.status in TERMINAL_STATUSES
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Replace the names of 2025-11-25 by those of the extension: `ttlMs`, `pollIntervalMs`."""
+        """Rename `ttl` to `ttlMs` and `pollInterval` to `pollIntervalMs` for the extension."""
         return wire if revision.tasks_are_core else {_EXTENSION_NAMES.get(name, name): wire[name] for name in wire}
 
     @staticmethod
@@ -144,7 +144,7 @@ class CreateTaskResult:
     meta: Object | None = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the result of the extension: the fields of the task, and `resultType`."""
+        """Put the fields of the task beside `resultType` for the extension."""
         if revision.tasks_are_core:
             return wire
         return {"resultType": "task", **cast(Object, wire.pop("task")), **wire}
@@ -221,7 +221,7 @@ def with_status(
     result: Object | None = None,
     error: Object | None = None,
 ) -> Task:
-    """Return a copy of the task with another status. Raise ValueError if the old status is terminal.
+    """Return a copy of the task with a new status, input requests, result and error. Raise ValueError if it is over.
 
     `now` is in seconds since the epoch. Without a `message`, the old message stays if `status` is not terminal.
     """
@@ -235,9 +235,10 @@ def with_status(
 
 
 def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabilities: Object) -> bool:
-    """Return True if a tool call becomes a task. Raise ProtocolError if the tool requires or forbids a task.
+    """Return True if a tool call becomes a task. `wanted` is True if the params have `task`.
 
-    `wanted` is True if the params have `task`. `capabilities` are the capabilities of the client.
+    Raise ProtocolError if the tool forbids the task that the params request. Raise ProtocolError also if the tool
+    requires a task that the params do not request, or if the client's `capabilities` lack the extension (2026-07-28).
     """
     if revision.tasks_are_core:
         if wanted and support == "forbidden":
@@ -257,7 +258,7 @@ def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabil
 
 
 def owner_of(principal: str | None, era: str, session: str = "") -> str:
-    """Return the owner of new tasks: era and principal; without a principal, the session; without a session, "".
+    """Return the owner of new tasks: "era:principal", or "session:id" without a principal, or "" without both.
 
     A task's result has the JSON of its era. With the era in the owner, clients of the other era cannot get the result.
     """
@@ -272,10 +273,11 @@ def unknown_task() -> ProtocolError:
 
 
 class TaskStore(Protocol):
-    """A store of tasks, running or over. A task without an owner has the owner "": all clients can read it by its id.
+    """A store of tasks, running or over.
 
+    A task without an owner has the owner "". Every client with the same owner "" can read such a task by its id.
     The methods run on the event loop, so they must return quickly. Several processes can share a store. Then every
-    process can return the status of a task. But `tasks/update` and `tasks/cancel` must reach the process that runs it.
+    process can return the status of a task. But `tasks/update` and `tasks/cancel` must reach the process of the task.
     """
 
     def put(self, task: Task, owner: str, expires_at: float) -> None:
@@ -327,12 +329,12 @@ class _StoredTask:
 
 
 class MemoryTaskStore(TaskStore):
-    """A store of tasks in the memory of this process. A full store refuses new tasks, and does not remove old tasks.
+    """A store of tasks in the memory of this process. A full store refuses new tasks, or larger results of tasks.
 
     Args:
         max_tasks: maximum number of tasks.
         max_tasks_per_owner: maximum number of tasks of one owner; tasks without an owner do not have this limit.
-        max_bytes: maximum total size of results, errors and input requests, in bytes of JSON.
+        max_bytes: maximum total size of results, errors, input requests and status messages, in bytes of JSON.
         clock: function that returns the time, in seconds since the epoch.
     """
 

@@ -622,5 +622,5 @@ async def test_a_handle_without_a_way_to_answer_says_so() -> None:
     at = "2025-11-25T10:30:00Z"
     asking = Task("t", "input_required", at, at, 5000, input_requests={"k": {"method": "roots/list"}})
     running = RunningTask(ask, R2026_07_28, asking, CallToolResult)  # type: ignore[arg-type]
-    with pytest.raises(InvalidMessage, match="no handler for the request roots/list"):
+    with pytest.raises(InvalidMessage, match="no handler serves the request roots/list"):
         await running.result()
