@@ -19,9 +19,9 @@ redirects, the server compares the browser's user with the MCP user (the `sub` c
 Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent. The
 client MUST NOT fetch the URL by itself. The client MUST open the URL in a way that neither client nor model can read
 the web page: in a browser, not in an embedded web view. The client SHOULD highlight the domain, and warn of Punycode (a
-domain in other letters can look like a known domain). The URL MUST NOT contain credentials or other sensitive user data,
-because a malicious client could use them. A form SHOULD NOT contain clickable links. The client MUST
-show the server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
+domain in other letters can look like a known domain). The URL MUST NOT contain credentials or other sensitive data,
+because a malicious client could use them. A form SHOULD NOT contain clickable links. The client MUST show the
+server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
 
     2025-06-18  Forms only. Servers MUST NOT request sensitive data. Clients SHOULD show the server's name, and let the
                 user review the values, decline or cancel. `enumNames` names the choices. Only booleans have defaults.

@@ -237,8 +237,8 @@ def with_status(
 def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabilities: Object) -> bool:
     """Return True if a tool call becomes a task. `wanted` is True if the params have `task`.
 
-    Raise ProtocolError if the tool forbids the task that the params request. Raise ProtocolError also if the tool
-    requires a task that the params do not request, or if the client's `capabilities` lack the extension (2026-07-28).
+    Raise ProtocolError if the tool forbids the task that the params request. If the tool requires a task, raise
+    ProtocolError if the params do not request a task or, in 2026-07-28, the client's `capabilities` lack the extension.
     """
     if revision.tasks_are_core:
         if wanted and support == "forbidden":
