@@ -3,6 +3,7 @@
     client|<issuer>             a registration: client id, perhaps a secret
     server|<MCP server's URL>   the issuer that the server's latest tokens come from
     grant|<MCP server's URL>|<issuer>   the tokens, with all that a refresh needs
+    issuer|<client id>          the only issuer that gets the credentials of a client without a user
 
 A program that keeps them need not ask its user to sign in at each start. A refresh token works for months, so a thief
 of the file has the user's rights for months: clients MUST store tokens securely.

@@ -47,7 +47,7 @@ Refusal: TypeAlias = tuple[str, HeaderList]
 """The error code and the headers of a refused request."""
 
 MAX_NONCES: Final = 100
-"""Maximum number of origins whose nonces a client remembers. The oldest are forgotten first."""
+"""Maximum number of origins whose nonces a client remembers. Above it, all are forgotten."""
 MAX_AGE: Final = 300
 """Maximum difference between the time of a proof and the server's clock, and lifetime of a nonce, in seconds."""
 MAX_PROOFS: Final = 10_000
@@ -101,11 +101,10 @@ class DpopKey:
             error: OAuth error code in its body.
         """
         nonces, origin = headers.get_all("dpop-nonce"), authorization_base_url(url)
-        if len(nonces) == 1 and re.fullmatch(r"[!#-\[\]-~]{1,1024}", nonces[0]):
-            self._nonces.pop(origin, None)
+        if len(nonces) == 1 and re.fullmatch(r"[!#-\[\]-~]+", nonces[0]):
+            if len(self._nonces) >= MAX_NONCES:
+                self._nonces.clear()
             self._nonces[origin] = nonces[0]
-            if len(self._nonces) > MAX_NONCES:
-                del self._nonces[next(iter(self._nonces))]
         found = parse_challenges(headers.get_all("www-authenticate"))
         return "use_dpop_nonce" in (error, *(one.parameters.get("error") for one in found if one.scheme == "dpop"))
 

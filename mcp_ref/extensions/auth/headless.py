@@ -66,7 +66,7 @@ class Headless(Authorizer):
         return authentication(OAuthClient(grant.issuer, self.client_id, self.secret, grant.auth_method))
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
-        """Return a grant with another token if the token ends soon. The credentials stand for a refresh token."""
+        """Return a grant with another token if the token ends soon. A refresh token is not needed."""
         return grant if grant is None or grant.is_fresh() else await self._request(peers, grant)
 
     async def obtain(self, need: Need) -> Grant:
