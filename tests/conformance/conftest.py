@@ -1,7 +1,9 @@
 """The official conformance suite, which is one of the peers: see tests/installed_peers.py."""
 
 import json
+import re
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +18,9 @@ __all__ = ["peers"]
 
 SECONDS = 120
 """Time limit for a whole run of the suite, in seconds."""
+
+LISTENS = "Callback server started"
+"""The line of the suite after which it listens for the user's browser."""
 
 CHECKED = {"SUCCESS", "FAILURE", "WARNING", "SKIPPED"}
 """A check is one of these; INFO is the suite's diary."""
@@ -40,19 +45,34 @@ def suite(peers: Path, tmp_path: Path) -> Suite:
     """Run `conformance ARGUMENTS` and read the results that it saves. All checks must pass.
 
     unmet: how many checks of which scenarios are not passed; said where it is given, with the reason.
+    browse: a function that opens the URL that the suite prints for its user.
     """
     programs = peers / "node_modules/.bin"
 
-    def run(*arguments: str, unmet: Mapping[str, int] | None = None) -> Outcome:
-        ran = subprocess.run(
+    def run(
+        *arguments: str, unmet: Mapping[str, int] | None = None, browse: Callable[[str], object] | None = None
+    ) -> Outcome:
+        outcome = Outcome("")
+        with subprocess.Popen(
             [programs / "node", programs / "conformance", *arguments, "--output-dir", tmp_path],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=SECONDS,
-        )
-        outcome = Outcome(ran.stdout + ran.stderr)
+        ) as ran:
+            (timer := threading.Timer(SECONDS, ran.kill)).start()
+            try:
+                assert ran.stdout is not None
+                for line in ran.stdout:
+                    outcome.said += line
+                    if browse is not None and line.startswith(LISTENS):  # it has printed the URL before
+                        browse(re.findall(r"^http\S+", outcome.said, re.MULTILINE)[-1])
+            except BaseException:
+                ran.kill()
+                raise
+            finally:
+                timer.cancel()
         for file in tmp_path.glob("**/checks.json"):
             scenario = file.parent.name.removeprefix("server-")[: -len("-2025-11-25T00-00-00-000Z")]
             outcome.passed[scenario] += 0
