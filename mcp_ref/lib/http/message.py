@@ -102,7 +102,7 @@ class HttpLimits:
     write_buffer: int = 4 * 1024 * 1024
     """Maximum size of the unread part of a streamed body, in bytes. Above it, a further piece ends the connection."""
     write_time: float = 30.0
-    """Seconds in which a client with over 64 KiB of unread data (512 KiB with TLS) must read a part of them."""
+    """Seconds in which a client with over 64 KiB unread (512 KiB with TLS) must read some, or it is disconnected."""
 
 
 class StreamingResponse(Protocol):
