@@ -32,7 +32,7 @@ from mcp_ref import (
 from mcp_ref.basic.authorization.client import MAX_STEP_UPS, Authorizer
 from mcp_ref.client import negotiation
 from mcp_ref.features.caching import ResponseCache
-from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.trace import tracer
 from tests.protected_servers import (
@@ -68,6 +68,8 @@ async def call(world: World, authorizer: Authorizer, tool: str = "read", revisio
         return (await client.call_tool(tool)).text
 
 
+@pytest.mark.spec("2026-07-28/basic/authorization/index#authorization-server-discovery-1")
+@pytest.mark.spec("2026-07-28/basic/authorization/index#client-registration-1")
 @pytest.mark.spec("2026-07-28/basic/authorization/index#overview-4")
 @pytest.mark.spec("2026-07-28/basic/authorization/index#resource-parameter-implementation-1")
 @pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-6")
@@ -431,6 +433,29 @@ async def test_untrusted_response_never_reaches_the_token_endpoint(callback: dic
         with pytest.raises(SignInRefused):
             await call(world, AuthorizationCode(open_browser=world.browse))
         assert world.auth.requests("/token") == []
+
+
+@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#communication-security-1")
+@pytest.mark.parametrize(
+    "endpoint",
+    ["javascript:alert(1)", "file:///etc/passwd", "http://auth.example/authorize", "-x", "https://u:p@auth.example/",
+     "https://auth.example/a\nb", "https://auth.example/#x", f"https://auth.example/{'x' * 1_000_000}", "", 5],
+)  # fmt: skip
+async def test_hostile_authorization_endpoint_is_never_opened(endpoint: JSON) -> None:
+    async with protected() as world:
+        world.auth.metadata["authorization_endpoint"] = endpoint
+        with pytest.raises(AuthorizationError):
+            await call(world, AuthorizationCode(open_browser=world.browse))
+        assert world.opened == []
+
+
+async def test_opened_url_has_no_character_that_a_shell_knows() -> None:
+    async with protected() as world:
+        world.auth.metadata["authorization_endpoint"] = f"{world.auth.base}/a\"`$(x)|&;'?own=$(y)"
+        with pytest.raises(AuthorizationError):
+            await call(world, AuthorizationCode(open_browser=world.browse, timeout=0.2))
+        [url] = world.opened
+        assert not set(url) & set("\"`$()|;' <>\\") and "own=" in url
 
 
 async def test_wrong_state_does_not_end_the_sign_in() -> None:

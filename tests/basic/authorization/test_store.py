@@ -18,7 +18,6 @@ from mcp_ref.basic.authorization import store as module
 from mcp_ref.basic.authorization.store import MAX_FILE, default_path
 from tests.settings import ROOT
 
-THEFT = "2026-07-28/basic/authorization/security-considerations#token-theft-1"
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
 
 
@@ -60,7 +59,7 @@ async def test_lock_is_held_by_one_task_at_a_time(make: Callable[[Path], MemoryS
 
 
 @posix
-@pytest.mark.spec(THEFT)
+@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#token-theft-1")
 async def test_file_is_private_from_the_first_byte_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, modes = _file(tmp_path), []
     opened = os.open
@@ -84,7 +83,7 @@ async def test_file_is_private_from_the_first_byte_on(tmp_path: Path, monkeypatc
     ]
 
 
-@pytest.mark.spec(THEFT)
+@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#token-theft-1")
 @pytest.mark.parametrize(
     ("content", "why"),
     [
