@@ -176,11 +176,10 @@ class DpopCheck:
     def _use(self, proof: str) -> None:
         """Note a proof. Raise InvalidToken if it was used before."""
         now = time.time()
-        while self._proofs:
-            oldest = next(iter(self._proofs))
-            if len(self._proofs) < MAX_PROOFS and now - self._proofs[oldest] <= 2 * MAX_AGE:
-                break
-            del self._proofs[oldest]
+        while self._proofs and (
+            len(self._proofs) >= MAX_PROOFS or now - next(iter(self._proofs.values())) > 2 * MAX_AGE
+        ):
+            del self._proofs[next(iter(self._proofs))]
         if proof in self._proofs:
             raise InvalidToken("the proof was used before")
         self._proofs[proof] = now
