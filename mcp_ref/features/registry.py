@@ -69,4 +69,5 @@ class Registry(dict[str, T]):
 
     def _shown(self, items: list[tuple[str, T]], context: RequestContext) -> list[T]:
         """Return the items that the caller is allowed to see."""
-        return [item for key, item in items if key not in self.scopes or context.shows(self.scopes[key])]
+        hidden = {scopes for scopes in set(self.scopes.values()) if not context.shows(scopes)}
+        return [item for key, item in items if self.scopes.get(key) not in hidden]

@@ -37,10 +37,11 @@ from weakref import WeakKeyDictionary
 
 from ...jsonrpc.messages import Object
 from ...lib.http.message import HeaderList, Headers, HttpRequest
+from ...lib.jose.tokens import InvalidToken
 from ..access import Access, AccessRefused, Principal, checked_scopes
 from .addresses import check_fetchable, issuer_metadata_urls, resource_metadata_urls
 from .challenges import read_credentials, write_challenge
-from .errors import VerificationUnavailable
+from .errors import VerificationUnavailable, peer_text
 from .metadata import MAX_ISSUERS, MAX_TOKEN, ResourceMetadata
 
 log = logging.getLogger(__name__)
@@ -136,8 +137,10 @@ class Protection:
         self._remembers, self.skew = isinstance(verify, Verifier), DEFAULT_SKEW
         if isinstance(verify, Verifier):
             self._verify, self.skew = verify.for_server(resource, self.issuers), verify.skew
-        else:
+        elif callable(verify) and not isinstance(verify, type):
             self._verify = verify
+        else:
+            raise TypeError("verify is a verifier, such as JwtVerifier(), or an async function")
         documents = resource_metadata_urls(resource)
         self._document = documents[0]
         self.paths = frozenset(urlsplit(url).path for url in documents)
@@ -179,6 +182,9 @@ class Protection:
             log.warning("no token can be verified now: %s", unavailable)
             retry = ("Retry-After", str(unavailable.retry_after))
             raise AccessRefused(503, "tokens cannot be verified at the moment; try again later", [retry]) from None
+        except InvalidToken as fault:
+            log.info("a token is invalid: %s", peer_text(str(fault)))
+            principal = None
         self._verified.pop(digest, None)
         if principal is not None and self._remembers:
             if len(self._verified) >= MAX_REMEMBERED:
@@ -208,8 +214,10 @@ class Protection:
             return "its issuer is not one of `issuers`"
         # [2026-07-28 basic/authorization/index#token-handling] MUST validate that tokens were issued for this server
         if not principal.audience_checked:
-            audience = principal.audience
-            if self.resource not in ([audience] if isinstance(audience, str) else audience):
+            audience = [principal.audience] if isinstance(principal.audience, str) else principal.audience
+            if not audience:
+                log.warning("the verifier returns a Principal without audience: set it, or audience_checked=True")
+            if self.resource not in audience:
                 return "the `audience` of its Principal does not contain the resource"
         if principal.expires_at is not None and time.time() >= principal.expires_at + self.skew:
             return "it has expired"
@@ -218,13 +226,8 @@ class Protection:
             return "it needs a proof of possession"
         return "the scheme DPoP is not supported" if scheme == "dpop" and self._dpop is None else None
 
-    def refusal_for(self, principal: Principal, scopes: Collection[str]) -> AccessRefused | None:
-        """Return the refusal of an operation, or None if the principal has its scopes and those of every request.
-
-        Args:
-            principal: The caller.
-            scopes: The scopes of the operation.
-        """
+    def _scope_refusal(self, principal: Principal, scopes: Collection[str]) -> AccessRefused | None:
+        """Return the refusal of an operation, or None if the principal has its scopes and those of every request."""
         needed, held = self.scopes.union(scopes), principal.scopes
         if all(scope in held or self._implies(held, scope) for scope in needed):
             return None
@@ -281,7 +284,7 @@ class TokenAccess(Access):
         held = self._holder.scopes
         if self._protection.scopes <= held and held.issuperset(scopes):
             return None
-        return self._protection.refusal_for(self._holder, scopes)
+        return self._protection._scope_refusal(self._holder, scopes)
 
 
 def _hierarchy(included: Mapping[str, Collection[str]]) -> Implies:

@@ -58,7 +58,7 @@ RETRY_SECONDS: Final = 30.0
 FETCH_SECONDS: Final = 5.0
 """Time that an issuer has for one document, in seconds."""
 MAX_INTROSPECTIONS: Final = 32
-"""Maximum number of introspections at a time. Further requests get 503."""
+"""Maximum number of tokens that are introspected at a time. Requests with further tokens get 503."""
 
 
 class _Fetched(Generic[T]):
@@ -180,15 +180,11 @@ class JwtVerifier:
         rules = ClaimRules(frozenset(issuers), self._audiences or (resource,), self._types, self.skew)
         sources = {one: _Fetched(f"the keys of {one}", partial(_fetch_keys, one, resource)) for one in issuers}
 
-        async def verify_token(token: str) -> Principal | None:
-            try:
-                jws = parse_jws(token, self._algorithms)
-                claims = check_claims(jws, rules, time.time())
-                principal = _principal_of(claims, str(claims["iss"]))
-                await _verify_signature(jws, sources[principal.issuer])
-            except InvalidToken as fault:
-                log.info("a token is invalid: %s", peer_text(str(fault)))
-                return None
+        async def verify_token(token: str) -> Principal:
+            jws = parse_jws(token, self._algorithms)
+            claims = check_claims(jws, rules, time.time())
+            principal = _principal_of(claims, str(claims["iss"]))
+            await _verify_signature(jws, sources[principal.issuer])
             return principal
 
         return verify_token
@@ -227,7 +223,8 @@ class Introspection:
         pair = f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()
         self._headers = {"Authorization": f"Basic {base64.b64encode(pair).decode()}", "Accept": "application/json",
                          "Content-Type": "application/x-www-form-urlencoded"}  # fmt: skip
-        self._issuer, self._audiences, self._in_flight = issuer, audiences, 0
+        self._issuer, self._audiences = issuer, audiences
+        self._asking: dict[str, asyncio.Task[Principal | None]] = {}
 
     def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
         """Return a function that verifies the tokens of the issuer for one server.
@@ -243,18 +240,16 @@ class Introspection:
             raise ValueError(f"issuers must contain {self._issuer}, the issuer of the Introspection")
         endpoint = _Fetched(f"the metadata of {self._issuer}", partial(self._find_endpoint, resource))
 
-        async def introspect(token: str) -> Principal | None:
-            try:
-                response = parse_object(await self._ask(await endpoint.get(), token), ValueError)
-            except (HttpError, ValueError) as error:
-                raise VerificationUnavailable(f"introspection failed: {peer_text(str(error))}", retry_after=5) from None
-            try:
-                return _read_introspection(response, self._issuer, self._audiences or (resource,))
-            except InvalidToken as fault:
-                log.info("a token is invalid: %s", peer_text(str(fault)))
-                return None
+        async def verify_token(token: str) -> Principal | None:
+            task = self._asking.get(token)
+            if task is None:
+                if len(self._asking) >= MAX_INTROSPECTIONS:  # an attacker can invent any number of tokens
+                    raise VerificationUnavailable("too many introspections are in flight", retry_after=1)
+                task = self._asking[token] = asyncio.create_task(self._introspect(endpoint, resource, token))
+                task.add_done_callback(lambda _: self._asking.pop(token))
+            return await asyncio.shield(task)  # all requests with one token share the response
 
-        return introspect
+        return verify_token
 
     async def _find_endpoint(self, resource: str) -> str:
         found = (await _fetch_metadata(self._issuer, resource)).introspection_endpoint
@@ -262,16 +257,14 @@ class Introspection:
             raise ValueError("the metadata have no introspection_endpoint: use JwtVerifier, or your own verifier")
         return found
 
-    async def _ask(self, url: str, token: str) -> bytes:
-        """Return the response of the issuer. Invented tokens must not become any number of requests."""
-        if self._in_flight >= MAX_INTROSPECTIONS:
-            raise VerificationUnavailable(f"{MAX_INTROSPECTIONS} introspections are in flight", retry_after=1)
-        self._in_flight += 1
+    async def _introspect(self, endpoint: _Fetched[str], resource: str, token: str) -> Principal | None:
+        body = urlencode({"token": token, "token_type_hint": "access_token"}).encode()
         try:
-            body = urlencode({"token": token, "token_type_hint": "access_token"}).encode()
-            return await _fetch_body("POST", url, MAX_DOCUMENT, self._headers, body)
-        finally:
-            self._in_flight -= 1
+            response = await _fetch_body("POST", await endpoint.get(), MAX_DOCUMENT, self._headers, body)
+            claims = parse_object(response, ValueError)
+        except (HttpError, ValueError) as error:
+            raise VerificationUnavailable(f"introspection failed: {peer_text(str(error))}", retry_after=5) from None
+        return _read_introspection(claims, self._issuer, self._audiences or (resource,))
 
 
 def _read_introspection(claims: dict[str, JSON], issuer: str, audiences: Collection[str]) -> Principal | None:

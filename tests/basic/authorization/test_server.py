@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,12 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-from mcp_ref import Client, Context, Principal, Protection, Server
+from mcp_ref import Client, Context, JwtVerifier, Principal, Protection, Server
 from mcp_ref.basic.access import checked_scopes
 from mcp_ref.basic.authorization.errors import VerificationUnavailable
 from mcp_ref.basic.authorization.metadata import MAX_TOKEN, parse_resource_metadata
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.message import HttpRequest
+from mcp_ref.lib.http.message import HeaderList, Headers, HttpRequest, StreamingResponse
 from mcp_ref.lib.http.server import serve
 from tests.basic.authorization.protected_server import (
     DOCUMENT,
@@ -252,6 +253,38 @@ async def test_metadata_names_the_configured_resource_and_is_readable_for_every_
         assert (await web.ask("GET", f"{WELL_KNOWN}/other")).status == 404
     async with served_over_http(Server("s")) as web:
         assert (await web.ask("GET", f"{WELL_KNOWN}/mcp")).status == 404
+
+
+async def test_metadata_below_a_mount_are_only_at_the_url_that_clients_ask() -> None:
+    protected = Protection("https://mcp.example/notes/mcp", [ISSUER], Tokens())
+    async with served_over_http(notes()[0], authorization=protected) as web:
+        found = {}
+        for root, path in (
+            ("/notes", f"{WELL_KNOWN}/mcp"),
+            ("/notes", f"{WELL_KNOWN}/notes/mcp"),
+            ("", f"{WELL_KNOWN}/notes/mcp"),
+            ("/.well-known", "/oauth-protected-resource/notes/mcp"),
+        ):
+            exchange = Recorded(HttpRequest("GET", path, "", Headers([("Host", "localhost")]), root=root))
+            await web.site.handle(exchange)
+            found[root, path] = exchange.status
+    assert [*found.values()] == [404, 404, 200, 200]
+
+
+class Recorded:
+    """An exchange that records the status of its response."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.request, self.status = request, 0
+
+    def disconnected(self) -> asyncio.Future[None]:
+        raise NotImplementedError
+
+    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+        self.status = status
+
+    async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
+        raise NotImplementedError
 
 
 async def test_page_of_an_allowed_origin_can_read_the_challenge() -> None:
@@ -546,6 +579,8 @@ async def test_server_inside_a_handler_does_not_see_the_outer_principal() -> Non
         ({"resource": "https://mcp.example/mcp#x"}, "fragment"),
         ({"resource": "https://mcp.example/mcp?x=1"}, "query"),
         ({"resource": "mcp.example/mcp"}, "http"),
+        ({"verify": JwtVerifier}, "verify is a verifier"),
+        ({"verify": None}, "verify is a verifier"),
         ({"issuers": []}, "issuers"),
         ({"issuers": "https://auth.example"}, "issuers"),
         ({"issuers": ["http://auth.example"]}, "https"),

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_ref import Introspection, JwtVerifier, Protection, Server, TextContent
+from mcp_ref import Introspection, JwtVerifier, Principal, Protection, Server, TextContent
 from mcp_ref.basic.authorization import server as server_half
 from mcp_ref.basic.authorization import verifiers
 from mcp_ref.basic.authorization.errors import VerificationUnavailable
@@ -21,7 +21,7 @@ from mcp_ref.basic.authorization.server import Verify
 from mcp_ref.basic.authorization.verifiers import FRESH_SECONDS, HELD_SECONDS, MAX_INTROSPECTIONS, RETRY_SECONDS
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.jose.keys import PublicKey, encode_base64url, make_private_key
-from mcp_ref.lib.jose.tokens import Jws
+from mcp_ref.lib.jose.tokens import InvalidToken, Jws
 from mcp_ref.lib.jose.tokens import verify as verify_signature
 from mcp_ref.transports.trace import tracer
 from tests.basic.authorization.key_server import (
@@ -54,8 +54,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
+def or_none(verify: Verify) -> Verify:
+    """Return the verifier with None for an invalid token."""
+
+    async def verify_token(token: str) -> Principal | None:
+        try:
+            return await verify(token)
+        except InvalidToken:
+            return None
+
+    return verify_token
+
+
 def jwt_verifier(issuer: KeyServer, verifier: JwtVerifier | None = None) -> Verify:
-    return (verifier or JwtVerifier()).for_server(RESOURCE, [issuer.issuer])
+    return or_none((verifier or JwtVerifier()).for_server(RESOURCE, [issuer.issuer]))
 
 
 def part(value: JSON | bytes) -> str:
@@ -214,7 +226,7 @@ async def test_bad_tokens_are_401_with_one_body_and_the_handler_does_not_run() -
 
 async def test_key_of_one_issuer_signs_nothing_for_another() -> None:
     async with key_server() as one, key_server() as other:
-        verify = JwtVerifier().for_server(RESOURCE, [one.issuer, other.issuer])
+        verify = or_none(JwtVerifier().for_server(RESOURCE, [one.issuer, other.issuer]))
         assert await verify(one.token()) is not None
         assert await verify(other.token({"iss": one.issuer})) is None
 
@@ -446,7 +458,7 @@ async def test_memory_is_bounded_and_holds_no_token(monkeypatch: pytest.MonkeyPa
 
 def introspection(issuer: KeyServer, **options: object) -> Verify:
     verifier = Introspection(issuer.issuer, "my:id", "s%cret", **options)  # type: ignore[arg-type]
-    return verifier.for_server(RESOURCE, [issuer.issuer])
+    return or_none(verifier.for_server(RESOURCE, [issuer.issuer]))
 
 
 def active(**claims: JSON) -> Object:
@@ -523,8 +535,10 @@ async def test_introspection_of_too_many_tokens_at_a_time_is_503() -> None:
         await asyncio.sleep(0)
         with pytest.raises(VerificationUnavailable):
             await verify("one more")
+        running.append(asyncio.ensure_future(verify("invented 0")))  # waits for the first one
         go.set()
-        assert await asyncio.gather(*running) == [None] * MAX_INTROSPECTIONS
+        assert await asyncio.gather(*running) == [None] * (MAX_INTROSPECTIONS + 1)
+        assert issuer.asked.count("/introspect") == 1 + MAX_INTROSPECTIONS
         assert await verify("later") is None
 
 
