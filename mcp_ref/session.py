@@ -87,7 +87,7 @@ class Session(Channel):
     """One conversation with one peer. `role` is our own role, client or server."""
 
     send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
-    """The function that sends a modern request, and repeats it if the server requires input. None in the legacy era."""
+    """The client's function that sends a modern request, with retries for input. None in the legacy era."""
 
     peer_info: Implementation | None = None
 
@@ -101,10 +101,10 @@ class Session(Channel):
         self.logging_level: str | None = None
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
-        """Done when the transport has ended. The result is the error that ended the transport, or None."""
+        """Done when the transport has ended or is closed. The result is the error that ended the transport, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
         self.dispatcher.unbatchable = frozenset({"initialize"})
-        # A client sends no error for unreadable input, because this is often the output of a `print` in the server.
+        # A client sends no error for unreadable input, because such input is often the output of a `print`.
         self.dispatcher.reports_unreadable = role == "server"
         self._routes: dict[str, Route] = {}
         self._sendable: set[str] = set()  # cache: the methods that passed `_check_sendable`
@@ -152,9 +152,9 @@ class Session(Channel):
         """Send a request, and return its result, an object of the dataclass `result`.
 
         Raise CapabilityError or NotInRevision before sending. Raise RemoteError, RequestTimeout, ConnectionClosed or
-        InvalidMessage after sending. `timeout` and `max_timeout` are in seconds; None means no limit. If `max_timeout`
-        is given, each progress notification restarts `timeout`, and `max_timeout` limits the total time. `related` is
-        the id of the peer's request whose handler sends this request. `before_send` gets the id of this request.
+        InvalidMessage after sending. `timeout` and `max_timeout` are in seconds; None means no limit. With `max_timeout`,
+        progress restarts `timeout`, but not `max_timeout`. A retry with input has new limits. `related` is the id of the
+        peer's request whose handler sends this request. `before_send` gets the id of this request.
         """
         if method not in self._sendable:
             self._check_sendable(method)

@@ -2,13 +2,13 @@
 
     Target.open -> transport -> ClientSession -> negotiate -> requests -> close
 
-If the process of a modern server ends, the client starts the process again. Nothing is lost, because a modern server
-has no session [2026-07-28 basic/transports/stdio#unexpected-termination]. If the process of a legacy server ends, all
-further requests fail.
+If the process of a modern server ends, the client starts the process again. Open requests are lost, but no session,
+because a modern server has none [2026-07-28 basic/transports/stdio#unexpected-termination]. If the process of a legacy
+server ends, all further requests fail.
 
-If a modern request gets no response because the connection was lost, the client sends the request again with a new id
-[2026-07-28 changelog#major-changes]. The client does this only for requests that change nothing (`REPEATABLE`). A tool
-call is never repeated automatically, because the first call may already have sent a mail or moved money.
+If a modern request that changes nothing (`REPEATABLE`) gets no response because the connection was lost, the client
+sends the request again with a new id [2026-07-28 changelog#major-changes]. A tool call is never repeated automatically,
+because the first call could already have sent a mail or moved money.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
 """
@@ -288,14 +288,14 @@ class Connector:
             await asyncio.wait([self._restart_task])
 
     async def _close_session(self) -> None:
-        """Close the session, and end the server's process if the client has started one."""
+        """Close the session and its transport. Wait at most 5 seconds for the end of an `InProcessServer`."""
         if self._session is not None:
             await self._session.close()
         if self._server_task is not None:
             await asyncio.wait([self._server_task], timeout=5.0)
 
     def _disconnected(self, session: ClientSession) -> None:
-        """Report the end of a session. Restart the server's process in the modern era."""
+        """Report the end of a session. Restart the server's process (modern era), or change the state to LOST."""
         self._on_disconnect()
         if session.has_responded:
             self._restarts = 0
@@ -325,7 +325,7 @@ class Connector:
         self._change_state(ConnectionState.LOST if old.ended.done() else ConnectionState.CONNECTED)
 
     def can_reconnect(self) -> bool:
-        """Return True if the client can connect again: to a modern-era server that has a command or a URL."""
+        """Return True if the client is not closed or lost, and the modern-era server has a command or a URL."""
         is_open = self.state in (ConnectionState.CONNECTED, ConnectionState.RESTARTING)
         return is_open and self.revision.era == "modern" and (self.target.is_url or self.target.is_process)
 
@@ -366,7 +366,7 @@ class Connector:
         return await session.request(method, params, result, timeout=seconds)
 
     async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
-        """Send a request with these params, and return its result. The method table names the dataclasses of both."""
+        """Send a request with these params, and return its result. `METHODS` names their dataclasses."""
         row = next(row for row in METHODS if row.name == method)
         return await self.request(method, load_type(row.params)(**params), load_type(row.result or ""), timeout)
 
@@ -380,7 +380,7 @@ class Connector:
         try:
             return await all_pages(fetch)
         except RemoteError as error:
-            # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard pages with stale cursors
+            # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard the cached pages
             if error.code != INVALID_PARAMS or not self.response_cache.forget(self.cache_key[0], method):
                 raise
         return await all_pages(fetch)

@@ -1,16 +1,16 @@
 """Negotiation: a client finds out which era and revision a server speaks.
 
-The client sends `server/discover` first, as a probe of the era:
+A client that speaks a modern revision sends `server/discover` first, as a probe of the era:
 
-    a result, or an error of the modern era           -> choose a modern revision, without a handshake
-    any other error, or no response in PROBE_SECONDS  -> send `initialize`, the handshake of the legacy era
+    a result, or the error -32022 (both list the server's revisions)  -> use the latest common revision
+    another error that only modern servers send: -32020 or -32021     -> raise this error
+    any other error, or no response in PROBE_SECONDS                  -> send `initialize`, the legacy handshake
 
 `server/discover` is a safe probe, because no legacy server knows this method. `tools/call` would not be safe: some
 legacy servers would run the tool before a handshake [2026-07-28 basic/transports/stdio#backward-compatibility].
-
 Legacy servers respond to the probe with different error codes, so a client MUST NOT depend on one code. A legacy server
 can also ignore the probe. So after `PROBE_SECONDS` the client sends `initialize` too, and uses the first result. A
-client MAY store the era of a server (`Client(eras=...)`). If the stored era is wrong, the client probes again
+client MAY store a server's era (`Client(eras=...)`). Then it probes a legacy server only if the handshake fails
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
 Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
@@ -55,7 +55,7 @@ class ServerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """A client's description of itself, and the revisions that the client speaks, oldest first."""
+    """A client's name and version, its capabilities, and the revisions that it speaks, oldest first."""
 
     revisions: Sequence[Revision]
     info: Implementation
@@ -86,6 +86,7 @@ async def negotiate(
 
     Raises:
         UnsupportedRevision: If client and server have no revision in common.
+        McpError: If a request failed. `Session.request` documents these exceptions.
     """
     if not client.revisions_of("modern") or (known_era == "legacy" and client.revisions_of("legacy")):
         try:
@@ -121,7 +122,7 @@ async def negotiate(
 async def _discover(
     session: ClientSession, client: ClientIdentity, timeout: float | None
 ) -> tuple[Revision, DiscoverResult, JSON] | None:
-    """Send `server/discover`. Return the revision, the result and the server's info, or None for a legacy server."""
+    """Send `server/discover`. Return revision, result and the server's info, or None if a handshake is needed."""
     revision, refused = client.revisions_of("modern")[-1], list[Revision]()
     while True:
         codec = codec_for(revision)
@@ -156,7 +157,7 @@ def _supported_in(error: RemoteError) -> list[JSON]:
 def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
     """Return the latest revision that client and server speak. Raise UnsupportedRevision if none exists."""
     theirs = {find_revision(name) for name in names}
-    # While a server is updated, its old processes can refuse a revision that its new processes list. So try it twice.
+    # While a server is updated, its old processes can refuse a revision that its new processes list. So try twice.
     common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
         raise client.no_common_revision_error(names)
@@ -169,10 +170,9 @@ def _check_legacy_fallback(client: ClientIdentity, error: Exception) -> None:
         raise error
     log.debug("the server speaks no modern revision: %s", error)
     if not client.revisions_of("legacy"):
-        # [2026-07-28 basic/versioning#compatibility-matrix] modern client, legacy server: an actionable error
+        # [2026-07-28 basic/versioning#compatibility-matrix] the user needs an error that says what to do
         raise UnsupportedRevision(
-            f"the server does not speak {client.revision_names}: it responded to server/discover with "
-            f"{str(error)[:200]!r}. "
+            f"the server does not speak {client.revision_names}: server/discover failed with {str(error)[:200]!r}. "
             "If the server speaks an earlier revision, leave `revision` out, or name that revision"
         )
 
@@ -189,7 +189,7 @@ def _use_modern_revision(
     try:
         session.peer_info = codec.decode(Implementation, info)
     except ShapeError:
-        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] it can be missing
+        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] can be missing
     return ServerIdentity(session.peer_info, result.instructions)
 
 

@@ -4,9 +4,9 @@
     modern era   the request `subscriptions/listen` stays open and lists the wanted notifications
 
 In the modern era, the server sends log messages only while it serves a request. A modern server MUST NOT send
-notifications that the client did not request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If the
-connection of a subscription is lost, the client requests the subscription again. Then the client tells the program that
-all subscribed resources and lists have changed, because the client could have missed a notification.
+notifications that the client did not request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If a modern
+subscription loses its connection, the client requests the subscription again. After the acknowledgement, the client
+tells the program that all subscribed resources and lists have changed, because notifications could be lost.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
@@ -61,7 +61,7 @@ RESOURCE_UPDATED = "notifications/resources/updated"
 
 @dataclass(eq=False)
 class ServerNotifications:
-    """The receivers of notifications: the callbacks of `Client`, and the legacy subscriptions."""
+    """The callbacks of `Client`, the modern-era request for changed lists, and the legacy subscriptions."""
 
     _on_log: Callable[[LoggingMessageNotificationParams], None] | None
     _on_changed: dict[str, Callable[[], None] | None]  # the keys are tools, prompts and resources
@@ -71,7 +71,7 @@ class ServerNotifications:
     """The subscriptions of the legacy era, by URI."""
 
     async def listen(self, connector: Connector) -> None:
-        """Request the notifications that have a callback. A legacy server sends all notifications without a request."""
+        """Request the notifications that have a callback. A legacy server sends them anyway."""
         if connector.revision.era == "legacy":
             return
         if self._on_log is not None:
@@ -100,7 +100,7 @@ class ServerNotifications:
             subscription.end(ConnectionClosed("the connection to the server was lost"))
 
     def receive(self, method: str, params: object) -> None:
-        """Handle a notification that belongs to no request: call the callback, or queue the update."""
+        """Handle a notification that is for no `ListenRequest`: call the callback, or queue the update."""
         uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None
         self._invalidate(method, uri)
         if uri is not None:
@@ -120,7 +120,7 @@ class ServerNotifications:
                 log.exception("the handler of %s failed", method)
 
     def _log_end(self, reason: Exception | None) -> None:
-        log.warning("the server no longer reports changes of its lists: %s", reason or "subscription ended")
+        log.warning("the server no longer reports changes of its lists: %s", reason or "it ended the subscription")
 
 
 class Subscription:
@@ -128,8 +128,9 @@ class Subscription:
 
     An update is the URI of a changed resource: the subscribed URI, or a URI that continues the subscribed URI after a
     slash. If a resource changes several times before the program reads the update, the program gets one update. The
-    iterator ends when the server ends the subscription, and raises ConnectionClosed when the connection is lost.
-    `async with` raises CapabilityError if the server does not support subscriptions to resources.
+    iterator ends when the server ends the subscription. It raises ConnectionClosed when an error ends the subscription,
+    such as a lost connection to a legacy server. `async with` raises CapabilityError if the server does not support
+    subscriptions, or (modern era) does not accept this URI.
     """
 
     def __init__(self, connector: Connector, by_uri: dict[str, list[Subscription]], uri: str) -> None:
@@ -192,7 +193,7 @@ class Subscription:
             self._wakeup.set()
 
     def end(self, error: Exception | None) -> None:
-        """End the iteration after the queued updates. `error` is the reason, unless the server ended it."""
+        """End the iteration after the queued updates. `error` is the reason; None for an end by the server."""
         self._ended, self._error = True, error
         self._wakeup.set()
 
@@ -202,7 +203,8 @@ class ListenState(Enum):
 
     OPENING --acknowledged--> LISTENING <--acknowledged-- RECONNECTING
        |                          |-----connection lost------->|
-       +---------- refused, ended or closed, in any state -----+----> ENDED
+       +--- ended, closed, or lost without a new attempt, -----+----> ENDED
+            in any state (in OPENING also: refused, or lost)
     """
 
     OPENING = auto()
@@ -218,7 +220,7 @@ class ListenRequest:
     _connector: Connector
     _wanted: SubscriptionFilter
     _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
-    _on_end: Callable[[Exception | None], None]  # called when an acknowledged subscription ends; gets the error, if any
+    _on_end: Callable[[Exception | None], None]  # called when an acknowledged subscription ends, unless by `close`
     _state: ListenState = ListenState.OPENING
     _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
     _timeout: float | None = None  # time limit for the acknowledgement, in seconds
@@ -287,7 +289,7 @@ class ListenRequest:
                 if self._state is ListenState.OPENING or not can_retry:
                     return self._end(error)
                 log.info("a subscription lost its connection and is requested again: %s", error)
-            except Exception as error:  # an error response, or a request that cannot be sent
+            except Exception as error:  # an error response, a timeout, or a request that cannot be sent
                 return self._end(error)
             if loop.time() - start > 10 * self._pause:
                 self._pause = MIN_RETRY_PAUSE  # the lost connection had worked for some time

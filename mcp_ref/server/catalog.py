@@ -5,10 +5,10 @@ requests find the handler of a request in one table:
 
     method -> find_route: is the method in this revision, is its capability declared? -> HANDLERS -> a handler
 
-The server declares a capability as soon as the first item is added, such as the first prompt. A client uses only
+The server declares a feature when the author adds its first item, such as the first prompt. A client uses only
 declared capabilities [2025-11-25 basic/lifecycle#operation]. So a server without prompts gets no prompt requests.
 
-When a tool, resource, prompt or task changes, each session and each subscription sends its client a notification:
+When a tool, resource, prompt or task changes, the sessions and subscriptions that want the change send a notification:
 
     Catalog.announce, on any thread -> the Announcer of each session and subscription, on its event loop -> the client
 
@@ -59,21 +59,20 @@ WORKER_NAME_PREFIX: Final = "mcp-worker"
 """The first part of the name of each worker thread."""
 
 MAX_QUEUED_CHANGES: Final = 10_000
-"""Maximum number of queued changes for one slow client. If there are more, the oldest change is dropped."""
+"""Maximum number of queued changes of one session or subscription. If there are more, the oldest is dropped."""
 
 SUBSCRIPTION_END_SECONDS: Final = 0.5
-"""Time to send the results of the open subscriptions when the server stops, in seconds."""
-
+"""Time to send the results of the open subscriptions when a session or the server ends, in seconds."""
 
 _PROMPT_METHODS: Final = frozenset({"prompts/get", "completion/complete"})
 _RESOURCE_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "completion/complete"})
 
 
 class Announcer:
-    """The queue of changes for one client, and the asyncio task that sends them. Equal queued changes are sent once.
+    """The queue of changes of one session or subscription. Equal queued changes are sent once.
 
-    `wants` and `send` get the method of a notification, and the URI or the id of the changed resource or task. `wants`
-    returns True if the client wants the notification. The asyncio task waits for `ready` before it sends.
+    `wants` and `send` get a notification's method, and the changed URI or task id (None for a changed list). `wants`
+    returns True if the client wants the notification. An asyncio task waits for `ready`, and then sends the changes.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class OpenSubscriptions:
         """The asyncio task of each subscription. The key is a future: set its result to end the subscription."""
 
     async def end(self) -> None:
-        """End each subscription with a result. Wait until the clients have read the results."""
+        """End each subscription with a result. Clients have `SUBSCRIPTION_END_SECONDS` to read the results."""
         serving = set(self.serving_tasks.values())
         for ended in self.serving_tasks:
             if not ended.done():
@@ -163,10 +162,10 @@ class Catalog:
         self.serving: set[object] = set()
         """The sessions and HTTP applications that serve the catalog. When the set becomes empty, running tasks end."""
         self.workers: concurrent.futures.Executor | None = None
-        """Our own worker threads. None until the first plain `def` function runs."""
+        """Our own worker threads. None until a plain `def` function runs, and if the author gave an executor."""
         self.needs_scopes = False
         """True if at least one tool, resource or prompt needs scopes."""
-        self._nonempty_features: set[str] = set()  # features with at least one item
+        self._nonempty_features: set[str] = set()  # features that have, or have had, an item
         self.logging, self._page_size, self._executor = logging, page_size, executor
         self._extensions = checked_extensions(extensions)
         self._task_store = task_store
@@ -223,7 +222,7 @@ class Catalog:
         return "resources" in self._nonempty_features and self.resources.has(ref.uri)
 
     def capabilities(self) -> ServerCapabilities:
-        """Return the capabilities of the server: those of all features that have at least one item."""
+        """Return the server's capabilities: features that have (or have had) an item, logging, tasks and extensions."""
         changes: Object = {"listChanged": True}
         declared, has_tasks = self._nonempty_features, "tools" in self._nonempty_features and self.tools.can_be_tasks
         return ServerCapabilities(
@@ -245,7 +244,7 @@ class Catalog:
     def handler(self, method: Method) -> Handler | None:
         """Return the handler of a method, or None if the server has no such handler."""
         if method.capability == "completions" and "completions" not in self._nonempty_features:
-            return None  # before 2025-03-26 this capability did not exist, so clients request completions without it
+            return None  # the capability is new in 2025-03-26, so clients of earlier revisions do not check it
         find = HANDLERS.get(method.name)
         return find(self) if find is not None else None
 

@@ -1,12 +1,12 @@
 """A session on the server: the handshake, and the state of one client.
 
-A client can send requests of both eras on one transport. A request that names its revision in `_meta` is stateless. Any
-other request belongs to the session:
+A client can send requests of both eras on one transport, if the server speaks both eras. A request that names its
+revision in `_meta` is stateless. Any other request belongs to the session:
 
     request with a revision in `_meta` -> stateless.py
     any other request                  -> is the request allowed in this phase of the handshake? -> handler
 
-Before the client sends `notifications/initialized`, a server sends only pings and log messages
+Before the client sends `notifications/initialized`, a server SHOULD send only pings and log messages
 [2025-11-25 basic/lifecycle#initialization]. So until then, the server queues its notifications about changes.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning
@@ -45,13 +45,13 @@ from .context import Context
 T = TypeVar("T")
 
 FINISH_SECONDS = 0.75
-"""Time for open requests to finish after the client has closed the transport, in seconds."""
+"""Time for open requests to finish after the transport has ended, in seconds."""
 
 
 async def serve(
     catalog: Catalog, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = True
 ) -> None:
-    """Serve one client until the client closes the transport. `serves_stateless` allows stateless requests too."""
+    """Serve one client until the transport ends. `serves_stateless` allows stateless requests too."""
     session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
     catalog.serving.add(session)
     catalog.announcers.add(session.announcer)
@@ -69,7 +69,7 @@ async def serve(
 
 
 class ServerSession(Session):
-    """One session on the server."""
+    """The server's end of one transport: a legacy session. It passes stateless requests to stateless.py."""
 
     def __init__(self, catalog: Catalog, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
         super().__init__("server", transport, limits)
@@ -108,7 +108,7 @@ class ServerSession(Session):
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
-        # [2025-11-25 basic/lifecycle#initialization] before `initialized`, a server sends no request but pings
+        # [2025-11-25 basic/lifecycle#initialization] SHOULD send no request before `initialized`, except pings
         await self.initialized.wait()
         if not self.is_serving(related) and not self.is_disconnected:
             raise McpError(
@@ -160,7 +160,7 @@ class ServerSession(Session):
         elif method == "notifications/initialized":
             if self.phase is INITIALIZING:
                 self.phase = OPERATING
-            self.initialized.set()  # can arrive while `initialize` is still being served
+            self.initialized.set()  # the notification can arrive while `initialize` is served
 
     def _wants(self, method: str, subject: str | None) -> bool:
         if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":

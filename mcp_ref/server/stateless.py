@@ -3,13 +3,13 @@
     request -> read `_meta`: the revision, the client's capabilities -> find the handler by method -> run the handler
             -> result: `complete`, or `input_required` if the handler needs input from the client
 
-Since 2026-07-28 a server sends no requests. So any process of the server can serve any request, without shared memory
+A server must not rely on earlier requests. So any process of the server can serve a request that names no task
 [2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops the handler and returns an
 `input_required` result. The client repeats the request with its responses to the input requests, and the handler runs
-again from its first line. The server puts the earlier responses into the text `requestState`, which the client returns.
-
-A client could forge `requestState` to claim a consent that no user gave. So the server signs the state for one caller
-(principal), one request and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
+again from its first line. The server stores no responses: `requestState`, a text in the result, contains the responses
+so far, and the client sends it back. A client could forge this state to claim a consent that no user gave. So the
+server signs the state for one caller (principal), one request and a limited time
+[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
 Used by: session.py, http.py. Uses: catalog.py, basic/mrtr.py.
@@ -69,7 +69,7 @@ class StatelessRequest(Channel):
 
     @property
     def task_owner(self) -> str:
-        # Without authentication, the server cannot tell clients apart, so any client that knows a task's id can use it.
+        # Without authentication, the server cannot tell clients apart: all clients that know a task's id can use it.
         return owner_of(self.principal, self.revision.era)
 
     @property
@@ -102,14 +102,14 @@ class StatelessRequest(Channel):
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
         if self.is_over:
-            raise McpError(f"{method} was not sent: the tool call that needs it is complete")
+            raise McpError(f"{method} was not sent: the request that needs this input is complete")
         if not self.may_need_input:
             raise McpError(f"{method} was not sent: only handlers of tools, prompts and resources can request input")
         codec = codec_for(self.revision)
         request = codec.encode(params)
         # Without a key, the user's "yes" is valid only for the text that the user saw. The digest identifies this text.
         digest = "" if key is not None else mrtr.request_digest(method, request)
-        key = key if key is not None else str(len(self._digests) + 1)  # a number that is the same in a retry
+        key = key if key is not None else str(len(self._digests) + 1)  # a retry uses the same number
         if key in self._digests:
             raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
         self._digests[key] = digest
@@ -120,10 +120,10 @@ class StatelessRequest(Channel):
         try:
             return codec.decode(result, cast(Object, self._responses[key]))
         except ShapeError as error:
-            raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response to {method}: {error}") from None
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: invalid response to {method}: {error}") from None
 
     def read_input(self, request: Request) -> None:
-        """Read the client's responses of this and earlier rounds. Raise ProtocolError if they are invalid."""
+        """Read the responses of all rounds. Raise ProtocolError if the responses or `requestState` are invalid."""
         state, responses = request.params.get("requestState"), request.params.get("inputResponses", {})
         if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses must be an object of objects")
@@ -148,7 +148,7 @@ class StatelessRequest(Channel):
         return {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
-        """Return a handler's error in its modern form: -32042 (URLs to visit) becomes an `input_required` result."""
+        """Return an error without legacy codes. -32042 (URLs to visit) becomes a request for input, if possible."""
         visits = features.elicitation.url_elicitations(error) if self.may_need_input else {}
         if not visits:
             return versioning.without_legacy_codes(error)
@@ -174,7 +174,7 @@ async def serve(
     `notify` sends a notification that belongs to the request. `drain` waits until most notifications are read.
     """
     if request.method == "initialize" and not versioning.is_stateless(request.params):
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] error lists revisions
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name versions
         raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), catalog.revisions)
     meta = versioning.read_request_meta(request.params, catalog.revisions)
     route = catalog.routes.get(request.method) or _find_route(catalog, request.method, meta.revision)
@@ -201,10 +201,10 @@ async def serve(
         except ProtocolError as error:
             raise channel.to_modern_error(error) from None
         if isinstance(result, CacheableResult) and request.method in catalog.cache_hints:
-            # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both members
+            # [2026-07-28 server/utilities/caching#cacheable-results] MUST include `ttlMs` and `cacheScope`
             result.ttl_ms, result.cache_scope = catalog.cache_hints[request.method]
             if context.access is not None and context.access.hides_forbidden:
-                result.cache_scope = "private"  # each caller gets a different list
+                result.cache_scope = "private"  # callers with other scopes can get another list
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.HandlerNeedsInput as required:
         wire = channel.input_required(request, required)

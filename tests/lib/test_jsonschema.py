@@ -158,7 +158,7 @@ MALFORMED: list[tuple[JSON, str]] = [
     ({"properties": []}, "#/properties: expected an object"),
     ({"properties": {"a/b~": {"$ref": 1}}}, "#/properties/a~1b~0/$ref: expected a string, got 1"),
     ({"format": 1}, "#/format: expected a string"),
-    ({"$ref": "#/$defs/a"}, '#/$ref: the pointer "/$defs/a" leads nowhere in the schema'),
+    ({"$ref": "#/$defs/a"}, '#/$ref: the pointer "/$defs/a" names no value in the schema'),
     ({"$ref": "#a"}, '#/$ref: unknown anchor "a" in the schema'),
     ({"$ref": "http://x.example/"}, '#/$ref: unknown schema "http://x.example/": pass it in `documents`, because'),
     ({"$ref": "file:///etc/passwd"}, "no URI is fetched"),
@@ -458,7 +458,7 @@ def test_limits_depth_refuses_a_deeply_nested_schema() -> None:
     for levels in (102, 5_000):
         with pytest.raises(SchemaError, match="nested"):
             compile_schema(_nested(levels, True, "items"))
-    with pytest.raises(SchemaError, match="nested deeper than 3"):
+    with pytest.raises(SchemaError, match="nested deeper than 3 levels"):
         compile_schema(_nested(5, True, "items"), limits=ValidationLimits(depth=3))
 
 
@@ -556,7 +556,7 @@ WORDS: list[tuple[JSON, JSON, list[str]]] = [
     ({"oneOf": [CIRCLE, SQUARE]}, {"kind": "x", "r": 1},
         ['kind: expected "circle", got "x" -- or kind: expected "square", got "x"']),
     ({"oneOf": [True, {"type": "null"}, True]}, 1,
-        ["expected to match only one of 3 alternatives, but matches numbers 1 and 3"]),
+        ["expected a match of only one of 3 alternatives, but 1 and 3 match"]),
     ({"allOf": [{"type": "null"}, {"type": "null"}]}, 1, ["expected null, got 1"]),
     ({"type": "null"}, "x" * 1000, ['expected null, got "' + "x" * 60 + '"… (1000 characters)']),
     ({"type": "null"}, [0] * 100, ["expected null, got an array of 100 items"]),

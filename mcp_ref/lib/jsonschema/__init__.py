@@ -4,9 +4,9 @@
     check.is_valid({"days": 3})                    # True
     [str(e) for e in check.errors({"days": "3"})]  # ['days: expected an integer, got "3"']
 
-A *schema* is a JSON object. Each of its *keywords* is a rule for a JSON value, the *instance*. A keyword can contain
-further schemas, the *subschemas*. `compile_schema` turns a schema into Python functions once. Each validation calls
-these functions. If the instance is invalid, a second pass collects the errors.
+A *schema* is a JSON object, `true` or `false`. Each *keyword* of the object is a rule for a JSON value, the *instance*.
+A keyword can contain further schemas, the *subschemas*. `compile_schema` turns a schema into Python functions once.
+Each validation calls these functions. If the instance is invalid, `errors` finds the errors in a second pass.
 
 An attacker can send a schema or an instance (Core 13). So the package never fetches a URI (resources.py), limits the
 work of a validation (limits.py), and limits the time for matching a regular expression (patterns.py).
@@ -112,7 +112,7 @@ def compile_schema(
         schema: An object or a boolean, as `json.loads` returns it. The member `$schema` names the dialect: 2020-12 (the
             default), draft-07, or a metaschema in `documents`.
         documents: The schemas that a reference can name, by URI. The validator loads no other schema. Default: none.
-        assert_formats: True to check `format`. Default: False, so only the vocabulary `format-assertion` checks it.
+        assert_formats: True to check `format`. Default: False; the vocabulary `format-assertion` makes it True.
         limits: Limits of the schema and of each validation. Default: `ValidationLimits()`.
 
     Raises:

@@ -1,7 +1,7 @@
 """The applicators: keywords that apply subschemas, such as `$ref`, `allOf`, `items` and `properties`.
 
 An *in-place* applicator, such as `allOf` or `$ref`, applies subschemas to the whole instance. Other applicators, such
-as `items`, apply subschemas to items or properties of the instance.
+as `items`, apply subschemas to the items, properties or property names of the instance.
 
 Spec:  Core 8.2.3 and 10. "Draft-07 6.4.1" means section 6.4.1 of draft-07's Validation document
 """
@@ -27,7 +27,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
             if budget.depth <= 0:
                 raise BudgetExceeded(TOO_DEEP_MESSAGE)
             budget.depth -= 1
-            valid = target.check(instance, budget)  # `build` can run before `target.check` is set
+            valid = target.check(instance, budget)  # `build` must not read `target.check`, which can be set later
             budget.depth += 1
             return valid
 
@@ -37,7 +37,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
 
 
 def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
-    """Return the row of `allOf` (Core 10.2.1.1) or `anyOf` (10.2.1.2). The first result `deciding` ends the check."""
+    """Return the row of `allOf` (Core 10.2.1.1) or `anyOf` (10.2.1.2). A result equal to `deciding` ends the check."""
 
     def build(reader: SchemaReader) -> Keyword:
         schemas = reader.apply_in_place(reader.subschemas(name))
@@ -77,7 +77,7 @@ def one_of(reader: SchemaReader) -> Keyword:
         matching = [str(number) for number, check_one in enumerate(checks, 1) if check_one(instance, budget)]
         if not matching:
             return _no_match_message(schemas, instance, budget)
-        return f"expected to match only one of {len(checks)} alternatives, but matches numbers {' and '.join(matching)}"
+        return f"expected a match of only one of {len(checks)} alternatives, but {' and '.join(matching)} match"
 
     return Keyword("oneOf", check, message, _applied_if_valid(schemas))
 

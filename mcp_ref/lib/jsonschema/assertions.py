@@ -1,4 +1,4 @@
-"""The keywords without subschemas. They check the type, the size, the pattern, or the allowed values of an instance.
+"""The keywords without subschemas. Most of them check the type, size, pattern or allowed values of an instance.
 
 Spec:  Validation 6 and 7. "Draft-07 6.5.7" means section 6.5.7 of draft-07's Validation document
 """
@@ -21,7 +21,7 @@ def type_(reader: SchemaReader) -> Keyword:
     names = value if isinstance(value, list) else [value]
     known = [name for name in names if isinstance(name, str) and name in TYPES]
     if not known or len(set(known)) != len(names):
-        raise reader.error("type", f"one of {', '.join(TYPES)}, or an array of different ones")
+        raise reader.error("type", f"one of {', '.join(TYPES)}, or an array of different types")
     checks = [TYPES[name] for name in known]
     text = join_alternatives([_WITH_ARTICLE[name] for name in known])
 
@@ -85,7 +85,7 @@ def _bound(name: str, holds: Callable[[int | float, int | float], bool], text: s
 
 
 def _size(name: str, kind: type[Sized], holds: Callable[[int, int], bool], unit: str) -> VocabularyRow:
-    """Return the vocabulary row of a limit on a size, such as `maxLength`, in characters (Validation 6.3 to 6.5)."""
+    """Return the vocabulary row of a limit on characters, items or properties (Validation 6.3 to 6.5)."""
 
     def build(reader: SchemaReader) -> Keyword:
         bound = reader.size(name)

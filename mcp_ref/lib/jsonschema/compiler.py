@@ -123,7 +123,7 @@ class Compiler:
         if not isinstance(schema, dict):
             raise SchemaError(f"{location}: expected a schema (an object, true or false), got {quoted(schema)}")
         if depth > self.limits.depth:
-            raise SchemaError(f"{location[:200]}…: schemas nested deeper than {self.limits.depth}")
+            raise SchemaError(f"{location[:200]}…: schemas are nested deeper than {self.limits.depth} levels")
         resource = self._resources.owner_of(schema, resource)
         bound = [name for name, _ in scope]
         scope += tuple((name, resource) for name in sorted(resource.dynamic_anchors) if name not in bound)

@@ -1,6 +1,6 @@
 """A parser of regular expressions in the syntax of ECMA-262 (JavaScript), which JSON Schema recommends.
 
-The grammar is that of patterns with the flag `u` (Unicode). The parser also accepts a `{` or `]` without a backslash.
+The grammar is that of patterns with the flag `u` (Unicode). The parser accepts a little more, such as a plain `]`.
 
 Spec:  ECMA-262 22.2.1; Core 6.4
 """
@@ -34,7 +34,7 @@ _CATEGORIES = dict(pair.split("=") for pair in _NAMES_OF_CATEGORIES.split())
 
 
 class Parser:
-    """A recursive-descent parser. A method that parses a rule of the grammar has the name of the rule."""
+    """A recursive-descent parser. Many methods have the name of the grammar rule that they parse."""
 
     def __init__(self, source: str) -> None:
         self.source, self.position = source, 0

@@ -1,7 +1,7 @@
-"""The two exceptions of the package, and functions that write their messages.
+"""The two public exceptions of the package, and functions that write their messages.
 
-A message contains the location in the instance, the expected value and the actual value. People and language models
-need all three to correct their input. Messages shorten long values, because an instance can be megabytes long.
+People and language models correct their input by these messages. So the messages contain the location in the instance,
+the expected value, and often the actual value. Long values are shortened, because an instance can have megabytes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ class SchemaError(ValueError):
 
 
 class ValidationError(ValueError):
-    """One error of an instance. The text contains the location, the expected value and the actual value.
+    """One error of an instance. The text contains the path and the message.
 
     Args:
         path: Property names and array indices, from the root of the instance to the wrong value.
-        keyword: Name of the keyword that the value violates, or "limits" if the validation exceeded a limit.
+        keyword: Name of the violated keyword, "false" for the schema `false`, or "limits" for an exceeded limit.
         message: The text of the error, without the path.
     """
 
@@ -77,6 +77,6 @@ def format_count(number: int, unit: str) -> str:
 
 
 def missing_properties_message(names: list[str], instance: dict[str, JSON]) -> str:
-    """Return the error text that lists the required properties which an object does not have."""
+    """Return the error text that lists the required properties that an object lacks, at most thirteen."""
     lacking = quoted_names([name for name in names if name not in instance])
     return f"missing required propert{'y' if len(lacking) == 1 else 'ies'} {', '.join(lacking)}"

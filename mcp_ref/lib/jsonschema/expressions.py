@@ -1,10 +1,10 @@
-"""The tree of a regular expression, and the automaton that finds its matches.
+"""The tree of a regular expression, and the automaton that searches a text for a match.
 
 Each class of nodes has three methods:
 
 - `to_re` returns the node in the syntax of Python's `re`.
 - `cost` returns two maximums for a text of `length` characters. The first is the number of ways in which the node can
-  match from one position. The second is the number of steps in which a backtracking matcher, such as `re`, tries them.
+  match from one position. The second is the number of steps that a backtracking matcher, such as `re`, can need.
 - `add_to` adds the node to an automaton, before the state `following`. It returns the number of the node's first state.
 
 An automaton tries all ways at the same time, so its time is linear in the length of the text.
@@ -30,7 +30,7 @@ class PatternError(ValueError):
 
 
 class CharacterSet:
-    """A node that matches one character of its ranges and categories. If `negated` is True, it matches all others."""
+    """A node that matches one character in its ranges and categories, or, if `negated`, one character outside them."""
 
     # A category is a pair: True if it is negated (`\P{Lu}`), and its names in Unicode (`Lu`).
 
@@ -39,7 +39,7 @@ class CharacterSet:
 
     @property
     def is_single(self) -> bool:
-        """True if the set has exactly one character."""
+        """True if the ranges contain exactly one character, and the set has no categories."""
         return not self.categories and len(self.ranges) == 1 and self.ranges[0][0] == self.ranges[0][1]
 
     def has(self, char: str) -> bool:
@@ -119,7 +119,7 @@ class Choice:
 
 
 class Repeat:
-    """A node that matches `least` to `most` times. Without `most`, the number has no maximum."""
+    """A node that repeats its body `least` to `most` times. Without `most`, the number has no maximum."""
 
     def __init__(self, body: Node, least: int, most: int | None) -> None:
         self.body, self.least, self.most = body, least, most

@@ -1,7 +1,6 @@
 """The formats that the keyword `format` can name. For each format, a function checks the syntax of a string.
 
-All formats of the standard are here. The regular expressions are written so that `re` does not backtrack, because
-backtracking can take too long (patterns.py).
+The regular expressions make `re` backtrack only a little, because backtracking can take too long (patterns.py).
 
 Spec:  Validation 7.3
 """
@@ -36,10 +35,10 @@ def is_time(text: str) -> bool:
     if found is None:
         return False
     hour, minute, second = int(found[1]), int(found[2]), int(found[3])
-    ahead, behind = int(found[5] or 0), int(found[6] or 0)
-    if hour > 23 or minute > 59 or second > 60 or ahead > 23 or behind > 59:
+    offset_hour, offset_minute = int(found[5] or 0), int(found[6] or 0)
+    if hour > 23 or minute > 59 or second > 60 or offset_hour > 23 or offset_minute > 59:
         return False
-    offset = (ahead * 60 + behind) * (-1 if found[4] == "-" else 1)
+    offset = (offset_hour * 60 + offset_minute) * (-1 if found[4] == "-" else 1)
     return second < 60 or (hour * 60 + minute - offset) % 1440 == 1439
 
 
@@ -102,7 +101,7 @@ _EMAIL_ATOM = r"[^@\x00-\x20\"(),:;<>\[\\\].\x7f]+"
 
 
 def is_idn_email(text: str) -> bool:
-    """Return True for an email address, which can contain all Unicode characters (RFC 6531)."""
+    """Return True for an email address, which can contain characters outside ASCII (RFC 6531)."""
     local, at, domain = text.rpartition("@")
     if not at or len(local.encode(errors="replace")) > 64:
         return False

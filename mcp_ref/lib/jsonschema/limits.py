@@ -25,7 +25,7 @@ class ValidationLimits:
     subschemas: int = 20_000
     """Maximum number of compiled subschemas, in all documents together."""
     steps: int = 2_000_000
-    """Maximum number of steps of one validation. One step checks one subschema. The default takes about a second."""
+    """Maximum number of steps of one validation. Each subschema takes a step or more. The default: about a second."""
     patterns: int = 500
     """Maximum number of different regular expressions in a schema."""
     pattern_length: int = 2_000

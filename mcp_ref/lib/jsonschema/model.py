@@ -2,7 +2,7 @@
 
 Compilation turns each keyword of a schema into a `Keyword` with up to three functions:
 
-- `check` returns True if an instance is valid (Core 7.6). A validation calls only the `check` functions.
+- `check` returns True if an instance is valid (Core 7.6). A validation calls the `check` functions first.
 - `applied` returns the subschemas that the keyword *applies* to the instance or to parts of the instance (Core 7.5).
   If an instance is invalid, `find_errors` looks for the errors in these subschemas. unevaluated.py uses `applied` too.
 - `message` returns the keyword's own error text. `properties` has none, because its subschemas report all errors.
@@ -114,7 +114,7 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
 class SchemaReader:
     """Access to the keywords of one schema object, for the builders.
 
-    A method checks a keyword's value and returns it, or raises SchemaError. See compiler.py for the last three methods.
+    Most methods check and return a keyword's value, or raise SchemaError. compiler.py implements the last three.
     """
 
     __slots__ = ("asserts_formats", "compiled", "keywords", "known", "location", "schema")

@@ -124,7 +124,7 @@ class SchemaResources:
             elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
                 value = value[int(step)]
             else:
-                raise SchemaError(f"the pointer {quoted(pointer)} leads nowhere in {resource}")
+                raise SchemaError(f"the pointer {quoted(pointer)} names no value in {resource}")
             resource = self.owner_of(value, resource)
         return value, resource
 
@@ -136,7 +136,7 @@ class SchemaResources:
         if self._scanned > self._limits.subschemas:
             raise SchemaError(f"the schema has more than {self._limits.subschemas} subschemas")
         if depth > self._limits.depth:
-            raise SchemaError(f"{location[:200]}…: schemas nested deeper than {self._limits.depth}")
+            raise SchemaError(f"{location[:200]}…: schemas are nested deeper than {self._limits.depth} levels")
         own_uri = self._own_uri(schema, resource) if schema is not resource.schema else None
         if own_uri is not None:  # Core 8.2.1: $id makes a subschema a resource, and is the base of its relative URIs
             resource = SchemaResource(own_uri, schema, self._dialect_of(schema, resource.dialect))
