@@ -152,9 +152,9 @@ class Session(Channel):
         """Send a request, and return its result, an object of the dataclass `result`.
 
         Raise CapabilityError or NotInRevision before sending. Raise RemoteError, RequestTimeout, ConnectionClosed or
-        InvalidMessage after sending. `timeout` and `max_timeout` are in seconds; None means no limit. With `max_timeout`,
-        progress restarts `timeout`, but not `max_timeout`. A retry with input has new limits. `related` is the id of the
-        peer's request whose handler sends this request. `before_send` gets the id of this request.
+        InvalidMessage after sending. `timeout` and `max_timeout` are in seconds; None means no limit. If `max_timeout`
+        is given, progress restarts `timeout`, and `max_timeout` limits the total time; a retry has new limits.
+        `related` is the id of the peer's request that needs this request. `before_send` gets the id of this request.
         """
         if method not in self._sendable:
             self._check_sendable(method)
