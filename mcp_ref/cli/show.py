@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
 from collections.abc import Sequence
 
@@ -28,8 +29,9 @@ def note(text: str) -> None:
 
 
 def as_json(value: JSON) -> None:
-    """Print one JSON value to standard output."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    """Print one JSON value to standard output. Escape control characters that JSON allows and a terminal obeys."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    print(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def printable(text: str) -> str:
