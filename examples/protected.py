@@ -30,19 +30,19 @@ def notes_of(context: Context) -> list[str]:
 
 
 @server.tool()
-def read_notes(context: Context) -> list[str]:
+async def read_notes(context: Context) -> list[str]:
     """Read all notes."""
     return notes_of(context)
 
 
 @server.tool(scopes={"notes:write"})
-def add_note(text: str, context: Context) -> str:
+async def add_note(text: str, context: Context) -> str:
     """Add a note."""
     own = notes_of(context)
     if len(own) >= MAX_NOTES:
         raise ToolError("There are too many notes.")
     own.append(text)
-    return f"{len(own)} notes are stored."
+    return f"Number of notes: {len(own)}."
 
 
 def protect(resource: str, issuer: str = ISSUER) -> Protection:

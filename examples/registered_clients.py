@@ -172,8 +172,12 @@ class Clients:
             client = parse_client(secrets.token_urlsafe(12), parse_object(body, ValueError))
         except ValueError as error:
             raise Refused("invalid_client_metadata", str(error)) from None
-        store(self.registered, client.id, client)
+        self.add(client)
         return client
+
+    def add(self, client: OAuthClient) -> None:
+        """Add a client of the operator, for example `OAuthClient("job", "Nightly job", secret="...")`."""
+        store(self.registered, client.id, client)
 
     async def find(self, id: str) -> OAuthClient:
         """Return the client with an id. Raise Refused for an unknown client."""

@@ -9,13 +9,16 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
 import pytest
 
 from examples.authorization_server import AuthorizationServer
+from examples.protected import notes, protect
+from examples.protected import server as protected
 from examples.registered_clients import MAX_DOCUMENT, MAX_ENTRIES, Fetch, OAuthClient, fetch_document
+from mcp_ref import AuthorizationCode, Client, Principal, Protection
 from mcp_ref.basic.authorization.authorization_code import begin_sign_in, code_challenge, read_response
 from mcp_ref.basic.authorization.metadata import parse_server_metadata
 from mcp_ref.jsonrpc.messages import JSON, Object
@@ -24,6 +27,7 @@ from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.server import serve
 from mcp_ref.lib.jose.keys import PrivateKey, make_private_key, parse_key_set
 from mcp_ref.lib.jose.tokens import ClaimRules, check_claims, parse_jws, sign_jwt, verify
+from mcp_ref.server.http import HttpApp
 
 REDIRECT = "http://127.0.0.1:4711/callback"
 RESOURCE = "http://127.0.0.1:8000/mcp"
@@ -529,7 +533,7 @@ def add_service(talk: Talk, key: PrivateKey | None = None) -> dict[str, str]:
     """Add a client of the operator, with a secret or a key. Return the form for its token."""
     method = "client_secret_post" if key is None else "private_key_jwt"
     keys = () if key is None else (key.public,)
-    talk.server.clients.registered["job"] = OAuthClient("job", "A nightly job", method=method, secret="s", keys=keys)
+    talk.server.clients.add(OAuthClient("job", "A nightly job", method=method, secret="s", keys=keys))
     return {"grant_type": "client_credentials", "resource": RESOURCE, "scope": "notes:read"}
 
 
@@ -688,3 +692,79 @@ async def test_fetching_a_document_refuses_this_machine_and_sends_no_byte() -> N
             await fetch_document(f"http://127.0.0.1:{http.address[1]}/client.json")
     assert seen == []
     assert MAX_DOCUMENT <= 5 * 1024  # the draft's recommendation, section 6.6
+
+
+# ------------------------------------------------------------------------------------- with an MCP server and a client
+
+
+async def open_url(url: str) -> None:
+    """Act as the browser of a user who is not asked."""
+    async with HttpClient() as http:
+        async with http.request("GET", url, redirects=0) as response:
+            location = response.headers.get("location")
+        assert response.status == 303 and location
+        async with http.request("GET", location) as response:
+            assert response.status == 200
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_protected_example_asks_for_a_further_scope_in_every_revision(revision: str) -> None:
+    notes.clear()
+    seen: list[str] = []
+
+    async def browse(url: str) -> None:
+        seen.extend(dict(parse_qsl(urlsplit(url).query))["scope"].split())
+        await open_url(url)
+
+    async with served(yes=True, register=False) as talk, HttpClient() as http:
+        app: list[HttpApp] = []
+        async with await serve(lambda exchange: app[0].handle(exchange)) as listening:
+            url = f"http://127.0.0.1:{listening.address[1]}/mcp"
+            app.append(HttpApp(protected.catalog, authorization=protect(url, talk.server.issuer)))
+            async with Client(url, authorization=AuthorizationCode(open_browser=browse), revision=revision) as client:
+                assert (await client.call_tool("read_notes")).text in ("", "[]")
+                assert seen == ["notes:read"]
+                assert (await client.call_tool("add_note", {"text": "Buy milk."})).text == "Number of notes: 1."
+                assert seen[1:] == ["notes:read", "notes:write"] and notes == {"alice": ["Buy milk."]}
+            # A token for another MCP server of the same authorization server is refused.
+            await talk.register()
+            code = (await talk.authorize(resource=url + "2")).query["code"]
+            token = (await talk.exchange(code, resource=url + "2")).json["access_token"]
+            async with http.request("POST", url, {"Authorization": f"Bearer {token}"}, b"{}") as response:
+                assert response.status == 401 and "invalid_token" in (response.headers.get("www-authenticate") or "")
+            await app[0].close()
+
+
+@pytest.mark.spec("2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery-1")
+@pytest.mark.parametrize("has_metadata", [True, False])
+async def test_an_authorization_server_at_the_origin_of_the_mcp_server_is_found_by_clients_of_2025_03_26(
+    has_metadata: bool,
+) -> None:
+    notes.clear()
+    issuer, app = AuthorizationServer(yes=True), list[HttpApp]()
+
+    async def handle(exchange: Exchange) -> None:
+        path = exchange.request.path
+        if path == "/mcp":
+            await app[0].handle(exchange)
+        elif path.startswith("/.well-known/") and not (has_metadata and path.endswith("oauth-authorization-server")):
+            await exchange.respond(404, [], b"")
+        else:
+            await issuer.handle(exchange)
+
+    async with await serve(handle) as listening:
+        issuer.issuer = f"http://127.0.0.1:{listening.address[1]}"
+        url = f"{issuer.issuer}/mcp"
+        rules = ClaimRules({issuer.issuer}, {url}, {"at+jwt"})
+
+        async def check(token: str) -> Principal:
+            jws = parse_jws(token)
+            verify(jws, [replace(issuer.key.public, kid=issuer.kid)])
+            claims = check_claims(jws, rules, time.time())
+            return Principal(issuer.issuer, str(claims["sub"]), audience=[url])
+
+        app.append(HttpApp(protected.catalog, authorization=Protection(url, [issuer.issuer], check)))
+        sign_in = AuthorizationCode(open_browser=open_url)
+        async with Client(url, authorization=sign_in, revision="2025-03-26") as client:
+            assert (await client.call_tool("read_notes")).text in ("", "[]")
+        await app[0].close()
