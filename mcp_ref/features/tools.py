@@ -14,9 +14,9 @@ malicious server could mark a destructive tool as read-only, and the client woul
 Clients SHOULD show the arguments to the user before the call, because injected text can make the model send private
 data. Clients SHOULD validate results before the model reads the results. Servers MUST validate arguments,
 control access, limit the rate of calls and sanitize results [2025-11-25 server/tools#security-considerations].
-Structured content MUST match the output schema, so that programs can use it. Servers SHOULD also send
-structured content as text, for clients of revisions before 2025-06-18. A parameter that `x-mcp-header` copies to an
-HTTP header SHOULD NOT be secret, because proxies can read headers [2026-07-28 server/tools#x-mcp-header].
+Structured content MUST match the output schema, so that programs can use it. Servers SHOULD also send structured
+content as text, for clients of revisions before 2025-06-18. A parameter that `x-mcp-header` copies to an HTTP header
+SHOULD NOT be secret, because proxies can read headers [2026-07-28 server/tools#x-mcp-header].
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
     2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send
@@ -99,7 +99,7 @@ class Tool:
     """The description of a tool, as the client and its model see it."""
 
     name: str
-    """The tool's name, unique on its server. A client of several servers SHOULD add a prefix to distinguish tools."""
+    """The tool's name, unique on its server. A client of several servers SHOULD distinguish equal names (by a prefix)."""
     input_schema: Object
     """The JSON Schema of the arguments. It must have "type": "object"."""
     description: str | None = None
@@ -273,17 +273,17 @@ class Tools:
         self, context_type: type | None, page_size: int, on_change: Callable[[], None], start: TaskStarter
     ) -> None:
         self.can_be_tasks = False
-        """True if the calls of at least one tool can be tasks."""
+        """True if the calls of at least one tool, even a removed tool, can be tasks."""
         self._context_type = context_type
         self._start_task = start
         self._registry: Registry[RegisteredTool] = Registry("tool", page_size, on_change)
         self.scopes = self._registry.scopes
-        """The scopes that a call needs, by name. Names without scopes are left out."""
+        """Name of each tool that needs scopes -> the scopes that a caller needs."""
 
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[ToolOptions]) -> Tool:
         """Register a function as a tool. Log a warning if clients could refuse the name.
 
-        Raise TypeError for an annotation without a JSON Schema, ValueError for a taken name or invalid schema.
+        Raise TypeError for an annotation without a JSON Schema. Raise ValueError for a taken name or an invalid option.
         """
         check_options(options, ToolOptions)
         check_meta_keys(options.get("meta"))
@@ -364,8 +364,8 @@ class Tools:
             return _error_result(str(error))
         except AccessRefused as error:
             return _error_result(str(error))
-        except RemoteError as error:  # the client refused a request of the tool
-            return _error_result(f"the client returned an error: {error.message}")
+        except RemoteError as error:  # the client, or another server that the tool calls, returned this error
+            return _error_result(f"a request of the tool returned an error: {error.message}")
         except ProtocolError:
             raise
         except McpError as error:  # for example a timeout; this package wrote the text, so it contains no secrets
@@ -464,7 +464,7 @@ class ResultChecker:
         self._validators.clear()
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Raise InvalidMessage if a result does not match the tool's output schema. Ignore a tool without a schema."""
+        """Raise InvalidMessage if a successful result does not match the tool's output schema, if the tool has one."""
         schema = self._schemas.get(name)
         if schema is None or result.is_error:
             return

@@ -716,7 +716,7 @@ def first_failure(error: Exception) -> ExceptionGroup[Exception]:
     [
         (lambda: ToolError("the date is in the past"), "the date is in the past"),
         (lambda: CapabilityError("the client has no model"), "the client has no model"),
-        (lambda: RemoteError(-1, "the user said no"), "the client returned an error: the user said no"),
+        (lambda: RemoteError(-1, "the user said no"), "a request of the tool returned an error: the user said no"),
     ],
     ids=["ToolError", "McpError", "RemoteError"],
 )
