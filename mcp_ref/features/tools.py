@@ -99,7 +99,7 @@ class Tool:
     """The description of a tool, as the client and its model see it."""
 
     name: str
-    """The tool's name, unique on its server. A client of several servers SHOULD distinguish equal names (by a prefix)."""
+    """The tool's name, unique on its server. A client of several servers SHOULD distinguish equal names by prefixes."""
     input_schema: Object
     """The JSON Schema of the arguments. It must have "type": "object"."""
     description: str | None = None
