@@ -1,8 +1,8 @@
 """The interface between a transport and the session that uses it.
 
-A transport sends and receives JSON-RPC messages as bytes, for example over a pipe or HTTP. It knows neither methods nor
-features, because both are the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody can write
-another transport, but must not change the message format [2025-11-25 basic/transports#custom-transports].
+A transport sends and receives JSON-RPC messages as bytes, for example over a pipe or HTTP. The session handles methods
+and features, because both are the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody can
+write another transport, but must not change the message format [2025-11-25 basic/transports#custom-transports].
 
     the session calls     start(receive, on_end), once
     the transport calls   receive(message), for each message from the peer (the program at the other end)
@@ -33,7 +33,7 @@ Receive = Callable[[Incoming], None]
 OnEnd = Callable[[McpError | None], None]
 """A function that a transport calls once, with the error that ended the transport, or with None after a normal end."""
 Notify = Callable[[str, Object], None]
-"""A function that sends a notification (method, params) before the response to a request without a session."""
+"""A function that sends a notification (method, params) before the response to a stateless request."""
 Drain = Callable[[], Awaitable[None]]
 """A function that waits until the client has read most of the notifications that `Notify` has sent."""
 
@@ -64,7 +64,7 @@ class Transport(requester.Transport, Protocol):
     def close_stream(self, related: RequestId) -> bool:
         """Close the connection on which the peer waits for the response to its request `related`.
 
-        The request continues, and the peer reconnects. Return False if the transport has no connection per request.
+        The request continues, and the peer reconnects. Return False if the peer cannot reconnect.
         """
         return False
 

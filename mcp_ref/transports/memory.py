@@ -41,7 +41,7 @@ class MemoryTransport(Transport):
         self._deliver_soon()
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """Put a message into the peer's inbox. A message to a closed transport is dropped."""
+        """Put a message into the peer's inbox. Drop it if either end is closed."""
         frame, peer = encode(message), self.peer
         self._trace("->", frame)
         if peer is None or peer._closed or self._closed:

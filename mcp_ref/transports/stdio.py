@@ -12,7 +12,7 @@ Reasons:
   the client sends SIGTERM, so that the server can clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
 
     Revision             Content of one line
-    2024-11-05           one request, notification or response
+    up to 2024-11-05     one request, notification or response
     2025-03-26           one message, or a batch (an array of messages)
     from 2025-06-18      one message; batches were removed [2025-06-18 changelog#major-changes]
     from 2026-07-28      one message; only the client sends requests, and only the server sends responses
@@ -43,7 +43,7 @@ from .base import EndReport, OnEnd, Receive, Trace, Transport
 MAX_LINE = 64 * 1024 * 1024
 """Maximum size of one line, in bytes (64 MiB)."""
 FLUSH_SECONDS = 0.5
-"""Time for which a closing server waits until the client has read the last messages, in seconds."""
+"""Maximum time for sending the last messages in `close`, and for delivering the last lines after EOF, in seconds."""
 EXIT_SECONDS = 0.1
 """Time for which a client waits for the last output and the exit code of a server that ends, in seconds."""
 
@@ -66,7 +66,7 @@ class LineReader:
         self._ended: Callable[[], None] | None = None
 
     def feed(self, data: bytes) -> None:
-        """Add the next bytes of the stream. A piece can end in the middle of a line."""
+        """Add the next bytes of the stream. They can end in the middle of a line."""
         self._buffer += data
         self._split_buffer()
 
@@ -251,7 +251,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
         asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report_end, None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End the session, because our input has failed. Called by asyncio."""
+        """End the session, because our input has ended or failed. Called by asyncio."""
         self.report_end(None)
 
     def report_end(self, error: McpError | None) -> None:
@@ -333,14 +333,14 @@ def server_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]
 
 
 class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
-    """The client's transport. It starts the server process. `close` ends this process and the processes started by it.
+    """The client's transport. It starts a server process. `close` ends the process and (not on Windows) its group.
 
     Args:
         command: The program and its arguments. No shell interprets them.
         env: Environment variables in addition to `INHERITED_VARIABLES`.
         cwd: Directory to run the server in. Default: the current directory.
         on_stderr: Function that is called with each piece of the server's standard error.
-        max_line: Maximum size of one message, in bytes.
+        max_line: Maximum size of one message, in bytes. Default: 64 MiB.
         grace: Time for which `close` waits for the server's exit before each signal, in seconds. Default: 2.
     """
 
@@ -367,7 +367,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Start the server process. Raises ConnectionClosed if the process cannot start."""
+        """Start the server process. Raises ConnectionClosed if it cannot start, or if `close` is called meanwhile."""
         loop = asyncio.get_running_loop()
         self._end.deliver_to(on_end)
         self._lines.receive = receive
@@ -442,7 +442,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         return f"the server {self.command[0]!r} {how}{logs}"
 
     async def close(self) -> None:
-        """Close the server's input, wait for its exit, and kill the other processes of its group."""
+        """Close the server's input. Send signals if the server does not exit. Then kill the rest of its group."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -471,7 +471,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         await asyncio.sleep(0)  # asyncio reports the closed pipes in the next turn of the loop
 
     def _signal(self, number: int) -> None:
-        """Send a signal to the server's whole process group."""
+        """Send a signal to the server's whole process group (on Windows, to the server process only)."""
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if os.name == "nt":

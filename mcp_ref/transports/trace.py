@@ -1,12 +1,12 @@
-"""The trace: one line on standard error for every message and every HTTP head (start line and headers).
+"""The trace: messages and HTTP heads (start line and headers), one line each, on standard error.
 
     12:00:01.234  2025-11-25  ->  {"jsonrpc":"2.0","id":1,"method":"ping"}
     12:00:01.234  2026-07-28  ->  POST /mcp  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call  Mcp-Name: add
 
 "->" marks a message that this program sends, and "<-" a message that it receives. In the code, the bytes of one message
-are a frame. The trace shows "***" for values that look like secrets, and escapes for control characters. It shows only
-those headers that the protocol defines. The line of a head comes before the lines of the messages in the HTTP body. But
-in a server's trace, the head of the response to a POST comes after the first message of that response.
+are a frame. The trace shows "***" for values whose names suggest secrets, and escapes for control characters. Of the
+headers, it shows `SHOWN_HEADERS` and `Mcp-Param-...`. The line of a head can come before or after the lines of the
+messages in the HTTP body.
 
 To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
 as the `trace` of a `Server` or `Client`.
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
                 "credential")  # fmt: skip
-"""Words that mark secrets. If the name of a JSON member or header contains one, the trace shows "***" as its value."""
+"""Words that mark secrets. If a name contains one, the trace shows "***" as the header's value, string or array."""
 _HARMLESS_NAMES = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")  # "token" in them means no secret
 
 MAX_SHOWN = 4000
-"""Maximum length of a frame in the trace, in characters. The rest is cut off."""
+"""Maximum length of a frame or head in the trace, in characters. The rest is cut off."""
 SHOWN_HEADERS: Final = frozenset(
     {"content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"}
 )
@@ -84,7 +84,7 @@ class Tracer:
 def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
     """Return a trace for the `trace` parameter of a `Server` or `Client`.
 
-    Each line shows the revision of the most recent message that names a revision.
+    Each line shows the revision that the latest `_meta` or handshake named; "-" if none.
 
     Args:
         out: The stream to write to. Default: standard error.
@@ -94,12 +94,12 @@ def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
 
 
 def trace_from_environment() -> Trace | None:
-    """Return a trace if MCP_REF_TRACE=1 is in the environment, else None."""
+    """Return a trace, or None if the environment variable MCP_REF_TRACE is missing, empty or 0."""
     return tracer() if os.environ.get("MCP_REF_TRACE", "") not in ("", "0") else None
 
 
 def redact(value: JSON) -> JSON:
-    """Return a copy with "***" as the value of each member that looks like a secret."""
+    """Return a copy with "***" in place of each string or array whose member name suggests a secret."""
     if isinstance(value, list):
         return [redact(item) for item in value]
     if isinstance(value, dict):

@@ -4,8 +4,8 @@
 to one long GET. The client POSTs its messages to a second URL.
 
 2025-03-26 replaced this transport with Streamable HTTP [2025-03-26 changelog#major-changes]. With HTTP+SSE, every
-client had to hold a connection open. When that connection broke, the session ended. HTTP+SSE has been deprecated since
-then, and formally since 2026-07-28 [2026-07-28 changelog#deprecated]. Use Streamable HTTP.
+client had to hold a connection open. When that connection broke, the session ended. HTTP+SSE has been deprecated
+since 2025-03-26, and formally since 2026-07-28 [2026-07-28 changelog#deprecated]. Use Streamable HTTP.
 
 Spec:  2024-11-05 basic/transports#http-with-sse
 """

@@ -51,7 +51,7 @@ class SseClientTransport(Transport):
         self._posts: set[asyncio.Task[None]] = set()
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Open the stream. Raises ConnectionClosed if the stream does not begin with an endpoint event."""
+        """Open the stream. Raises ConnectionClosed without an endpoint event, or an McpError if authorization fails."""
         self._receive = receive
         self._reader = asyncio.create_task(self._read())
         try:
@@ -79,7 +79,7 @@ class SseClientTransport(Transport):
                         self._take_event(event)
         except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
             why = str(error)
-        except McpError as error:  # of the authorization
+        except McpError as error:  # the authorization failed
             failure = error
         reason = failure or ConnectionClosed(f"{public_url(self.url)}: {why}")
         if self._endpoint.done():
@@ -124,7 +124,7 @@ class SseClientTransport(Transport):
             why = f"the message was not accepted within {POST_SECONDS:g} s"
         except (HttpError, ValueError) as error:
             why = str(error)
-        except McpError as error:  # of the authorization
+        except McpError as error:  # the authorization failed
             why, failure = str(error), error
         if why is not None and id is not None and self._receive is not None:
             self._receive(RequestFailure(id, f"{public_url(self.url)}: {why}", error=failure))

@@ -44,7 +44,7 @@ class SseSession(SessionTransport):
         super().__init__(access.id, trace)
         self._response = response
         self.ends_at = access.ends_at
-        """End of the latest token of the session, in seconds since 1970. The stream then closes. None for never."""
+        """Time when the last access token expires and the stream closes, in seconds since 1970; None for no limit."""
 
     def seconds_left(self) -> float | None:
         """Return the time until the stream closes, in seconds; None for no limit."""
@@ -144,9 +144,9 @@ class SseEndpoint:
         session = self.sessions.get(ids[0]) if len(ids) == 1 else None
         if session is None or session.principal != access.id:
             raise HttpRefusal(404, "unknown session: GET the stream first, then POST to the URL in its endpoint event")
-        # If the message is invalid, the error is sent on the stream, like every response.
         if session.ends_at is not None and access.ends_at is not None:
             session.ends_at = max(session.ends_at, access.ends_at)
+        # The stream carries every response, also the error for an invalid message.
         await session.receive(message, exchange.request.body)
         await exchange.respond(202, checked.cors, b"")
 

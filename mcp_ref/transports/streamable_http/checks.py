@@ -1,7 +1,7 @@
 """The checks that the head of an HTTP request must pass before the server decodes its body.
 
 The server makes the checks in this order. It responds to the first failure with an HTTP status and a JSON-RPC error
-without an id. The error's message names the fault and the remedy.
+without an id. (In the modern era, server.py makes check 8 for a POST, with the body; its error has an id.)
 
     1  no header of `UNIQUE_HEADERS` is sent twice           400
     2  `Host` is a name of this server                       403
@@ -9,8 +9,8 @@ without an id. The error's message names the fault and the remedy.
     4  the endpoint supports the HTTP method                 405
     5  the caller is authenticated: `authenticate`, or       401, or 400, 403, 503
        a valid access token (basic/authorization/server.py)
-    6  the content type of the body is JSON                  415
-    7  the client accepts JSON or event streams              406
+    6  POST: the content type of the body is JSON            415
+    7  POST: the client accepts JSON or events; GET: events  406
     8  the server supports the revision                      400
 
 Reasons:
@@ -25,7 +25,7 @@ Reasons:
   server, the browser asks that server for permission (a preflight request).
 
     Revision    Header Origin                        Header MCP-Protocol-Version
-    2025-03-26  server MUST validate it              does not exist
+    2025-03-26  server MUST validate it              is not on MCP requests
     2025-06-18  server MUST validate it              client MUST send it after the handshake;
                                                      server MUST refuse an unsupported revision with 400
     2025-11-25  invalid: server MUST send 403        same as 2025-06-18
@@ -68,7 +68,7 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names of loopback. Only programs on this machine can connect to them."""
 UNIQUE_HEADERS: Final = ("host", "origin", "authorization", "dpop", "content-type", "mcp-session-id",
                    "mcp-protocol-version", "last-event-id")  # fmt: skip
-"""The headers on which decisions of the server depend. The server refuses a request that sends one of them twice."""
+"""The headers that a request must not have twice (check 1)."""
 _PARAMETER_HEADER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
 
 PREFLIGHT_SECONDS: Final = 600
@@ -135,7 +135,7 @@ class RequestChecks:
 
     Args:
         allowed_hosts: Allowed values of `Host`. A value with a port allows that port only. Default: names of loopback.
-        allowed_origins: Allowed origins of web pages, such as "https://app.example". Default: the names of loopback.
+        allowed_origins: Allowed origins of web pages, such as "https://app.example". Default: origins on loopback.
         methods: The HTTP methods of the endpoint.
         session_revisions: The revisions that a session can speak.
         modern: True if the endpoint serves stateless requests too.
@@ -168,7 +168,7 @@ class RequestChecks:
         authorize: Authorize | None,
         serve: Callable[[Exchange, CheckedRequest, Access], Awaitable[None]],
     ) -> None:
-        """Make all checks, then call `serve(exchange, checked, access)`. If a check fails, send the error."""
+        """Make all checks, then call `serve`. Respond to preflight requests, and to refusals by checks or `serve`."""
         request, checked = exchange.request, None
         try:
             checked = self.check(request)
@@ -291,7 +291,7 @@ def media_type(headers: Headers) -> str:
 
 
 def public_url(url: str) -> str:
-    """Return a URL for errors and logs, without the credentials and the query, which may hold secrets."""
+    """Return a URL for errors and logs, without credentials and query, because these can contain secrets."""
     try:
         parts = urlsplit(url)
     except ValueError:  # the URL is invalid, so its credentials cannot be found

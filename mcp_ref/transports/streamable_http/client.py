@@ -10,8 +10,8 @@ After the handshake, the client sends a GET. The response is the listening strea
 belong to no request. Stateless requests (from 2026-07-28) need neither a handshake nor the GET.
 
 Reasons:
-- The client sends the session id with every request, because a client's requests can come over many connections.
-- The client sends the negotiated revision in a header (MUST since 2025-06-18), so that a server can decode the body
+- The client sends the session id with every later request, because these can come over many connections.
+- The client sends the negotiated revision in a header (MUST since 2025-06-18), so that a server knows the revision
   before it looks up the session.
 - After a 404 the client MUST begin a new session. The user then does not notice that the server has restarted.
 - A client that closes SHOULD delete its session. Otherwise the server stores the session until its idle time ends.
@@ -70,7 +70,7 @@ CLOSE_ACCEPT_SECONDS: Final = 1.0
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
-# No time limits: the session limits the time of each request. If all connections are in use, a request waits.
+# The session limits the time of each request. If all connections are in use, a request waits.
 # Notifications, responses and GETs use extra connections (`extra=True`), because a request in flight can need them.
 HTTP_LIMITS: Final = ClientLimits(head_time=None, idle=None)
 
@@ -141,7 +141,7 @@ class StreamableHttpClientTransport(Transport):
         self._end.deliver_to(on_end)
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """POST a message, as soon as the server has accepted all earlier notifications and responses."""
+        """POST a message. Before a legacy message, wait until all earlier notifications and responses are accepted."""
         if self.state is ClientState.CLOSED:
             return
         if isinstance(message, Request) and is_stateless(message.params):
@@ -233,13 +233,13 @@ class StreamableHttpClientTransport(Transport):
             log.warning("%s did not accept a message within %g s", public_url(self.url), ACCEPT_SECONDS)
         except (HttpError, ConnectionClosed, EventTooLarge, ValueError) as error:
             self._fail_requests(ids, str(error), self._deliver)
-        except McpError as error:  # of the authorization
+        except McpError as error:  # the authorization failed
             self._fail_requests(ids, str(error), self._deliver, error)
 
     async def _post(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: Receive, repeated: bool = False
     ) -> None:
-        """POST a message and read the response. If the session has ended, repeat the POST once in a new session."""
+        """POST a message and read the response. If the session has ended, begin a new one, and repeat the POST once."""
         is_initialize = message is self._initialize
         posting = self._http.request("POST", self.url, self._post_headers(is_initialize), frame, extra=not ids)
         if not repeated:
@@ -280,7 +280,7 @@ class StreamableHttpClientTransport(Transport):
             self._fail_requests(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
 
     def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
-        """Deliver an HTTP error to the requests of a POST. If the body is a JSON-RPC error, deliver that error."""
+        """Deliver an HTTP error to the requests of a POST, with the JSON-RPC code in the body (not to `initialize`)."""
         text, found = describe_http_error(response, body), error_in(body)
         if found is None or (self._initialize is not None and ids == [self._initialize.id]):
             return self._fail_requests(ids, text, deliver)
@@ -324,7 +324,7 @@ class StreamableHttpClientTransport(Transport):
             raise ConnectionClosed(f"the server has ended the session, and no new session could begin: {why}")
 
     async def _repeat_handshake(self) -> str | None:
-        """Repeat the handshake. If it fails, restore the old session id and return the reason."""
+        """Repeat the handshake. If it fails, restore the old session id and return the reason; else return None."""
         initialize, session, revision = self._initialize, self._session, self._revision
         assert initialize is not None
         log.info("%s has ended the session; a new one begins", public_url(self.url))

@@ -6,7 +6,7 @@ purpose. The client MUST then wait for the stream's `retry` time before it recon
 The listening stream is the response to a GET without `Last-Event-ID`, for messages that belong to no request.
 
     stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID -> 200: the stream continues
-                                                                    400, 404, 405          -> the requests fail
+                                                                    400 to 499: fail; 500 to 599: try again
 
 Spec:  basic/transports#resumability-and-redelivery, #listening-for-messages-from-the-server (2025-03-26 to 2025-11-25)
 Used by: client.py. The server's side: session.py, event_store.py
@@ -47,7 +47,7 @@ ReadMessage = Callable[[bytes], None]
 async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], read: ReadMessage, get: Get) -> None:
     """Read a POST's event stream until every request has its response. Resume the stream when it breaks.
 
-    `unanswered` contains the ids of the requests without a response. The function `read` removes ids from the set.
+    Return early if resuming fails. `unanswered` contains the ids of open requests. The function `read` removes ids.
     """
     parser, attempts = EventParser(MAX_RESPONSE), 0
     await _read_events(response, parser, read, unanswered)
@@ -85,7 +85,7 @@ async def _read_events(
 async def listen(
     get: Get, read: ReadMessage, session_id: Callable[[], str | None], renew: Callable[[str | None], Awaitable[None]]
 ) -> None:
-    """Keep the listening stream open. Return if the server does not offer one.
+    """Keep the listening stream open. Return if the server does not offer one, or if no new session can begin.
 
     `session_id` returns the id of the current session. `renew` begins a new session, given the id of the ended session.
     """

@@ -81,8 +81,8 @@ class StreamableHttpEndpoint:
 
     Args:
         serve: Function that serves one session.
-        json_responses: True to respond with JSON only. The messages before a response then go to the listening
-            stream; in the modern era, they are dropped.
+        json_responses: True to respond to a POST with JSON, except to `subscriptions/listen`, or if the client does
+            not accept JSON. Messages before the response then use the listening stream (modern era: are dropped).
         store: The event store, for clients that resume. Default: a store in memory.
         authorize: Function that returns the rights of a request's caller. Default: no authentication.
         scopes: The scopes that messages need. Default: none.
@@ -184,7 +184,7 @@ class StreamableHttpEndpoint:
         body = await stream.json_body
         if body is not None:
             if access.refusal is not None and isinstance(message, Request):
-                raise access.refusal  # by the handler. In a batch, other handlers have done their work.
+                raise access.refusal  # the handler refused; in a batch, other handlers have done their work
             return await exchange.respond(200, [*JSON_HEADERS, *checked.cors], body)
         await self._send(exchange, stream, checked.cors)
 
@@ -195,7 +195,7 @@ class StreamableHttpEndpoint:
     async def _initialize(
         self, exchange: Exchange, checked: CheckedRequest, message: Request, principal: str | None
     ) -> None:
-        """Begin a session. Further requests with its id wait until `initialize` has succeeded."""
+        """Begin a session. Further requests with its id wait until `initialize` has succeeded or failed."""
         session = self._table.begin(principal)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
@@ -216,7 +216,7 @@ class StreamableHttpEndpoint:
                 self._table.end(session)
 
     async def _find_session(self, checked: CheckedRequest, principal: str | None) -> HttpSession:
-        """Return the session that a request names. Raises HttpRefusal for a missing or unknown id."""
+        """Return the session that a request names. Raises HttpRefusal for a missing or unknown id or revision."""
         if checked.session_id is None:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
@@ -270,7 +270,7 @@ class StreamableHttpEndpoint:
             accepts_sse = True
             in_flight, limit = self._subscriptions, self._limits.subscriptions
         if len(in_flight) >= limit:
-            raise HttpRefusal(503, f"the server already serves {limit} such requests; try again later", RETRY_LATER)
+            raise HttpRefusal(503, f"the server serves its maximum of {limit} requests; try again later", RETRY_LATER)
         accepts_json = checked.accepts_json or not checked.accepts_sse
         stateless = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse)
         try:
@@ -350,13 +350,13 @@ def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
 
 
 def _request_ids(message: Incoming, revision: Revision) -> tuple[RequestId, ...]:
-    """Return the ids of the requests in a body. Raises HttpRefusal for a batch that the revision does not allow."""
+    """Return the ids of the requests in a body. Raises HttpRefusal for a forbidden batch or a duplicate id."""
     if isinstance(message, Request):
         return (message.id,)
     if not isinstance(message, Batch):
         return ()
     if not revision.batch:
-        why = f"revision {revision} has no batches (only {R2025_03_26} has): send each message in a separate POST"
+        why = f"revision {revision} has no batches (only {R2025_03_26} has them): send each message in a separate POST"
         raise HttpRefusal(400, why)
     ids = tuple(member.id for member in message.messages if isinstance(member, Request))
     if len(set(ids)) < len(ids):

@@ -49,11 +49,11 @@ class EndpointLimits:
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. For one more, the server ends the session that is idle longest, or else sends 503."""
+    """Maximum number of sessions. For one more, the server ends an idle session, or (always in HTTP+SSE) sends 503."""
     session_idle: float = 1800.0
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     streams: int = 512
-    """Maximum number of streams of one session. The server refuses a further POST with 429."""
+    """Maximum number of streams of one session. The server refuses a further POST with a request with 429."""
     requests: int = 1000
     """Maximum number of stateless requests in flight, except subscriptions. The server refuses more with 503."""
     subscriptions: int = 10_000
@@ -76,7 +76,7 @@ class StreamState(Enum):
     INTERRUPTED = auto()  # like OPENING, but the HTTP response will end as soon as it has begun
     CONNECTED = auto()  # an HTTP response sends the events
     DETACHED = auto()  # no HTTP response sends the events; the client can resume from the event store
-    ENDED = auto()  # the last message was sent
+    ENDED = auto()  # the last message was sent, or the session has ended
 
 
 UNDECIDED, OPENING, INTERRUPTED, CONNECTED, DETACHED, ENDED = StreamState  # globals are faster than attributes
@@ -94,7 +94,7 @@ class Stream:
         INTERRUPTED ------------------> DETACHED ---------+
                                                   end
 
-    The listening stream begins in DETACHED. Its events wait in memory, because the first GET has no `Last-Event-ID`.
+    `end` leads to ENDED from every state. The listening stream begins in DETACHED, where its events wait for a GET.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Stream:
             self.send_first_id()
 
     def send_first_id(self) -> None:
-        """Send an event id before the first message, so that the client can resume even without a message."""
+        """Send an event id first (from 2025-11-25), so that the client can resume before it receives a message."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD: an event id and an empty data field
         if self.session.revision.server_can_close_streams:
             self._emit(b"")

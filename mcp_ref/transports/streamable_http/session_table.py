@@ -71,7 +71,7 @@ class SessionTable:
             await session.close()
 
     async def find(self, id: str, principal: str | None) -> HttpSession:
-        """Return the principal's session with this id. Raises HttpRefusal (404) for every other id."""
+        """Return the principal's session with this id. Raises HttpRefusal: 404 for other ids, or 503."""
         session = self.by_id.get(id) or await self._restore(id, principal)
         if session is None or not await asyncio.shield(session.initialized) or session.principal != principal:
             # [2025-11-25 basic/transports#session-management] ended: MUST be 404; another principal's session: 404 too

@@ -10,12 +10,12 @@ make the server call another tool in the body [2026-07-28 basic/transports/strea
     Header                                  Part of the body
     MCP-Protocol-Version: 2026-07-28        params._meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
-    Mcp-Name: execute_sql                   params.name, or params.uri of resources/read
+    Mcp-Name: execute_sql                   params.name; params.uri of resources/read; params.taskId of tasks/...
     Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
 
     Status   Response
     200      a result, or an error of the method
-    400      a malformed request; headers that differ from the body (-32020); an unsupported revision
+    400      a malformed request; a mismatch of headers (-32020), client capabilities (-32021) or revision (-32022)
     404      an unknown method (-32601)
 
 Spec:  2026-07-28 basic/transports/streamable-http
@@ -64,7 +64,7 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
 
 
 class StatelessExchange:
-    """One stateless request and its response: JSON, or an event stream if notifications precede the response.
+    """One stateless request and its response: JSON, or events if a notification precedes it or JSON is not accepted.
 
         served --result--> JSON response
            | notify
@@ -155,7 +155,7 @@ class StatelessExchange:
             self._response.close()
 
     def notify(self, method: str, params: Object) -> None:
-        """Send a notification. Drop it if the client has disconnected or accepts JSON only."""
+        """Send a notification. Drop it if the client has disconnected or the response must be JSON."""
         if self._client_left or not self._accepts_sse:
             return
         frame = encode(Notification(method, params))

@@ -88,7 +88,7 @@ class StatelessRequests:
                     receive(RequestFailure(request.id, why, suggests_legacy_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
             receive(RequestFailure(request.id, f"{public_url(self._url)}: {error}"))
-        except McpError as error:  # of the authorization
+        except McpError as error:  # the authorization failed
             receive(RequestFailure(request.id, str(error), error=error))
 
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
