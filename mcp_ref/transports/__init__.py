@@ -1,4 +1,4 @@
-"""Transports: modules that move JSON-RPC messages between a client and a server. The features of MCP are in other modules.
+"""Transports: modules that move JSON-RPC messages between a client and a server. Features are in other modules.
 
 - `base.py`: the interface between a transport and the session that uses it
 - `stdio.py`: the transport for a client that starts the server as a child process
