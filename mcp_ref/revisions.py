@@ -88,9 +88,9 @@ class Revision:
     """True if a server can close a stream before the response. Then the client reconnects and resumes the stream.
     [2025-11-25 basic/transports#sending-messages-to-the-server]"""
     version_header: bool = True
-    """True if each HTTP request has MCP-Protocol-Version. [2025-06-18 basic/transports#protocol-version-header]"""
+    """True if later HTTP requests have MCP-Protocol-Version. [2025-06-18 basic/transports#protocol-version-header]"""
     authorization_at_origin: bool = False
-    """True if a server may be its own authorization server, at its origin, without metadata. [2025-03-26
+    """True if a server can be its own authorization server, at its origin, without metadata. [2025-03-26
     basic/authorization#fallbacks-for-servers-without-metadata-discovery]"""
     tasks_are_core: bool = False
     """True if tasks belong to the protocol, not to an extension. [2025-11-25 basic/utilities/tasks#capabilities]"""
@@ -145,7 +145,7 @@ def revision_named(name: str) -> Revision:
 
 
 def sorted_revisions(revisions: Sequence[Revision | str]) -> list[Revision]:
-    """Return revisions, given as objects or names, oldest first. Raise ValueError for an empty list."""
+    """Return revisions, given as objects or names, oldest first. Raise ValueError for none or an unknown name."""
     if isinstance(revisions, str | Revision):
         raise TypeError(f"revisions must be a list, such as [{str(revisions)!r}], even for one revision")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
@@ -160,7 +160,7 @@ class NotInRevision(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The revisions that have a field, or that have a dataclass (in its class attribute `availability`).
+    """The revisions that have a field or a dataclass. (A dataclass has its availability in a class attribute.)
 
     Args:
         since: first revision with the field or type; None for the oldest revision.

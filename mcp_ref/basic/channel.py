@@ -62,7 +62,7 @@ class Channel(Protocol):
         """Return True if the peer's request `id` has no response yet and is not cancelled."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        """Send a notification for the peer's request `related`. Return False if the revision lacks the method."""
+        """Send a notification for the peer's request `related`. Return False if revision or capabilities forbid it."""
 
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until the peer has read most of the messages for its request `related`."""
@@ -79,7 +79,7 @@ class Channel(Protocol):
     ) -> T:
         """Request input from the peer while its request `related` is served. Return the result, a dataclass.
 
-        `timeout` is in seconds. `key` names the input request in `inputRequests` (2026-07-28); None to number it.
+        `timeout` is in seconds. `key` names the input request in `inputRequests` (2026-07-28); None for a number.
         """
 
     def set_status(self, message: str) -> None:

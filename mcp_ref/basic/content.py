@@ -1,10 +1,10 @@
 """Content blocks: the pieces of text, image, audio and resources that tools, prompts and models exchange.
 
-The type `ContentBlock` is the union of all blocks. The member `type` names the kind of a block. If the peer's revision
-lacks a kind, the codec sends a text block that describes the content. So the model knows that the content exists.
+The type `ContentBlock` is the union of the blocks in tools and prompts. The member `type` names the kind of a block. If
+the peer's revision lacks audio or links, the codec sends a text block instead, so that the model knows of the content.
 
-    2024-10-07  text, image
-    2024-11-05  added: resource (contents of a resource); `annotations` with audience and priority
+    2024-10-07  text, image; in prompts also resource (contents of a resource)
+    2024-11-05  added: resource in tool results; `annotations` with audience and priority
     2025-03-26  added: audio
     2025-06-18  added: resource_link (a URI that the client can read); `_meta`; `lastModified` in annotations
     2025-11-25  added: tool_use and tool_result, only in sampling (features/sampling.py); icons (not a content block)
@@ -239,7 +239,7 @@ ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLi
 
 
 def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
-    """Return a tool's result. Remove structured content that the revision forbids. If `is_null`, add the null."""
+    """Return a tool's result. Remove structured content of a forbidden type. If `is_null`, add null if allowed."""
     if revision.structured_content_is_any_json:
         # [2026-07-28 server/tools#structured-content] any JSON value, also null
         return {**wire, "structuredContent": None} if is_null else wire

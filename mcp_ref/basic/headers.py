@@ -2,8 +2,8 @@
 
 With these headers, gateways, load balancers and rate limiters can handle requests without reading bodies. An attacker
 could send `Mcp-Name: read_report` for the gateway and `delete_all` in the body for the server. So a server MUST refuse
-a request whose headers and body differ, with -32020 and HTTP 400. A gateway SHOULD refuse requests of older revisions,
-because servers do not check those headers. [2026-07-28 basic/transports/streamable-http#server-validation]
+a request whose headers and body differ, with -32020 and HTTP 400. A gateway that relies on the headers SHOULD refuse
+older revisions, in which servers do not check them. [2026-07-28 basic/transports/streamable-http#server-validation]
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
@@ -170,7 +170,7 @@ def mirrored_fields(request: Request) -> tuple[JSON, str, str | None]:
 
 
 def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str, str]:
-    """Return the headers of a client's request. [2026-07-28 basic/transports/streamable-http#client-behavior]"""
+    """Return the headers that mirror a request. [2026-07-28 basic/transports/streamable-http#client-behavior]"""
     version, method, name = mirrored_fields(request)
     headers = {"MCP-Protocol-Version": str(version), METHOD_HEADER: method}
     if name is not None:

@@ -70,7 +70,7 @@ class ClientCapabilities:
     """The features that a client supports. None means not supported. An object, even {}, means supported.
 
     `roots` is {"listChanged": bool}; {} from 2026-07-28. From 2025-11-25, `sampling` is {"tools": {}, "context": {}}
-    and `elicitation` is {"form": {}, "url": {}}; {} means form only. `tasks` has the requests that can become tasks.
+    and `elicitation` is {"form": {}, "url": {}}; {} means form only. `tasks` has `list`, `cancel` and `requests`.
     `extensions` and `experimental` map names to settings. `roots` and `sampling` are deprecated since 2026-07-28.
     """
 
@@ -95,7 +95,7 @@ class ServerCapabilities:
     """The features that a server supports. None means not supported. An object, even {}, means supported.
 
     `tools` and `prompts` are {"listChanged": bool}. `resources` is {"subscribe": bool, "listChanged": bool}. `logging`
-    (deprecated since 2026-07-28) and `completions` are {}. `tasks` has the requests that can become tasks.
+    (deprecated since 2026-07-28) and `completions` are {}. `tasks` is as in `ClientCapabilities`.
     `extensions` and `experimental` map names to settings.
     """
 

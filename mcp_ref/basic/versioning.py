@@ -1,4 +1,4 @@
-"""Stateless requests (modern era): each request contains its revision, and the name and capabilities of the client.
+"""Stateless requests (modern era): each request contains its revision and the capabilities of the client.
 
 A server MUST NOT rely on earlier requests, even on the same connection. So any process can serve any request, and a
 crash loses no session. If the server stores state between requests, the state MUST have an identifier, which the client
@@ -18,9 +18,9 @@ A client treats a result without `resultType` as "complete", because legacy serv
 unknown `resultType` as an error, because it does not know the members of such a result.
 
 A *dual-era* client or server supports both eras. The client sends `server/discover` first (on HTTP, any request works).
-A modern server responds with a result or a modern error. If another error or no response comes, the client sends
-`initialize`. The client SHOULD remember the era of the server's process (stdio) or origin (HTTP). A dual-era server
-serves a request with modern `_meta` as a stateless request. `initialize` opens a session in a legacy revision only.
+A modern server responds with a result or a modern error. If another error or (on stdio) no response comes, the
+client sends `initialize`. The client SHOULD remember the era of the server's process (stdio) or origin (HTTP). A
+dual-era server serves a request with modern `_meta` as a stateless request. `initialize` opens only legacy sessions.
 A modern server that refuses `initialize` SHOULD list its revisions, so that a legacy client can show them to the user.
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]
 
@@ -93,7 +93,7 @@ def is_stateless(params: Object) -> bool:
 
 
 def read_required_meta(params: Object) -> tuple[Object, str, Object]:
-    """Return a request's `_meta`, and its revision and capabilities. Raise MalformedRequest if one is missing."""
+    """Return a request's `_meta`, and its revision and capabilities. Raise MalformedRequest if one is invalid."""
     meta = params.get("_meta")
     if not isinstance(meta, dict):
         fields = f"{PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}"

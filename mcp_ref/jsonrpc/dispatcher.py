@@ -57,7 +57,7 @@ class Limits:
 
 @dataclass(slots=True)
 class _ActiveRequest:
-    """A request of the peer that is served."""
+    """A request of the peer that this side is serving."""
 
     task: asyncio.Task[None] | None = None
     running: bool = False

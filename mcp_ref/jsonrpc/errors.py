@@ -1,14 +1,15 @@
-"""The exceptions of this package.
+"""The exceptions of this package about a peer or a message.
 
-    McpError                     base class of all exceptions about a peer or a message
+    McpError                     base class of these exceptions
     ├── ProtocolError            a JSON-RPC error: if a handler raises it, the peer gets it as the error response
     │   └── RemoteError          a JSON-RPC error that the peer sent: the caller of the failed request gets it
     ├── InvalidMessage           the peer's response breaks a rule of its revision
     ├── RequestTimeout           the response did not come in time (also a TimeoutError)
-    ├── ConnectionClosed         the connection ended before the response came (also a ConnectionError)
+    ├── ConnectionClosed         no connection, or no response on it (also a ConnectionError)
     │   └── UnrecognizedReply    the peer's reply is not a JSON-RPC message
     ├── UnsupportedRevision      client and server have no revision in common (basic/lifecycle.py)
-    └── CapabilityError          the local caller used a feature that the peer did not declare (basic/lifecycle.py)
+    ├── CapabilityError          the local caller used a feature that the peer did not declare (basic/lifecycle.py)
+    └── AuthorizationError       authorization failed on the client (basic/authorization/errors.py)
 
 For other mistakes of the local caller, the package raises TypeError, ValueError or RuntimeError.
 
@@ -59,7 +60,7 @@ class RequestTimeout(McpError, TimeoutError):
 
 
 class ConnectionClosed(McpError, ConnectionError):
-    """The end of a connection. The text gives the reason, such as the exit code of a server process."""
+    """No connection, or no response on it. The text gives the reason, such as the exit code of a server process."""
 
 
 class UnrecognizedReply(ConnectionClosed):

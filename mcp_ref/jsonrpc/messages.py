@@ -13,13 +13,13 @@ The rules differ between revisions: [2025-11-25 basic/index#requests] [2026-07-2
     id of a request     all: a string or an integer; not null, although JSON-RPC allows null
                         2024-11-05 to 2025-11-25: the sender must not use an id twice in a session
                         2026-07-28: the client must not use the id of another unfinished request
-    unreadable request  up to 2025-06-18: the error response has "id": null; from 2025-11-25 on: it has no id
+    unreadable request  up to 2025-06-18: the error response has "id": null; from 2025-11-25 on: it can omit the id
     batches             2025-03-26 only: receivers MUST accept batches, senders MAY send batches
 
 Spec:  JSON-RPC 2.0; basic/index#messages (all revisions); batches: 2025-03-26 basic/index#batching
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping"}
        {"jsonrpc": "2.0", "id": 1, "result": {}}
-Used by: `dispatcher.py`, which refuses a batch if the revision has no batches.
+Used by: most modules. `dispatcher.py` refuses a batch if the revision has no batches.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Malformed:
     id: RequestId | None = None
     """Id of the invalid message; None if the id is unreadable."""
     expects_no_response: bool = False
-    """True if the invalid message is a response or a notification. Then its sender gets no error."""
+    """True for an invalid response, or a notification with invalid params. The dispatcher then sends no error."""
 
 
 @dataclass(slots=True)
@@ -110,9 +110,9 @@ class RequestFailure:
     id: RequestId
     reason: str
     unrecognized: bool = False
-    """True if the peer replied with something that is not a JSON-RPC message."""
+    """True if the peer's reply is not a JSON-RPC message, which suggests that the peer is of the legacy era."""
     error: Exception | None = None
-    """The exception for the caller; None for the usual one with the `reason`."""
+    """The exception for the caller; None for a `ConnectionClosed` with the `reason`."""
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse
@@ -120,7 +120,7 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 @dataclass(slots=True)
 class Batch:
-    """Several messages in one frame, a JSON array. A received batch can contain `Malformed` members."""
+    """The messages in one frame that is a JSON array. A received batch can contain `Malformed` members."""
 
     messages: list[Message | Malformed]
 
@@ -151,7 +151,7 @@ _read_json = json.JSONDecoder(object_pairs_hook=_object_without_duplicates, pars
 
 
 def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
-    """Return the value of a JSON text in UTF-8. Raise ValueError for a text that is not strict JSON.
+    """Return the value of a JSON text in UTF-8. Raise ValueError for invalid JSON or too deep nesting.
 
     The exception quotes at most one key of an object and no values, because the text can contain secrets.
     """
@@ -197,7 +197,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
 
 
 def read_message(value: Object) -> Message | Malformed:
-    """Return the message in a JSON object, or `Malformed`. Check every rule of basic/index#messages."""
+    """Return the message in a JSON object, or `Malformed` if the object does not have the form of a message."""
     id = value.get("id")
     known_id = id if is_request_id(id) else None
     if "method" not in value and ("result" in value or "error" in value):

@@ -5,8 +5,7 @@
 
 "->" marks a message that this program sends, and "<-" a message that it receives. In the code, the bytes of one message
 are a frame. The trace shows "***" for values whose names suggest secrets, and escapes for control characters. Of the
-headers, it shows `SHOWN_HEADERS` and `Mcp-Param-...`. The line of a head can come before or after the lines of the
-messages in the HTTP body.
+headers, it shows `SHOWN_HEADERS` and `Mcp-Param-...`. A head can come before or after the messages in its body.
 
 To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
 as the `trace` of a `Server` or `Client`.

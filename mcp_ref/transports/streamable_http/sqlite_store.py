@@ -26,8 +26,8 @@ class SqliteEventStore(EventStore):
     Args:
         path: The SQLite file. The store creates a missing file.
         max_age: Minimum time for which an event is stored, in seconds. Default: one hour.
-        max_session_age: Time for which a later process can continue a session, in seconds. Default: a week. The time
-            begins with the session, and again with each continuation.
+        max_session_age: Time for which a later process can continue a session, in seconds. Default: a week,
+            counted from the beginning or the latest continuation.
         max_events: Maximum number of events of one session, checked at every hundredth event. Default: 10,000.
 
     Raises:

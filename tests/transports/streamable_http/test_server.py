@@ -516,7 +516,7 @@ async def test_a_revision_without_batches_says_so(revision: str) -> None:
             reply = await talk.post(batch)
             assert (reply.status, reply.why) == (
                 400,
-                f"revision {revision} has no batches (only 2025-03-26 has): send each message in a separate POST",
+                f"revision {revision} has no batches (only 2025-03-26 has them): send each message in a separate POST",
             )
         assert held.begun.empty()
 
