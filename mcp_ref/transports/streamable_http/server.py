@@ -270,7 +270,7 @@ class StreamableHttpEndpoint:
             accepts_sse = True
             in_flight, limit = self._subscriptions, self._limits.subscriptions
         if len(in_flight) >= limit:
-            raise HttpRefusal(503, f"the server serves its maximum of {limit} requests; try again later", RETRY_LATER)
+            raise HttpRefusal(503, f"the server already serves {limit} requests; try again later", RETRY_LATER)
         accepts_json = checked.accepts_json or not checked.accepts_sse
         stateless = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse)
         try:
