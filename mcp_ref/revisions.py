@@ -18,8 +18,8 @@ all requests of a client to one process, and a crash loses the session. Any proc
     changed both sides MUST (before: SHOULD) respect the negotiated revision and capabilities
     removed batches
 2025-11-25  Added: URL elicitation (the user enters secrets on a web page, which client and model do not see); tools in
-            sampling; tasks (experimental); icons; defaults and multiple choice in forms; stream polling (a server can
-            close a connection while a request runs); Client ID Metadata Documents, OpenID discovery, scope step-up;
+            sampling; tasks (experimental); icons; more defaults and multiple choice in forms; stream polling (a server
+            can close a connection while a request runs); Client ID Metadata Documents, OpenID discovery, scope step-up;
             JSON Schema 2020-12 by default; rules for tool names
     changed invalid tool arguments give a result with `isError`, not a protocol error, so that the model can correct
             them; a forbidden Origin gives HTTP 403

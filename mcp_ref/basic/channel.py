@@ -79,7 +79,7 @@ class Channel(Protocol):
     ) -> T:
         """Request input from the peer while its request `related` is served. Return the result, a dataclass.
 
-        `timeout` is in seconds. `key` names the input request in `inputRequests` (2026-07-28); None for a number.
+        `timeout` is in seconds. `key` is the key in `inputRequests` (2026-07-28); None to use the request's number.
         """
 
     def set_status(self, message: str) -> None:

@@ -53,7 +53,7 @@ async def finish(*tasks: asyncio.Task[object] | None, cancel: bool = False, time
 
 @runtime_checkable
 class Transport(requester.Transport, Protocol):
-    """One end of a connection that carries the messages of one session."""
+    """The object through which a client or a server exchanges messages with its peer."""
 
     principal: str | None = None
     """The authenticated caller, or None if the transport authenticates no callers. The principal never changes."""

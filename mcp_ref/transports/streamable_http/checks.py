@@ -29,7 +29,7 @@ Reasons:
     2025-06-18  server MUST validate it              client MUST send it after the handshake;
                                                      server MUST refuse an unsupported revision with 400
     2025-11-25  invalid: server MUST send 403        same as 2025-06-18
-    2026-07-28  invalid: server MUST send 403        client MUST send it on every POST, equal to the body's revision
+    2026-07-28  invalid: server MUST send 403        client MUST send it on every request, equal to the body's revision
 
 Spec:  basic/transports#security-warning, #protocol-version-header (2025-03-26 to 2025-11-25);
        2026-07-28 basic/transports/streamable-http

@@ -5,8 +5,8 @@ server then sends the later events of that stream. Since 2025-11-25 a server is 
 purpose. The client MUST then wait for the stream's `retry` time before it reconnects. 2026-07-28 has no resumption.
 The listening stream is the response to a GET without `Last-Event-ID`, for messages that belong to no request.
 
-    stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID -> 200: the stream continues
-                                                                    400 to 499: fail; 500 to 599: try again
+    stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID
+        -> 200: the stream continues; 500 to 599: the client tries again; another status: the requests fail
 
 Spec:  basic/transports#resumability-and-redelivery, #listening-for-messages-from-the-server (2025-03-26 to 2025-11-25)
 Used by: client.py. The server's side: session.py, event_store.py

@@ -81,8 +81,8 @@ class StreamableHttpEndpoint:
 
     Args:
         serve: Function that serves one session.
-        json_responses: True to respond to a POST with JSON, except to `subscriptions/listen`, or if the client does
-            not accept JSON. Messages before the response then use the listening stream (modern era: are dropped).
+        json_responses: True to respond with JSON to each POST, except `subscriptions/listen` and POSTs that accept only
+            events. Messages before a response then go to the listening stream. In the modern era, they are dropped.
         store: The event store, for clients that resume. Default: a store in memory.
         authorize: Function that returns the rights of a request's caller. Default: no authentication.
         scopes: The scopes that messages need. Default: none.
