@@ -71,7 +71,7 @@ class ServerNotifications:
     """The subscriptions of the legacy era, by URI."""
 
     async def listen(self, connector: Connector) -> None:
-        """Request the notifications that have a callback. A legacy server sends them anyway."""
+        """Request the notifications that have a callback. A legacy server needs no request."""
         if connector.revision.era == "legacy":
             return
         if self._on_log is not None:
@@ -193,7 +193,7 @@ class Subscription:
             self._wakeup.set()
 
     def end(self, error: Exception | None) -> None:
-        """End the iteration after the queued updates. `error` is the reason; None for an end by the server."""
+        """End the iteration after the queued updates. Without an `error`, the server ended the subscription."""
         self._ended, self._error = True, error
         self._wakeup.set()
 
@@ -203,8 +203,8 @@ class ListenState(Enum):
 
     OPENING --acknowledged--> LISTENING <--acknowledged-- RECONNECTING
        |                          |-----connection lost------->|
-       +--- ended, closed, or lost without a new attempt, -----+----> ENDED
-            in any state (in OPENING also: refused, or lost)
+       +------ refused, ended, closed or lost, in any state ---+----> ENDED
+    A lost connection ends the subscription in OPENING, or if the client must not try again.
     """
 
     OPENING = auto()

@@ -162,7 +162,7 @@ class Catalog:
         self.serving: set[object] = set()
         """The sessions and HTTP applications that serve the catalog. When the set becomes empty, running tasks end."""
         self.workers: concurrent.futures.Executor | None = None
-        """Our own worker threads. None until a plain `def` function runs, and if the author gave an executor."""
+        """Our own worker threads. None until a plain `def` function runs, or if the author gave others."""
         self.needs_scopes = False
         """True if at least one tool, resource or prompt needs scopes."""
         self._nonempty_features: set[str] = set()  # features that have, or have had, an item
