@@ -153,7 +153,7 @@ class Session(Channel):
 
         Raise CapabilityError or NotInRevision before sending. Raise RemoteError, RequestTimeout, ConnectionClosed or
         InvalidMessage after sending. `timeout` and `max_timeout` are in seconds; None means no limit. If `max_timeout`
-        is given, progress restarts `timeout`, and `max_timeout` limits the total time; a retry with input has new limits.
+        is given, progress restarts `timeout`; `max_timeout` limits the total time. A retry with input has new limits.
         `related` is the id of the peer's request that needs this request. `before_send` gets the id of this request.
         """
         if method not in self._sendable:
