@@ -30,6 +30,8 @@ from tests.frame_schema import FrameChecker, checked_stateless
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Raise UsageError for a test that names an unknown requirement. Skip combinations that the protocol lacks."""
     items[:] = [item for item in items if not _is_nowhere(item)]
+    if not settings.EVERY_PAIR:
+        items[:] = _boundary_pairs(items)
     if settings.DATA is None:
         return
     known = {row["id"] for row in json.loads((settings.DATA / "requirements.json").read_text("utf-8"))}
@@ -49,11 +51,28 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+def _params(item: pytest.Item) -> dict[str, object]:
+    callspec = getattr(item, "callspec", None)
+    return callspec.params if callspec is not None else {}
+
+
 def _is_nowhere(item: pytest.Item) -> bool:
     """Return True for 2026-07-28 over HTTP+SSE, a transport of the legacy era."""
-    callspec = getattr(item, "callspec", None)
-    params = callspec.params if callspec is not None else {}
+    params = _params(item)
     return params.get("kind") == "http+sse" and params.get("revision") == settings.MODERN
+
+
+def _boundary_pairs(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the items without those of `settings.EVERY_PAIR`. A test keeps at least one revision on each transport."""
+
+    def pair(item: pytest.Item) -> tuple[str, object]:
+        return item.nodeid.partition("[")[0], _params(item).get("kind")
+
+    def is_boundary(item: pytest.Item) -> bool:
+        return str(_params(item).get("revision")) in settings.BOUNDARY_REVISIONS
+
+    reduced = {pair(item) for item in items if is_boundary(item) and pair(item)[1] in ("stdio", "http")}
+    return [item for item in items if is_boundary(item) or pair(item) not in reduced]
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import mcp_ref
+from mcp_ref.revisions import LATEST_LEGACY, REVISIONS
 
 MODERN = "2026-07-28"
 """The revision of the modern era: every request is stateless."""
@@ -52,6 +53,13 @@ def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:
 
 SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").split()
 """The kinds of `raw_client`, all with the same behaviour. CI runs the others once: "http-json", "http+sse", "asgi"."""
+
+EVERY_PAIR = "MCP_REF_TRANSPORTS" in os.environ
+"""True to test every pair of a transport and a revision. By default, a test that runs in all revisions over "memory"
+runs over "stdio" and "http" only in `BOUNDARY_REVISIONS`. CI tests every pair once."""
+
+BOUNDARY_REVISIONS = {REVISIONS[0].name, LATEST_LEGACY.name, MODERN}
+"""The oldest revision, and the latest of each era."""
 
 STATELESS_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
 """The kinds that 2026-07-28 has."""
