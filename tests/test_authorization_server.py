@@ -167,6 +167,8 @@ async def served(yes: bool = False, fetch: Fetch | None = None, register: bool =
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#overview-5",
     "2026-07-28/basic/authorization/index#authorization-response-validation-3",
+    "2025-11-25/basic/authorization#overview-5",
+    "2025-06-18/basic/authorization#overview-5",
 )
 async def test_metadata_advertise_the_issuer_pkce_and_iss() -> None:
     async with served() as talk:
@@ -196,6 +198,9 @@ async def test_another_host_path_or_method_finds_nothing() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#overview-1",
     "2026-07-28/basic/authorization/index#authorization-response-validation-2",
+    "2025-11-25/basic/authorization#overview-1",
+    "2025-06-18/basic/authorization#overview-1",
+    "2025-03-26/basic/authorization#overview-1",
 )
 async def test_the_flow_ends_with_a_token_for_one_mcp_server() -> None:
     async with served() as talk:
@@ -233,7 +238,12 @@ async def test_with_yes_the_server_agrees_at_once() -> None:
 # ------------------------------------------------------------------------------------------- the authorization endpoint
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#open-redirection-2")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/security-considerations#open-redirection-2",
+    "2025-11-25/basic/authorization#open-redirection-2",
+    "2025-06-18/basic/authorization#open-redirection-2",
+    "2025-03-26/basic/authorization#security-considerations-5",
+)
 @pytest.mark.parametrize(
     "uri",
     [
@@ -297,6 +307,8 @@ async def test_a_wrong_request_is_redirected_with_error_state_and_iss(
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#open-redirection-4",
     "2026-07-28/basic/authorization/security-considerations#open-redirection-5",
+    "2025-11-25/basic/authorization#open-redirection-4",
+    "2025-06-18/basic/authorization#open-redirection-4",
 )
 async def test_a_wrong_request_is_not_redirected_to_a_site_without_the_user() -> None:
     async with served() as talk:
@@ -320,6 +332,7 @@ async def test_a_duplicate_parameter_is_refused() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#localhost-redirect-uri-risks-1",
     "2026-07-28/basic/authorization/security-considerations#localhost-redirect-uri-risks-2",
+    "2025-11-25/basic/authorization#localhost-redirect-uri-risks-2",
 )
 async def test_consent_page_shows_host_resource_and_scopes_and_warns_of_loopback() -> None:
     async with served() as talk:
@@ -400,7 +413,11 @@ async def test_an_old_ticket_is_refused(stage: str, seconds: int) -> None:
         assert (await talk.refresh(token) if token else await talk.exchange(code)).error == "invalid_grant"
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#token-theft-3")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/security-considerations#token-theft-3",
+    "2025-11-25/basic/authorization#token-theft-3",
+    "2025-06-18/basic/authorization#token-theft-3",
+)
 async def test_refresh_token_rotates_and_its_reuse_ends_the_whole_family() -> None:
     async with served(yes=True) as talk:
         first = (await talk.exchange((await talk.authorize()).query["code"])).json["refresh_token"]
@@ -496,7 +513,10 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
 # ------------------------------------------------------------------------------------- proof of a client's identity
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#overview-1")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#overview-1",
+    "2025-03-26/basic/authorization#overview-1",
+)
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", None])
 async def test_a_confidential_client_proves_its_identity_in_its_own_way_only(method: str | None) -> None:
     async with served(yes=True) as talk:
@@ -632,9 +652,19 @@ async def test_a_client_id_can_be_the_url_of_a_document_which_is_cached() -> Non
         assert metadata["client_id_metadata_document_supported"] is True
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#implementation-requirements-7")
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#implementation-requirements-10")
-@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#client-id-metadata-document-security-1")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-7",
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-10",
+    "2026-07-28/basic/authorization/security-considerations#client-id-metadata-document-security-1",
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-1",
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-4",
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-5",
+    "2025-11-25/basic/authorization#implementation-requirements-7",
+    "2025-11-25/basic/authorization#implementation-requirements-10",
+    "2025-11-25/basic/authorization#client-id-metadata-document-security-1",
+    "2025-11-25/basic/authorization#implementation-requirements-4",
+    "2025-11-25/basic/authorization#implementation-requirements-5",
+)
 @pytest.mark.parametrize(
     "document",
     [
@@ -652,7 +682,10 @@ async def test_a_document_must_name_itself_and_have_the_required_members(documen
         assert (await talk.authorize(client_id=DOCUMENT)).status == 400
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#implementation-requirements-9")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-9",
+    "2025-11-25/basic/authorization#implementation-requirements-9",
+)
 async def test_redirect_uris_of_a_document_are_compared() -> None:
     async with served(fetch=Site(app()).fetch, register=False, yes=True) as talk:
         assert (await talk.authorize(client_id=DOCUMENT, redirect_uri="https://evil.example/")).status == 400

@@ -128,7 +128,11 @@ def test_authorization_base_url_is_the_url_without_its_path() -> None:
     assert issuer_metadata_urls(base)[0] == "https://api.example.com/.well-known/oauth-authorization-server"
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#resource-parameter-implementation-3")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#resource-parameter-implementation-3",
+    "2025-11-25/basic/authorization#resource-parameter-implementation-3",
+    "2025-06-18/basic/authorization#resource-parameter-implementation-3",
+)
 @pytest.mark.parametrize(
     ("resource", "own", "root"),
     [

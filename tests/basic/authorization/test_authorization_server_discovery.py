@@ -41,9 +41,9 @@ async def _discover(
 
 
 @pytest.mark.spec(
-    "2026-07-28/basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements-2"
+    "2026-07-28/basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements-2",
+    "2025-11-25/basic/authorization#protected-resource-metadata-discovery-requirements-2",
 )
-@pytest.mark.spec("2026-07-28/basic/authorization/index#overview-6")
 async def test_resource_metadata_url_of_the_challenge_is_requested_first() -> None:
     async with protected() as world:
         world.mcp.always("/custom", status(200, world.mcp.metadata))
@@ -52,6 +52,10 @@ async def test_resource_metadata_url_of_the_challenge_is_requested_first() -> No
         assert world.mcp.paths == ["/custom"] and world.auth.paths == [AS_PATH]
 
 
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements-2",
+    "2025-11-25/basic/authorization#protected-resource-metadata-discovery-requirements-2",
+)
 async def test_resource_metadata_are_searched_at_the_path_then_at_the_root() -> None:
     async with protected() as world:
         world.mcp.always(HERE, status(404))
@@ -61,6 +65,11 @@ async def test_resource_metadata_are_searched_at_the_path_then_at_the_root() -> 
         assert found.resource == world.mcp.base  # as published, without a slash
 
 
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#overview-6",
+    "2025-11-25/basic/authorization#overview-6",
+    "2025-06-18/basic/authorization#server-metadata-discovery-1",
+)
 async def test_issuer_with_a_path_is_requested_in_the_fixed_order() -> None:
     async with protected() as world:
         issuer = f"{world.auth.base}/tenant1"
@@ -134,6 +143,7 @@ async def test_outage_is_not_the_absence_of_metadata(step: Step, fault: str) -> 
         assert AS_PATH not in world.mcp.paths and world.auth.seen == []
 
 
+@pytest.mark.spec("2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery-2")
 async def test_server_without_metadata_uses_its_origin_only_for_2025_03_26() -> None:
     async with protected() as world:
         world.mcp.metadata = None
@@ -143,6 +153,18 @@ async def test_server_without_metadata_uses_its_origin_only_for_2025_03_26() -> 
         assert (last.path, last.headers["mcp-protocol-version"]) == (AS_PATH, "2025-03-26")
         with pytest.raises(DiscoveryFailed, match="status 404"):
             await _discover(world, at_origin=False)
+
+
+@pytest.mark.spec(
+    "2025-03-26/basic/authorization#overview-4",
+    "2025-03-26/basic/authorization#server-metadata-discovery-1",
+)
+async def test_metadata_at_the_origin_are_used_for_2025_03_26() -> None:
+    async with protected() as world:
+        world.mcp.metadata = None
+        world.mcp.always(AS_PATH, status(200, {**world.auth.metadata, "issuer": world.mcp.base}))
+        found = await _discover(world, at_origin=True)
+        assert found.server.token_endpoint == f"{world.auth.base}/token" and world.auth.seen == []
 
 
 async def test_metadata_at_the_origin_must_not_be_out_of_order() -> None:

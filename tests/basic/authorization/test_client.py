@@ -68,12 +68,23 @@ async def call(world: World, authorizer: Authorizer, tool: str = "read", revisio
         return (await client.call_tool(tool)).text
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#authorization-server-discovery-1")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#client-registration-1")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#overview-4")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#resource-parameter-implementation-1")
-@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-6")
-@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#open-redirection-1")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#authorization-server-discovery-1",
+    "2026-07-28/basic/authorization/index#client-registration-1",
+    "2026-07-28/basic/authorization/index#overview-4",
+    "2026-07-28/basic/authorization/index#resource-parameter-implementation-1",
+    "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-6",
+    "2026-07-28/basic/authorization/security-considerations#open-redirection-1",
+    "2025-11-25/basic/authorization#overview-4",
+    "2025-11-25/basic/authorization#resource-parameter-implementation-1",
+    "2025-11-25/basic/authorization#access-token-privilege-restriction-6",
+    "2025-11-25/basic/authorization#open-redirection-1",
+    "2025-06-18/basic/authorization#overview-4",
+    "2025-06-18/basic/authorization#resource-parameter-implementation-1",
+    "2025-06-18/basic/authorization#access-token-privilege-restriction-6",
+    "2025-06-18/basic/authorization#open-redirection-1",
+    "2025-06-18/basic/authorization#overview-6",
+)
 async def test_sign_in_takes_all_steps_in_order() -> None:
     async with connected() as (client, world):
         assert (await client.call_tool("read")).text == "read"
@@ -87,10 +98,25 @@ async def test_sign_in_takes_all_steps_in_order() -> None:
         assert "authorization" not in token.headers
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#token-requirements-2")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#token-requirements-3")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#token-requirements-4")
-@pytest.mark.parametrize("revision", [MODERN, LEGACY, "2025-03-26"])
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#token-requirements-2",
+    "2026-07-28/basic/authorization/index#token-requirements-3",
+    "2026-07-28/basic/authorization/index#token-requirements-4",
+    "2026-07-28/basic/authorization/index#token-requirements-1",
+    "2025-11-25/basic/authorization#token-requirements-2",
+    "2025-11-25/basic/authorization#token-requirements-4",
+    "2025-11-25/basic/authorization#token-requirements-1",
+    "2025-11-25/basic/authorization#token-requirements-3",
+    "2025-06-18/basic/authorization#token-requirements-2",
+    "2025-06-18/basic/authorization#token-requirements-4",
+    "2025-06-18/basic/authorization#token-requirements-1",
+    "2025-06-18/basic/authorization#token-requirements-3",
+    "2025-03-26/basic/authorization#token-requirements-4",
+    "2025-03-26/basic/authorization#token-requirements-3",
+    "2025-03-26/basic/authorization#token-requirements-1",
+    "2025-03-26/basic/authorization#token-requirements-2",
+)
+@pytest.mark.parametrize("revision", [MODERN, LEGACY, "2025-06-18", "2025-03-26"])
 async def test_token_is_in_the_header_of_every_request_of_both_eras(revision: str) -> None:
     async with connected(revision=revision) as (client, world):
         await client.list_tools()
@@ -145,10 +171,13 @@ async def test_offline_access_is_asked_with_consent_if_the_authorization_server_
         assert (seen.values["scope"], seen.values["prompt"]) == ("read offline_access", "consent")
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#step-up-authorization-flow-1")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#step-up-authorization-flow-2")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#scope-selection-strategy-2")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#scope-selection-strategy-4")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#step-up-authorization-flow-1",
+    "2026-07-28/basic/authorization/index#step-up-authorization-flow-2",
+    "2026-07-28/basic/authorization/index#scope-selection-strategy-2",
+    "2026-07-28/basic/authorization/index#scope-selection-strategy-4",
+    "2025-11-25/basic/authorization#protected-resource-metadata-discovery-requirements-5",
+)
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])
 async def test_insufficient_scope_asks_for_the_old_and_the_new_scopes(revision: str) -> None:
     async with connected(revision=revision) as (client, world):
@@ -208,7 +237,6 @@ async def test_forbidden_for_another_reason_is_not_repeated() -> None:
         assert len(world.mcp.seen) == before + 1 and len(world.opened) == 1
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#token-handling-4")
 async def test_request_that_always_gets_401_fails_after_one_repetition() -> None:
     async with connected() as (client, world):
         world.mcp.always("/mcp", status(401))
@@ -339,10 +367,16 @@ async def test_expired_stored_token_is_refreshed_without_discovery() -> None:
         assert len(world.opened) == 1 and len(world.mcp.requests(f"{PRM_PATH}/mcp")) == seen
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-3")
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#authorization-server-binding-1")
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#authorization-server-binding-2")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#token-handling-5")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-3",
+    "2026-07-28/basic/authorization/client-registration#authorization-server-binding-1",
+    "2026-07-28/basic/authorization/client-registration#authorization-server-binding-2",
+    "2026-07-28/basic/authorization/index#token-handling-5",
+    "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-4",
+    "2026-07-28/basic/authorization/client-registration#authorization-server-binding-3",
+    "2025-11-25/basic/authorization#token-handling-5",
+    "2025-06-18/basic/authorization#token-handling-5",
+)
 async def test_new_authorization_server_gets_no_credentials_of_the_old_one() -> None:
     async with connected() as (client, world), authorization_server() as other:
         old = {"client-1", *world.auth.tokens, *world.auth.refresh_tokens}
@@ -435,7 +469,11 @@ async def test_untrusted_response_never_reaches_the_token_endpoint(callback: dic
         assert world.auth.requests("/token") == []
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#communication-security-1")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/security-considerations#communication-security-1",
+    "2025-11-25/basic/authorization#communication-security-1",
+    "2025-06-18/basic/authorization#communication-security-1",
+)
 @pytest.mark.parametrize(
     "endpoint",
     ["javascript:alert(1)", "file:///etc/passwd", "http://auth.example/authorize", "-x", "https://u:p@auth.example/",

@@ -119,7 +119,14 @@ def test_auth_method_follows_the_response_else_the_metadata(
     assert choose_auth_method(metadata, has_secret, registered) == chosen
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#implementation-requirements-3")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-3",
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-1",
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-2",
+    "2025-11-25/basic/authorization#implementation-requirements-3",
+    "2025-11-25/basic/authorization#implementation-requirements-1",
+    "2025-11-25/basic/authorization#implementation-requirements-2",
+)
 @pytest.mark.parametrize(
     "url",
     ["http://client.example/x", "https://client.example", "https://client.example/", "https://client.example/x#y",
