@@ -65,8 +65,8 @@ def _is_nowhere(item: pytest.Item) -> bool:
 def _boundary_pairs(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the items without those of `settings.EVERY_PAIR`. A test keeps at least one revision on each transport."""
 
-    def pair(item: pytest.Item) -> tuple[str, object]:
-        return item.nodeid.partition("[")[0], _params(item).get("kind")
+    def pair(item: pytest.Item) -> tuple[str, str]:
+        return item.nodeid.partition("[")[0], str(_params(item).get("kind"))
 
     def is_boundary(item: pytest.Item) -> bool:
         return str(_params(item).get("revision")) in settings.BOUNDARY_REVISIONS
