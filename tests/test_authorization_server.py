@@ -169,6 +169,8 @@ async def served(yes: bool = False, fetch: Fetch | None = None, register: bool =
     "2026-07-28/basic/authorization/index#authorization-response-validation-3",
     "2025-11-25/basic/authorization#overview-5",
     "2025-06-18/basic/authorization#overview-5",
+    "2025-03-26/basic/authorization#overview-3",
+    "2025-03-26/basic/authorization#server-metadata-discovery-2",
 )
 async def test_metadata_advertise_the_issuer_pkce_and_iss() -> None:
     async with served() as talk:
@@ -201,6 +203,7 @@ async def test_another_host_path_or_method_finds_nothing() -> None:
     "2025-11-25/basic/authorization#overview-1",
     "2025-06-18/basic/authorization#overview-1",
     "2025-03-26/basic/authorization#overview-1",
+    "2025-03-26/basic/authorization#oauth-grant-types-1",
 )
 async def test_the_flow_ends_with_a_token_for_one_mcp_server() -> None:
     async with served() as talk:
@@ -219,7 +222,12 @@ async def test_the_flow_ends_with_a_token_for_one_mcp_server() -> None:
         assert (claims["sub"], claims["client_id"], claims["scope"]) == ("alice", talk.client_id, "notes:read")
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#token-theft-2")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/security-considerations#token-theft-2",
+    "2025-11-25/basic/authorization#token-theft-2",
+    "2025-06-18/basic/authorization#token-theft-2",
+    "2025-03-26/basic/authorization#implementation-requirements-4",
+)
 async def test_access_tokens_are_short_lived_and_differ() -> None:
     async with served() as talk:
         tokens = [(await talk.exchange(await talk.code())).json["access_token"] for _ in range(2)]
@@ -307,7 +315,9 @@ async def test_a_wrong_request_is_redirected_with_error_state_and_iss(
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#open-redirection-4",
     "2026-07-28/basic/authorization/security-considerations#open-redirection-5",
+    "2025-11-25/basic/authorization#open-redirection-5",
     "2025-11-25/basic/authorization#open-redirection-4",
+    "2025-06-18/basic/authorization#open-redirection-5",
     "2025-06-18/basic/authorization#open-redirection-4",
 )
 async def test_a_wrong_request_is_not_redirected_to_a_site_without_the_user() -> None:
@@ -332,6 +342,7 @@ async def test_a_duplicate_parameter_is_refused() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#localhost-redirect-uri-risks-1",
     "2026-07-28/basic/authorization/security-considerations#localhost-redirect-uri-risks-2",
+    "2025-11-25/basic/authorization#localhost-redirect-uri-risks-1",
     "2025-11-25/basic/authorization#localhost-redirect-uri-risks-2",
 )
 async def test_consent_page_shows_host_resource_and_scopes_and_warns_of_loopback() -> None:
@@ -417,6 +428,8 @@ async def test_an_old_ticket_is_refused(stage: str, seconds: int) -> None:
     "2026-07-28/basic/authorization/security-considerations#token-theft-3",
     "2025-11-25/basic/authorization#token-theft-3",
     "2025-06-18/basic/authorization#token-theft-3",
+    "2025-03-26/basic/authorization#security-considerations-3",
+    "2025-03-26/basic/authorization#implementation-requirements-3",
 )
 async def test_refresh_token_rotates_and_its_reuse_ends_the_whole_family() -> None:
     async with served(yes=True) as talk:
@@ -632,8 +645,11 @@ def app(**changes: JSON) -> Object:
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/client-registration#implementation-requirements-6",
     "2026-07-28/basic/authorization/index#overview-2",
+    "2026-07-28/basic/authorization/client-registration#implementation-requirements-8",
+    "2025-11-25/basic/authorization#implementation-requirements-6",
+    "2025-11-25/basic/authorization#implementation-requirements-8",
+    "2025-11-25/basic/authorization#client-id-metadata-documents-1",
 )
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#implementation-requirements-8")
 async def test_a_client_id_can_be_the_url_of_a_document_which_is_cached() -> None:
     site = Site(app())
     async with served(fetch=site.fetch, register=False) as talk:
@@ -712,7 +728,11 @@ async def test_a_url_that_is_not_a_plain_https_url_is_never_fetched(url: str) ->
         assert site.fetched == []
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/security-considerations#authorization-server-abuse-protection-1")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/security-considerations#authorization-server-abuse-protection-1",
+    "2025-11-25/basic/authorization#authorization-server-abuse-protection-1",
+    "2025-11-25/basic/authorization#implementation-requirements-11",
+)
 async def test_fetching_a_document_refuses_this_machine_and_sends_no_byte() -> None:
     seen: list[str] = []
 

@@ -30,11 +30,17 @@ WELL_KNOWN = "https://mcp.example/.well-known/oauth-protected-resource"
 
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#resource-parameter-implementation-4",
-    "2025-11-25/basic/authorization#resource-parameter-implementation-4",
-    "2025-06-18/basic/authorization#resource-parameter-implementation-4",
     "2026-07-28/basic/authorization/index#canonical-server-uri-1",
     "2026-07-28/basic/authorization/index#canonical-server-uri-2",
     "2026-07-28/basic/authorization/index#canonical-server-uri-3",
+    "2025-11-25/basic/authorization#resource-parameter-implementation-4",
+    "2025-11-25/basic/authorization#canonical-server-uri-1",
+    "2025-11-25/basic/authorization#canonical-server-uri-2",
+    "2025-11-25/basic/authorization#canonical-server-uri-3",
+    "2025-06-18/basic/authorization#resource-parameter-implementation-4",
+    "2025-06-18/basic/authorization#canonical-server-uri-1",
+    "2025-06-18/basic/authorization#canonical-server-uri-2",
+    "2025-06-18/basic/authorization#canonical-server-uri-3",
 )
 @pytest.mark.parametrize(
     ("url", "resource"),

@@ -48,18 +48,9 @@ def test_code_challenge_is_the_example_of_rfc_7636() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-1",
     "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-3",
-    "2026-07-28/basic/authorization/index#resource-parameter-implementation-2",
-    "2026-07-28/basic/authorization/index#canonical-server-uri-4",
-    "2026-07-28/basic/authorization/security-considerations#token-audience-binding-and-validation-1",
     "2025-11-25/basic/authorization#authorization-code-protection-1",
     "2025-11-25/basic/authorization#authorization-code-protection-3",
-    "2025-11-25/basic/authorization#resource-parameter-implementation-2",
-    "2025-11-25/basic/authorization#canonical-server-uri-4",
-    "2025-11-25/basic/authorization#token-audience-binding-and-validation-1",
     "2025-06-18/basic/authorization#authorization-code-protection-1",
-    "2025-06-18/basic/authorization#resource-parameter-implementation-2",
-    "2025-06-18/basic/authorization#canonical-server-uri-4",
-    "2025-06-18/basic/authorization#token-audience-binding-and-validation-1",
     "2025-03-26/basic/authorization#implementation-requirements-2",
 )
 def test_begin_sign_in_builds_the_authorization_request() -> None:

@@ -143,7 +143,10 @@ async def test_outage_is_not_the_absence_of_metadata(step: Step, fault: str) -> 
         assert AS_PATH not in world.mcp.paths and world.auth.seen == []
 
 
-@pytest.mark.spec("2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery-2")
+@pytest.mark.spec(
+    "2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery-2",
+    "2025-03-26/basic/authorization#server-metadata-discovery-headers-1",
+)
 async def test_server_without_metadata_uses_its_origin_only_for_2025_03_26() -> None:
     async with protected() as world:
         world.mcp.metadata = None

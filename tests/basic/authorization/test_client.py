@@ -69,21 +69,34 @@ async def call(world: World, authorizer: Authorizer, tool: str = "read", revisio
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#resource-parameter-implementation-2",
+    "2026-07-28/basic/authorization/index#canonical-server-uri-4",
+    "2026-07-28/basic/authorization/security-considerations#token-audience-binding-and-validation-1",
     "2026-07-28/basic/authorization/index#authorization-server-discovery-1",
     "2026-07-28/basic/authorization/index#client-registration-1",
     "2026-07-28/basic/authorization/index#overview-4",
     "2026-07-28/basic/authorization/index#resource-parameter-implementation-1",
     "2026-07-28/basic/authorization/security-considerations#access-token-privilege-restriction-6",
     "2026-07-28/basic/authorization/security-considerations#open-redirection-1",
+    "2025-11-25/basic/authorization#resource-parameter-implementation-2",
+    "2025-11-25/basic/authorization#canonical-server-uri-4",
+    "2025-11-25/basic/authorization#token-audience-binding-and-validation-1",
     "2025-11-25/basic/authorization#overview-4",
     "2025-11-25/basic/authorization#resource-parameter-implementation-1",
     "2025-11-25/basic/authorization#access-token-privilege-restriction-6",
     "2025-11-25/basic/authorization#open-redirection-1",
+    "2025-06-18/basic/authorization#resource-parameter-implementation-2",
+    "2025-06-18/basic/authorization#canonical-server-uri-4",
+    "2025-06-18/basic/authorization#token-audience-binding-and-validation-1",
     "2025-06-18/basic/authorization#overview-4",
     "2025-06-18/basic/authorization#resource-parameter-implementation-1",
     "2025-06-18/basic/authorization#access-token-privilege-restriction-6",
     "2025-06-18/basic/authorization#open-redirection-1",
     "2025-06-18/basic/authorization#overview-6",
+    "2025-06-18/basic/authorization#overview-2",
+    "2025-06-18/basic/authorization#dynamic-client-registration-1",
+    "2025-03-26/basic/authorization#overview-2",
+    "2025-03-26/basic/authorization#dynamic-client-registration-1",
 )
 async def test_sign_in_takes_all_steps_in_order() -> None:
     async with connected() as (client, world):
@@ -141,8 +154,13 @@ async def test_token_is_in_every_request_over_http_sse() -> None:
     assert {seen.token for seen in world.mcp.requests("/messages")} == {"access-3"}
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#scope-selection-strategy-7")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#scope-selection-strategy-6")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#scope-selection-strategy-7",
+    "2026-07-28/basic/authorization/index#scope-selection-strategy-6",
+    "2025-11-25/basic/authorization#scope-selection-strategy-2",
+    "2025-11-25/basic/authorization#scope-selection-strategy-1",
+    "2025-11-25/basic/authorization#protected-resource-metadata-discovery-requirements-9",
+)
 @pytest.mark.parametrize(
     ("challenged", "published", "extra", "asked"),
     [
@@ -176,6 +194,8 @@ async def test_offline_access_is_asked_with_consent_if_the_authorization_server_
     "2026-07-28/basic/authorization/index#step-up-authorization-flow-2",
     "2026-07-28/basic/authorization/index#scope-selection-strategy-2",
     "2026-07-28/basic/authorization/index#scope-selection-strategy-4",
+    "2025-11-25/basic/authorization#step-up-authorization-flow-1",
+    "2025-11-25/basic/authorization#step-up-authorization-flow-2",
     "2025-11-25/basic/authorization#protected-resource-metadata-discovery-requirements-5",
 )
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])
@@ -187,8 +207,12 @@ async def test_insufficient_scope_asks_for_the_old_and_the_new_scopes(revision: 
         assert world.asked_scopes() == ["read", "read write"]
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#step-up-authorization-flow-3")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#step-up-authorization-flow-4")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#step-up-authorization-flow-3",
+    "2026-07-28/basic/authorization/index#step-up-authorization-flow-4",
+    "2025-11-25/basic/authorization#step-up-authorization-flow-3",
+    "2025-11-25/basic/authorization#step-up-authorization-flow-4",
+)
 async def test_insufficient_scope_without_a_new_scope_is_an_error_without_a_sign_in() -> None:
     async with connected() as (client, world):
         world.mcp.needs["write"] = "write"
@@ -387,6 +411,7 @@ async def test_new_authorization_server_gets_no_credentials_of_the_old_one() -> 
         await client.call_tool("read")
         assert other.paths == [AS_PATH, "/register", "/authorize", "/token"]
         assert not any(secret in str(seen) for seen in other.seen for secret in old)
+        assert world.mcp.requests("/mcp")[-1].token in other.tokens
 
 
 async def test_known_authorization_server_is_preferred_among_several() -> None:
@@ -409,8 +434,12 @@ async def test_configured_client_is_not_used_at_another_authorization_server() -
         assert other.seen == [] and world.auth.seen == []
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#pre-registration-1")
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#intro-1")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/client-registration#pre-registration-1",
+    "2026-07-28/basic/authorization/client-registration#intro-1",
+    "2025-11-25/basic/authorization#client-registration-approaches-1",
+    "2025-11-25/basic/authorization#preregistration-1",
+)
 async def test_configured_client_is_used_before_every_registration() -> None:
     async with protected() as world:
         world.auth.metadata["client_id_metadata_document_supported"] = True
@@ -422,9 +451,14 @@ async def test_configured_client_is_used_before_every_registration() -> None:
         assert basic_credentials(world.auth.seen[-1]) == ("an:id", "a secret")
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#client-id-metadata-documents-1")
-@pytest.mark.spec("2026-07-28/basic/authorization/client-registration#advertising-cimd-support-1")
-@pytest.mark.spec("2026-07-28/basic/authorization/index#overview-2")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/client-registration#client-id-metadata-documents-1",
+    "2026-07-28/basic/authorization/client-registration#advertising-cimd-support-1",
+    "2026-07-28/basic/authorization/index#overview-2",
+    "2025-11-25/basic/authorization#discovery-1",
+    "2025-11-25/basic/authorization#overview-2",
+    "2025-11-25/basic/authorization#client-id-metadata-documents-1",
+)
 @pytest.mark.parametrize("supported", [True, False])
 async def test_client_metadata_url_is_the_client_id_where_it_is_supported(supported: bool) -> None:
     async with protected() as world:
@@ -700,13 +734,23 @@ async def test_refused_bearer_token_is_an_error() -> None:
         assert world.auth.seen == []
 
 
-@pytest.mark.spec("2026-07-28/basic/authorization/index#protocol-requirements-2")
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/index#protocol-requirements-2",
+    "2025-11-25/basic/authorization#protocol-requirements-2",
+    "2025-06-18/basic/authorization#protocol-requirements-2",
+    "2025-03-26/basic/authorization#protocol-requirements-2",
+)
 @pytest.mark.parametrize("arguments", [{"server": ["python3"]}, {"headers": {"authorization": "Bearer x"}}])
 def test_authorization_is_refused_for_commands_and_beside_a_header(arguments: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="authorization"):
         Client(**{"server": "https://mcp.example", "authorization": Bearer("x"), **arguments})  # type: ignore[arg-type]
 
 
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/security-considerations#communication-security-1",
+    "2025-11-25/basic/authorization#communication-security-1",
+    "2025-06-18/basic/authorization#communication-security-1",
+)
 async def test_plain_http_gets_no_token() -> None:
     client = Client("http://mcp.example/mcp", authorization=Bearer("marker"))
     with pytest.raises(ValueError, match="https"):

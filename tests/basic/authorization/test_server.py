@@ -340,6 +340,9 @@ async def test_page_of_an_allowed_origin_can_read_the_challenge() -> None:
     "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-2",
     "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-3",
     "2026-07-28/basic/authorization/index#runtime-insufficient-scope-errors-4",
+    "2025-11-25/basic/authorization#runtime-insufficient-scope-errors-1",
+    "2025-11-25/basic/authorization#runtime-insufficient-scope-errors-2",
+    "2025-11-25/basic/authorization#runtime-insufficient-scope-errors-3",
 )
 async def test_tool_with_scopes_is_403_with_all_scopes_of_the_operation(make_call: Callable[..., Object]) -> None:
     server, calls = notes()
