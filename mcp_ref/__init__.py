@@ -169,7 +169,7 @@ READING_ORDER = (
 """The modules in the order in which to read them, as paths inside the package."""
 
 OPTIONAL_READING = (
-    "lib/", "extensions/", "basic/authorization/",
+    "lib/", "extensions/", "basic/authorization/", "basic/access.py", "jsonrpc/time_limits.py",
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/roots.py",
     "features/sampling.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",

@@ -16,7 +16,6 @@ stream. In the modern era, the server MUST treat it as cancellation, because the
 
 Spec:  basic/utilities/cancellation (2024-11-05 to 2025-11-25), basic/patterns/cancellation (2026-07-28)
 Wire:  {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 123, "reason": "took too long"}}
-Used by: `session.py`, which also sends the notification when a caller stops waiting.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ A `Channel` is a session (legacy era), a stateless request (modern era), or a ta
 which has the channel of the request. So the same handler works in both eras and on every transport.
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25), 2026-07-28 basic/index#statelessness
-Used by: the modules in features/; server/context.py, which adds the methods for authors of handlers.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ SHOULD list the tools again and retry, because the server could have changed a s
 
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
        [2025-06-18 basic/transports#protocol-version-header]
-Used by: `transports/streamable_http/` sends and checks the headers; `features/tools.py` checks `x-mcp-header`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,6 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolV
        {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
            "serverInfo": {"name": "weather", "version": "1.0"}}}
        {"jsonrpc": "2.0", "method": "notifications/initialized"}
-Used by: `client/negotiation.py` and `server/session.py`, which run the handshake.
 """
 
 from __future__ import annotations

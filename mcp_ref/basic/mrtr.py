@@ -28,7 +28,6 @@ states that it has accepted. [2026-07-28 basic/patterns/mrtr#server-requirements
 Spec:  2026-07-28 basic/patterns/mrtr
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "requestState": "sealed",
            "inputRequests": {"1": {"method": "roots/list"}}}}
-Used by: `server/context.py` and `server/stateless.py` request input; `client/session.py` sends the retry.
 """
 
 from __future__ import annotations

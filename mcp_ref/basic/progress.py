@@ -17,7 +17,6 @@ Spec:  basic/utilities/progress (2024-11-05 to 2025-11-25), basic/patterns/progr
        [2025-11-25 basic/utilities/progress#progress-flow] [2026-07-28 basic/patterns/progress#behavior-requirements]
 Wire:  {"jsonrpc": "2.0", "method": "notifications/progress",
         "params": {"progressToken": "abc123", "progress": 50, "total": 100, "message": "Reticulating splines..."}}
-Used by: `Context.report_progress`. Uses: `Requester.request`, which uses a request's id as its token.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
            "io.modelcontextprotocol/clientCapabilities": {}}, "notifications": {"toolsListChanged": true}}}
        {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"_meta": {
            "io.modelcontextprotocol/subscriptionId": 1}, "notifications": {"toolsListChanged": true}}}
-Used by: `server/subscriptions.py`, `client/subscriptions.py`. The legacy methods are in `features/resources.py`.
 """
 
 from __future__ import annotations

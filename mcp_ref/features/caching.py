@@ -17,7 +17,6 @@ alone, and MUST control each access [2026-07-28 server/utilities/caching#securit
 Spec:  2026-07-28 server/utilities/caching; schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,
         "cacheScope": "public"}}
-Used by: client/session.py, server/server.py, and the modules of the six methods. Uses: basic/subscriptions.py
 """
 
 from __future__ import annotations

@@ -40,7 +40,6 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"m
         "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}}}
        {"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "content": {"name": "Ada"}}}
        {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": "550e8400"}}
-Used by: server/context.py (`Context.elicit`, `Context.elicit_url`), client/handlers.py
 """
 
 from __future__ import annotations

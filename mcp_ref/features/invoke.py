@@ -2,8 +2,6 @@
 
 An `async def` function runs on the event loop. A plain `def` function runs in a worker thread. On the event loop, a
 plain function that waits would stop the requests of all clients.
-
-Used by: tools.py, resources.py, prompts.py, completion.py. Uses: basic/channel.py.
 """
 
 from __future__ import annotations

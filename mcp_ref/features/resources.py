@@ -28,7 +28,6 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "resources/templates/list"}
        {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
        {"jsonrpc": "2.0", "id": 3, "method": "resources/subscribe", "params": {"uri": "file:///project/README.md"}}
        {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "file:///project/README.md"}}
-Used by: server/catalog.py, server/subscriptions.py. Uses: basic/content.py (`ResourceContents`), lib/uritemplate.py
 """
 
 from __future__ import annotations

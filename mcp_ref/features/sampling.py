@@ -34,7 +34,6 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params":
         "content": {"type": "text", "text": "2 + 2?"}}], "maxTokens": 100}}
        {"jsonrpc": "2.0", "id": 1, "result": {"role": "assistant", "content": {"type": "text", "text": "4"},
         "model": "claude-3-sonnet", "stopReason": "endTurn"}}
-Used by: server/context.py (`Context.sample`), client/handlers.py
 """
 
 from __future__ import annotations

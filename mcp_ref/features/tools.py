@@ -36,7 +36,6 @@ Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, C
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
        {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "3"}]}}
        {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-Used by: server/catalog.py, client/tools.py. Uses: lib/typed (schema of a function), lib/jsonschema (validation)
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ becomes free within `Limits.patience` seconds, the transport reads again, and th
 the transport did not read again, it could not receive a cancellation, which would free a slot.
 
 Spec:  basic/index#messages; 2025-03-26 basic/index#batching; JSON-RPC 2.0
-Used by: `session.py`. Uses: `requester.py`, which has the table of our requests.
 """
 
 from __future__ import annotations

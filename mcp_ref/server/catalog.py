@@ -14,7 +14,6 @@ When a tool, resource, prompt or task changes, the sessions and subscriptions th
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, basic/patterns/subscriptions,
        server/tools#list-changed-notification, server/resources#subscriptions (2024-11-05 to 2025-11-25)
-Used by: session.py, stateless.py, server.py. Uses: the modules in features/.
 """
 
 from __future__ import annotations

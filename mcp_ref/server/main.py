@@ -5,7 +5,6 @@ process [2025-11-25 basic/lifecycle#shutdown]. A running tool must not delay the
 and asyncio waits for a task that ignores its cancellation. So the program waits only `STOP_SECONDS` for each of them.
 
 Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25)
-Used by: server.py.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ One server can serve many clients at the same time, over all transports and in a
 stores the state of its client. Stateless requests (stateless.py) need no such state.
 
 Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
-Uses: catalog.py, session.py, http.py, main.py.
 """
 
 from __future__ import annotations

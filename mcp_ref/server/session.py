@@ -11,7 +11,6 @@ Before the client sends `notifications/initialized`, a server SHOULD send only p
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning
 Wire:  C->S initialize; C->S notifications/initialized
-Used by: server.py, http.py. Uses: mcp_ref/session.py.
 """
 
 from __future__ import annotations

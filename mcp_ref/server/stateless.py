@@ -12,7 +12,6 @@ server signs the state for one caller (principal), one request and a limited tim
 [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
-Used by: session.py, http.py. Uses: catalog.py, basic/mrtr.py.
 """
 
 from __future__ import annotations

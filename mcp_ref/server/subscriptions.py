@@ -10,7 +10,6 @@ open request is the subscription [2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 Wire:  C->S subscriptions/listen; S->C notifications/subscriptions/acknowledged
-Used by: stateless.py. Uses: catalog.py, basic/subscriptions.py.
 """
 
 from __future__ import annotations

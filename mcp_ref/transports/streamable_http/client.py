@@ -17,7 +17,6 @@ Reasons:
 - A client that closes SHOULD delete its session. Otherwise the server stores the session until its idle time ends.
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
-Uses: stateless_client.py (modern era), resumption.py (broken streams), ../http_sse/client.py (the older transport)
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ Wire:  POST /mcp   {"jsonrpc":"2.0","id":2,"method":"tools/list"}
        POST /mcp   {"jsonrpc":"2.0","method":"notifications/initialized"}
        202
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 basic/transports/streamable-http
-Used by: server/http.py. Uses: checks.py, session_table.py, session.py, event_store.py, stateless.py
 """
 
 from __future__ import annotations

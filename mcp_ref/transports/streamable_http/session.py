@@ -17,7 +17,6 @@ request twice [2025-11-25 basic/transports#multiple-connections].
     2026-07-28  sessions and resumption do not exist [2026-07-28 changelog#major-changes]; see stateless.py
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25): sending, listening, resumability
-Used by: server.py, session_table.py. Uses: event_store.py
 """
 
 from __future__ import annotations

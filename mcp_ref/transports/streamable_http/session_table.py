@@ -15,7 +15,6 @@ Reasons:
 to send every request of a session to the same process.
 
 Spec:  basic/transports#session-management (2025-03-26 to 2025-11-25)
-Used by: server.py. Uses: session.py, event_store.py
 """
 
 from __future__ import annotations

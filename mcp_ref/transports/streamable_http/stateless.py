@@ -19,7 +19,6 @@ make the server call another tool in the body [2026-07-28 basic/transports/strea
     404      an unknown method (-32601)
 
 Spec:  2026-07-28 basic/transports/streamable-http
-Used by: server.py. Uses: checks.py, basic/headers.py. The client's side: stateless_client.py
 """
 
 from __future__ import annotations
