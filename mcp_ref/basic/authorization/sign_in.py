@@ -98,7 +98,7 @@ class AuthorizationCode(Authorizer):
         redirect_uri: URI of the receiver. Port 0 means any free port.
         open_browser: Async function that lets the user open a URL; None to print the URL only.
         timeout: Time that the user has to sign in, in seconds.
-        resource_parameter: False to leave out `resource`. DEVIATION from a MUST, for servers that refuse it.
+        resource_parameter: False to leave out `resource`, which breaks a MUST, for servers that refuse it.
         private_networks: True if servers on the internet may name servers of the private network.
         dpop: A `DpopKey`, so that tokens are useless without its private key.
 
@@ -220,6 +220,7 @@ class AuthorizationCode(Authorizer):
         server, peers = found.server, need.peers
         if server.token_endpoint is None:
             raise DiscoveryFailed("a token endpoint", [(server.issuer, "its metadata have no token_endpoint")])
+        # DEVIATION: a program may leave out `resource`, a MUST, because some authorization servers refuse it.
         resource = found.resource if self._resource_parameter else None
         async with contextlib.AsyncExitStack() as stack:
             wanted = dict.fromkeys((*scopes, *(found.scopes or ())))

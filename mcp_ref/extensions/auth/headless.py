@@ -47,7 +47,7 @@ class Headless(Authorizer):
     dpop: Prover | None = None
     """A `DpopKey`, to bind tokens to its key."""
     resource_parameter: bool = True
-    """False to leave out `resource`. DEVIATION from a MUST, for servers that refuse it."""
+    """False to leave out `resource`, which breaks a MUST, for servers that refuse it."""
     private_networks: bool = False
     """True if servers on the internet may name servers of the private network."""
 
@@ -93,5 +93,6 @@ class Headless(Authorizer):
 
     async def _request(self, peers: PeerRequests, grant: Grant) -> Grant:
         form = await self.form(peers, grant) | ({"scope": " ".join(grant.scopes)} if grant.scopes else {})
+        # DEVIATION: a program may leave out `resource`, a MUST, because some authorization servers refuse it.
         form |= {"resource": grant.resource} if self.resource_parameter else {}
         return await request_grant(peers, grant, self.authenticate(grant), form, self.dpop)
