@@ -33,7 +33,7 @@ Write an argument as NAME=VALUE. VALUE is a string if the tool's input schema re
 In NAME:=JSON, the value is always JSON.
 
 exit codes: 0 success; 1 the server or the tool returned an error; 2 the command line is wrong; 3 the connection failed
-or was lost, or a request timed out; 130 the user pressed Ctrl-C
+or was lost, or a request timed out; 4 a user must sign in; 130 the user pressed Ctrl-C
 """
 
 
@@ -49,14 +49,17 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     main_parser.add_argument("--version", action="store_true", help="print the version")
     commands = main_parser.add_subparsers(title="commands", metavar="COMMAND", dest="name")
 
-    def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> argparse.ArgumentParser:
+    def command(
+        name: str, positionals: str, help: str, *, needs_server: bool = False, connects: bool = True
+    ) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
         made.set_defaults(needs_server=needs_server, command=[])
         server = "-- SERVER ..." if needs_server else ""
         made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, server)))
         if needs_server:
             made.epilog = EPILOG
-            add_connection_options(made)
+        if needs_server and connects:
+            add_connection_options(made, name == "login")
         return made
 
     made = command("demo", "", "watch a client and a server use every feature, message by message")
@@ -93,6 +96,20 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
                       help="other arguments that are already known")  # fmt: skip
 
+    made = command("login", "", "sign in to a server, and keep the tokens in a file of yours", needs_server=True)
+    made.add_argument("--scope", metavar="S", action="append", default=[], help="a scope to ask for in addition")
+    made.add_argument("--client-id", metavar="ID", help="the client id that the authorization server has given you")
+    made.add_argument("--issuer", metavar="URL", help="the authorization server to which the client id belongs")
+    made.add_argument("--client-metadata-url", metavar="URL", help="an https URL with the metadata of this client")
+    made.set_defaults(token_env=None, token_file=None)
+    made.add_argument("--client-secret-env", metavar="NAME",
+                      help="sign in as a program: the environment variable with the secret of --client-id")  # fmt: skip
+
+    made = command("logout", "", "revoke and forget the tokens for a server", needs_server=True, connects=False)
+    made.add_argument("--all", action="store_true", help="forget the tokens for all servers; give no server")
+    command("whoami", "", "print the sign-in at a server: issuer, scopes and end", needs_server=True, connects=False)
+    commands.choices["whoami"].add_argument("--json", action="store_true", help="print JSON, for programs")
+
     made = command("revisions", "[REVISION]",
                    "compare the revisions of the protocol, or list the changes of one revision")  # fmt: skip
     made.add_argument("revision", metavar="REVISION", nargs="?")
@@ -117,6 +134,11 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
                        help="a Host header to accept; * accepts any (default: the names of this machine)")  # fmt: skip
     group.add_argument("--allow-origin", metavar="URL", action="append",
                        help="a web origin to accept; * accepts any (default: origins on this machine)")  # fmt: skip
+    group.add_argument("--issuer", metavar="URL", action="append",
+                       help="require access tokens of this authorization server; needs --resource")  # fmt: skip
+    group.add_argument("--resource", metavar="URL", help="the URL of this server, for which tokens must be issued")
+    group.add_argument("--require-scope", metavar="S", action="append", help="a scope that every request needs")
+    group.add_argument("--jwks", metavar="URL", help="the keys of the tokens (default: in the issuer's metadata)")
     group.add_argument("--store", metavar="FILE", help="keep sessions and events in this SQLite file across restarts")
 
 
@@ -137,7 +159,7 @@ def positive_integer(text: str) -> int:
     return int(text)
 
 
-def add_connection_options(parser: argparse.ArgumentParser) -> None:
+def add_connection_options(parser: argparse.ArgumentParser, is_login: bool) -> None:
     group = parser.add_argument_group("the connection")
     group.add_argument("--revision", metavar="R", help="speak only this revision")
     group.add_argument("--timeout", metavar="S", type=positive_seconds,
@@ -146,6 +168,14 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
                        help="an environment variable for the server, which inherits few others")  # fmt: skip
     group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
                        help="a header for every HTTP request, such as 'Authorization: Bearer ...'")  # fmt: skip
+    if is_login:
+        group.add_argument("--no-browser", action="store_true", help="print the URL of the sign-in, and do not open it")
+    else:
+        group.add_argument("--no-browser", action="store_true", help="end with exit code 4 if a user must sign in")
+        group.add_argument("--token-env", metavar="NAME", help="send the access token in this environment variable")
+        group.add_argument(
+            "--token-file", metavar="PATH", help="send the access token in this file; - is standard input"
+        )
     group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as a root")
     group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level and above")
     group.add_argument("--stderr", action="store_true", help="show the server's standard error")
@@ -166,7 +196,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         options, surplus = parser.parse_known_intermixed_args(words[1:])
         options.name = words[0]
         misspelled = any(word.startswith("-") for word in surplus)
-        if options.needs_server and not server and not misspelled:
+        is_all = getattr(options, "all", False)
+        if is_all and server:
+            parser.error("--all signs out of all servers: leave out -- and the words after it")
+        if options.needs_server and not server and not misspelled and not is_all:
             asked = [word for word in words if word not in surplus]
             parser.error("the server is missing: add two dashes, then the command or URL of the server, for example\n"
                          f"  {PROGRAM} {' '.join(asked)} -- {' '.join(surplus) or 'python3 server.py'}")  # fmt: skip
@@ -216,6 +249,8 @@ def run(options: argparse.Namespace) -> int:
             _import_module("cli.limits").show_limits(options.json)
         case "run":
             return int(_import_module("cli.serve").serve(options))
+        case "login" | "logout" | "whoami":
+            return int(_import_module("cli.accounts").run_account_command(options))
         case _:
             return int(_import_module("cli.client_commands").run_client_command(options))
     return EXIT_OK

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import itertools
 import json
-import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING
 
 from ..basic.lifecycle import CapabilityError, UnsupportedRevision
 from ..client.client import Client
@@ -29,18 +29,29 @@ from ..session import DEFAULT_TIMEOUT
 from ..transports.trace import tracer
 from . import UsageError, did_you_mean, show
 from .person import elicitation_handler
-from .values import read_arguments, read_string_arguments
+from .values import parse_environment, parse_headers, read_arguments, read_string_arguments
+
+if TYPE_CHECKING:
+    from ..basic.authorization.client import Authorizer
 
 
 def run_client_command(options: argparse.Namespace) -> int:
     """Run one of the commands and return its exit code."""
-    client = make_client(options)
+    return run_and_report(connect_and_run(make_client(options), options))
+
+
+def run_and_report(command: Coroutine[None, None, int]) -> int:
+    """Run a command and return its exit code. Print the error of a command that fails."""
     try:
-        return asyncio.run(connect_and_run(client, options))
+        return asyncio.run(command)
     except (ConnectionClosed, UnsupportedRevision, RequestTimeout) as error:
         return report_failure(3, error)
     except (McpError, NotInRevision) as error:
-        return report_failure(1, error)
+        code = report_failure(1, error)
+        for line in getattr(error, "__notes__", ()):  # of a SignInNeeded: the command that signs in
+            show.note(line)
+            code = 4
+        return code
 
 
 def report_failure(code: int, error: Exception, name: str = "", known: Iterable[str] = ()) -> int:
@@ -49,18 +60,25 @@ def report_failure(code: int, error: Exception, name: str = "", known: Iterable[
     return code
 
 
-def make_client(options: argparse.Namespace) -> Client:
-    """Return the client that the options describe. Raise UsageError for invalid or contradictory options."""
+def make_client(options: argparse.Namespace, authorizer: Authorizer | None = None) -> Client:
+    """Return the client that the options describe, by default with the stored tokens. Raise UsageError."""
     person = elicitation_handler()
     server = parse_server(options.command)
     if options.header and not isinstance(server, str):
         raise UsageError("--header works only with the URL of a server, not with a command")
+    if isinstance(server, str) and authorizer is None:
+        from .authorization import authorizer_for  # lazy: the command of a server needs no tokens
+
+        authorizer = authorizer_for(server, options)
+    elif options.token_env is not None or options.token_file is not None:
+        raise UsageError("a token works only with the URL of a server, not with a command")
     if options.env and isinstance(server, str):
         raise UsageError("--env works only with the command of a server, not with a URL")
     try:
         return Client(
             server,
             headers=parse_headers(options.header),
+            authorization=authorizer,
             revision=options.revision,
             env=parse_environment(options.env),
             roots=options.root,
@@ -82,28 +100,6 @@ def parse_server(words: list[str]) -> list[str] | str:
     if len(words) > 1:
         raise UsageError(f"a URL takes no arguments: {' '.join(words[1:])}")
     return words[0]
-
-
-def parse_headers(words: list[str]) -> dict[str, str]:
-    """Return the headers for words such as `Name: value`. Raise UsageError for a malformed word."""
-    found = {}
-    for word in words:
-        name, colon, value = word.partition(":")
-        if not colon or not name.strip():
-            raise UsageError("--header takes 'Name: value'")  # do not print the value, which can be a secret
-        found[name.strip()] = value.strip()
-    return found
-
-
-def parse_environment(words: list[str]) -> dict[str, str]:
-    """Return the variables for words such as `NAME=VALUE`. A word `NAME` copies the variable of this process."""
-    found = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals and name not in os.environ:
-            raise UsageError(f"--env {name}: this environment variable is not set; write {name}=VALUE")
-        found[name] = value if equals else os.environ[name]
-    return found
 
 
 def show_log(message: LoggingMessageNotificationParams) -> None:

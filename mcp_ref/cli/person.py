@@ -25,9 +25,14 @@ from .show import note, printable, type_text
 from .values import json_types, read_value
 
 
+def has_terminal() -> bool:
+    """Return True if a user can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def elicitation_handler() -> ElicitationHandler | None:
     """Return the elicitation handler for a Client. Return None without a terminal, and on Windows."""
-    if os.name == "nt" or not sys.stdin.isatty() or not sys.stderr.isatty():
+    if os.name == "nt" or not has_terminal():
         return None
     terminal_lock = asyncio.Lock()
 

@@ -24,6 +24,7 @@ from . import UsageError, did_you_mean
 from .show import note
 
 if TYPE_CHECKING:
+    from ..basic.authorization.server import Protection
     from ..transports.streamable_http.event_store import EventStore
 
 
@@ -58,7 +59,8 @@ def serve(options: argparse.Namespace) -> int:
     return 0
 
 
-_HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", "store")
+_HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", "store", "issuer", "resource",
+                 "require_scope", "jwks")  # fmt: skip
 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:
@@ -75,12 +77,32 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
     host, port = options.host or "127.0.0.1", 8000 if options.port is None else options.port
     if options.store:
         http_options["store"] = open_store(options.store)
+    if options.issuer or options.resource or options.require_scope or options.jwks:
+        http_options["authorization"] = protection(options)
     try:
         server.run_http(host, port, **http_options)
     except (OSError, OverflowError) as error:
         note(f"{server.info.name}: cannot serve on {host}:{port}: {error}")
         return 1
     return 0
+
+
+def protection(options: argparse.Namespace) -> Protection:
+    """Return the protection that the options describe. Raise UsageError if it is incomplete or invalid."""
+    from ..basic.authorization.server import Protection  # lazy: an unprotected server needs none of it
+    from ..basic.authorization.verifiers import JwtVerifier
+
+    if not options.issuer or not options.resource:
+        raise UsageError("a protected server needs both --issuer and --resource")
+    try:
+        return Protection(
+            options.resource,
+            options.issuer,
+            JwtVerifier(jwks=options.jwks),
+            " ".join(options.require_scope or ()).split(),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def open_store(path: str) -> EventStore:

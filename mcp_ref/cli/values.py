@@ -1,4 +1,4 @@
-"""The parser for arguments on the command line: `NAME=VALUE` and `NAME:=JSON`.
+"""The parsers for words of the command line: arguments such as `NAME=VALUE` and `NAME:=JSON`, headers, and variables.
 
 The tool's input schema gives the type of `VALUE`: `count=3` means 3 for an integer, and "3" for a string. A `VALUE`
 that is not JSON is sent as a string. The server checks the types.
@@ -7,6 +7,7 @@ that is not JSON is sent as a string. The server checks the types.
 from __future__ import annotations
 
 import json
+import os
 import re
 
 from ..jsonrpc.messages import JSON, Object
@@ -83,3 +84,25 @@ def json_type(value: JSON) -> str:
         return "integer"
     names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
     return names.get(type(value), "null")
+
+
+def parse_headers(words: list[str]) -> dict[str, str]:
+    """Return the headers for words such as `Name: value`. Raise UsageError for a malformed word."""
+    found = {}
+    for word in words:
+        name, colon, value = word.partition(":")
+        if not colon or not name.strip():
+            raise UsageError("--header takes 'Name: value'")  # do not print the value, which can be a secret
+        found[name.strip()] = value.strip()
+    return found
+
+
+def parse_environment(words: list[str]) -> dict[str, str]:
+    """Return the variables for words such as `NAME=VALUE`. A word `NAME` copies the variable of this process."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals and name not in os.environ:
+            raise UsageError(f"--env {name}: this environment variable is not set; write {name}=VALUE")
+        found[name] = value if equals else os.environ[name]
+    return found

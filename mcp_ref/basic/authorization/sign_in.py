@@ -172,7 +172,7 @@ class AuthorizationCode(Authorizer):
         async with self._lock(peers, grant.issuer):
             stored = await self._stored(peers)
             if stored is not None and stored.access_token == grant.access_token:
-                await self._keep(peers, replace(grant, refresh_token=None))
+                await self.keep(peers.server, replace(grant, refresh_token=None))
 
     async def sign_out(self, url: str, http: HttpSender) -> bool:
         """Forget the tokens for an MCP server, and revoke them if its authorization server can do that.
@@ -247,7 +247,7 @@ class AuthorizationCode(Authorizer):
             revocation_endpoint=server.revocation_endpoint, client_id=client.client_id,
             auth_method=client.auth_method, server_address=peers.address)  # fmt: skip
         form = code_grant(code, sign_in, resource)
-        return await self._keep(peers, await request_grant(peers, grant, authentication(client), form, self.dpop))
+        return await self.keep(peers.server, await request_grant(peers, grant, authentication(client), form, self.dpop))
 
     async def _refresh(self, peers: PeerRequests, grant: Grant, url: str | None = None) -> Grant | None:
         """Return a grant with a new token, or None if the user has to sign in. `url`: the current token endpoint."""
@@ -270,9 +270,9 @@ class AuthorizationCode(Authorizer):
                     await self._clients.forget(grant.issuer)
                 elif refusal.error != "invalid_grant":
                     raise  # perhaps the server is out of order: the refresh token stays
-                await self._keep(peers, replace(grant, refresh_token=None))
+                await self.keep(peers.server, replace(grant, refresh_token=None))
                 return None
-            return await self._keep(peers, renewed)
+            return await self.keep(peers.server, renewed)
 
     async def _stored(self, peers: PeerRequests) -> Grant | None:
         """Return the stored grant for an MCP server, if it is from the configured issuer and client."""
@@ -286,8 +286,17 @@ class AuthorizationCode(Authorizer):
         peers.address = peers.address or grant.server_address
         return grant
 
-    async def _keep(self, peers: PeerRequests, grant: Grant) -> Grant:
-        url = canonical_resource(peers.server)
+    async def keep(self, url: str, grant: Grant) -> Grant:
+        """Store a grant, and return it.
+
+        Args:
+            url: URL of the MCP server.
+            grant: The grant.
+
+        Returns:
+            The same grant.
+        """
+        url = canonical_resource(url)
         await self._store.put(f"grant|{url}|{grant.issuer}", grant.to_json())
         await self._store.put(f"server|{url}", {"issuer": grant.issuer})
         return grant

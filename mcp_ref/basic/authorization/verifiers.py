@@ -38,7 +38,7 @@ from ...lib.http.client import HttpClient, HttpError, fetch
 from ...lib.jose.keys import ALGORITHMS, MAX_KEY_SET, PublicKey, parse_key_set, parse_object
 from ...lib.jose.tokens import ClaimRules, InvalidToken, Jws, UnknownKey, check_claims, parse_jws, read_date, verify
 from ..access import Principal
-from .addresses import issuer_metadata_urls
+from .addresses import check_fetchable, issuer_metadata_urls
 from .challenges import split_scopes
 from .errors import VerificationUnavailable, peer_text, peer_url
 from .metadata import MAX_DOCUMENT, ServerMetadata, parse_server_metadata
@@ -115,9 +115,9 @@ async def _fetch_metadata(issuer: str, resource: str) -> ServerMetadata:
     raise HttpError("; ".join(faults))
 
 
-async def _fetch_keys(issuer: str, resource: str) -> tuple[PublicKey, ...]:
-    """Return the public keys of an issuer."""
-    url = (await _fetch_metadata(issuer, resource)).jwks_uri
+async def _fetch_keys(issuer: str, resource: str, url: str | None = None) -> tuple[PublicKey, ...]:
+    """Return the public keys of an issuer, from `url` or else from the URL in its metadata."""
+    url = url or (await _fetch_metadata(issuer, resource)).jwks_uri
     if url is None:
         raise ValueError(
             f"the metadata of {peer_url(issuer)} have no jwks_uri: use Introspection, or your own verifier"
@@ -153,6 +153,7 @@ class JwtVerifier:
         algorithms: The allowed signature algorithms. Default: all of `lib/jose`. Shared secrets do not exist there.
         types: The allowed types (`typ`) of tokens. RFC 9068 demands "at+jwt"; most authorization servers send others.
         skew: Tolerance for clocks that differ, in seconds, 0 to 300.
+        jwks: URL of the keys, for an issuer whose metadata do not name it. Then all issuers share the keys.
 
     Raises:
         ValueError: An argument is out of its bounds.
@@ -164,11 +165,13 @@ class JwtVerifier:
         algorithms: Collection[str] = tuple(ALGORITHMS),
         types: Collection[str | None] = ("at+jwt", "jwt", None),
         skew: float = DEFAULT_SKEW,
+        jwks: str | None = None,
     ) -> None:
         if isinstance(algorithms, str) or not algorithms or not set(algorithms) <= ALGORITHMS.keys():
             raise ValueError(f"algorithms is a set of some of {', '.join(ALGORITHMS)}")
         ClaimRules(("any",), ("any",) if audiences is None else audiences, types, skew)  # raises for an empty set
         self.skew, self._audiences, self._algorithms, self._types = skew, audiences, frozenset(algorithms), types
+        self._jwks = jwks
 
     def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
         """Return a function that verifies the tokens of these issuers for one server.
@@ -178,7 +181,11 @@ class JwtVerifier:
             issuers: The issuers.
         """
         rules = ClaimRules(frozenset(issuers), self._audiences or (resource,), self._types, self.skew)
-        sources = {one: _Fetched(f"the keys of {one}", partial(_fetch_keys, one, resource)) for one in issuers}
+        if self._jwks is not None:
+            check_fetchable(self._jwks, resource)
+        sources = {
+            one: _Fetched(f"the keys of {one}", partial(_fetch_keys, one, resource, self._jwks)) for one in issuers
+        }
 
         async def verify_token(token: str) -> Principal:
             jws = parse_jws(token, self._algorithms)

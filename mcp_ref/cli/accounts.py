@@ -1,0 +1,121 @@
+"""The commands about the user's accounts at servers: `login`, `logout` and `whoami`.
+
+python3 -m mcp_ref login -- https://mcp.example/notes     a browser opens; the tokens are stored
+python3 -m mcp_ref whoami -- https://mcp.example/notes    issuer, scopes and end; never a token
+python3 -m mcp_ref logout -- https://mcp.example/notes    the tokens are revoked and forgotten
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Final
+
+from ..basic.authorization.client import Authorizer
+from ..basic.authorization.client_registration import OAuthClient
+from ..basic.authorization.errors import TokenRefused
+from ..basic.authorization.loopback import open_in_browser
+from ..basic.authorization.sign_in import AuthorizationCode
+from ..basic.authorization.store import FileStore
+from ..basic.authorization.token_endpoint import Grant
+from ..extensions.auth.client_credentials import ClientCredentials
+from ..lib.http.client import HttpClient
+from . import UsageError, show
+from .authorization import environment_variable, login_advice
+from .client_commands import make_client, parse_server, run_and_report
+
+_REDIRECT_URI: Final = "http://127.0.0.1:0/callback"
+
+
+def run_account_command(options: argparse.Namespace) -> int:
+    """Run one of the commands and return its exit code."""
+    url = parse_server(options.command) if options.command else ""
+    if not isinstance(url, str):
+        raise UsageError(f"{options.name} works only with the URL of a server, not with a command")
+    return run_and_report({"login": login, "logout": logout, "whoami": whoami}[options.name](options, url))
+
+
+def authorizer_of_login(options: argparse.Namespace) -> Authorizer:
+    """Return the way to get tokens that the options of `login` describe. Raise UsageError."""
+    store, scopes = FileStore(), " ".join(options.scope).split()
+    if options.client_secret_env is None:
+        if options.client_id is not None and options.issuer is None:
+            raise UsageError("--client-id needs --issuer: a client id belongs to one authorization server")
+        try:
+            return AuthorizationCode(
+                store=store, client_id=options.client_id, client_metadata_url=options.client_metadata_url,
+                issuer=options.issuer, scopes=scopes, redirect_uri=_REDIRECT_URI,
+                open_browser=None if options.no_browser else open_in_browser)  # fmt: skip
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    if options.client_id is None:
+        raise UsageError("--client-secret-env needs --client-id")
+    secret = environment_variable("--client-secret-env", options.client_secret_env)
+    return ClientCredentials(options.client_id, secret, issuer=options.issuer, scopes=scopes, store=store)
+
+
+async def login(options: argparse.Namespace, url: str) -> int:
+    """Sign in, also if the user is signed in already, and print the new sign-in."""
+    authorizer, store = authorizer_of_login(options), FileStore()
+    client = make_client(options, authorizer)
+    accounts = AuthorizationCode(store=store)
+    await sign_out(accounts, url)
+    async with client:
+        grant = authorizer.server(url).grant
+    if grant is None:
+        show.note(f"{url} did not require a sign-in")
+        return 0
+    if isinstance(authorizer, ClientCredentials):
+        await accounts.keep(url, grant)
+    elif options.client_id or options.client_metadata_url == grant.client_id:  # the other commands refresh the token
+        known = OAuthClient(grant.issuer, grant.client_id, None, grant.auth_method, _REDIRECT_URI)
+        await store.put(f"client|{grant.issuer}", known.to_json())
+    show_grant(url, grant, options.json)
+    return 0
+
+
+async def logout(options: argparse.Namespace, url: str) -> int:
+    """Revoke and forget the tokens for a URL, or all tokens and client ids."""
+    store = FileStore()
+    accounts = AuthorizationCode(store=store)
+    known = [key.partition("|")[2] for key in await store.keys() if key.startswith("server|")]
+    for one in known if options.all else [url]:
+        signed_out = await sign_out(accounts, one)
+        show.note(f"{one}: {'signed out' if signed_out else 'you were not signed in'}")
+    for key in await store.keys() if options.all else ():
+        await store.delete(key)
+    return 0
+
+
+async def sign_out(accounts: AuthorizationCode, url: str) -> bool:
+    """Revoke and forget the tokens for a URL. Return True if there were some."""
+    http = HttpClient()
+    try:
+        return await accounts.sign_out(url, http)
+    except TokenRefused as error:
+        show.note(f"the tokens are forgotten here, but some of them are valid until they end: {error}")
+        return True
+    finally:
+        await http.close()
+
+
+async def whoami(options: argparse.Namespace, url: str) -> int:
+    """Print the stored sign-in at a server, without its tokens."""
+    grant = await AuthorizationCode(store=FileStore()).stored(url)
+    if grant is None:
+        show.note(f"you are not signed in to {url}\n{login_advice(url)}")
+        return 4
+    show_grant(url, grant, options.json)
+    return 0
+
+
+def show_grant(url: str, grant: Grant, json: bool) -> None:
+    """Print who has issued the tokens, for which client and scopes, and when they end."""
+    ends = None if grant.expires_at is None else round(time.time() + grant.expires_at - time.monotonic())
+    if json:
+        return show.as_json({"server": url, "issuer": grant.issuer, "clientId": grant.client_id,
+                             "scopes": [*grant.scopes], "expiresAt": ends,
+                             "refreshable": grant.refresh_token is not None})  # fmt: skip
+    until = "unknown" if ends is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ends))
+    show.out(f"server   {url}\nissuer   {grant.issuer}\nclient   {grant.client_id}\nscopes   {' '.join(grant.scopes)}")
+    show.out(f"expires  {until}{', then refreshed' if grant.refresh_token is not None else ''}")

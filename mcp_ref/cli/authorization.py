@@ -1,0 +1,91 @@
+"""The tokens of the commands that take a URL.
+
+Tokens are kept in the file of `FileStore`, so the user signs in once. Without a terminal, a command does not wait for a
+user: it ends with exit code 4, and prints the command that signs in. A token is never an argument, because other users
+of the machine can list the arguments of all programs. And no environment variable is read unless an option names it,
+because any mistyped URL would get the token. [2026-07-28 basic/authorization/security-considerations#token-theft]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import sys
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from ..basic.authorization.addresses import check_fetchable
+from ..basic.authorization.bearer import Bearer
+from ..basic.authorization.client import Authorizer
+from ..basic.authorization.errors import SignInNeeded
+from ..basic.authorization.loopback import open_in_browser
+from ..basic.authorization.sign_in import AuthorizationCode, OpenBrowser
+from ..basic.authorization.store import FileStore
+from . import UsageError
+from .person import has_terminal
+
+MAX_TOKEN: Final = 16 * 1024
+"""Maximum length of a token, in characters."""
+
+
+def authorizer_for(url: str, options: argparse.Namespace) -> Authorizer | None:
+    """Return the way to get tokens for a URL, or None if the command sends none. Raise UsageError."""
+    token = read_token(options)
+    if token is None and any(word.partition(":")[0].strip().lower() == "authorization" for word in options.header):
+        return None
+    try:
+        check_fetchable(url, url)
+    except ValueError as error:
+        if token is None:
+            return None  # plain http: a server that needs no token can be used
+        raise UsageError(f"a token is sent over https only, or on this machine: {error}") from None
+    return AuthorizationCode(store=FileStore(), open_browser=browser(url, options)) if token is None else Bearer(token)
+
+
+def environment_variable(option: str, name: str) -> str:
+    """Return an environment variable. Raise UsageError if it is not set."""
+    if not os.environ.get(name):
+        raise UsageError(f"{option} {name}: this environment variable is not set")
+    return os.environ[name]
+
+
+def read_token(options: argparse.Namespace) -> str | None:
+    """Return the token of `--token-env` or `--token-file`, or None without these options. Raise UsageError."""
+    if options.token_env is None and options.token_file is None:
+        return None
+    if options.token_env is not None:
+        text = environment_variable("--token-env", options.token_env)
+    elif options.token_file == "-":
+        text = sys.stdin.readline(MAX_TOKEN + 2)
+    else:
+        try:
+            with open(options.token_file, encoding="utf-8", errors="replace") as file:
+                text = file.read(MAX_TOKEN + 2)
+        except OSError as error:
+            raise UsageError(f"--token-file {options.token_file}: {error.strerror}") from None
+    token = text.strip()
+    if len(token) > MAX_TOKEN or re.fullmatch("[!-~]+", token) is None:  # do not print the text, which can be a secret
+        raise UsageError(f"the token must be 1 to {MAX_TOKEN} printable ASCII characters without spaces")
+    return token
+
+
+def browser(url: str, options: argparse.Namespace) -> OpenBrowser:
+    """Return the function that lets the user open a URL. Without a terminal, it raises SignInNeeded."""
+    if has_terminal() and not options.no_browser:
+        return open_in_browser
+
+    async def refuse(sign_in_url: str) -> None:
+        error, is_step_up = SignInNeeded(url), await AuthorizationCode(store=FileStore()).stored(url) is not None
+        scopes = parse_qs(urlsplit(sign_in_url).query).get("scope", [""])[0] if is_step_up else ""
+        error.add_note(login_advice(url, scopes))
+        raise error
+
+    return refuse
+
+
+def login_advice(url: str, scopes: str = "") -> str:
+    """Return a line with the command that signs in."""
+    words = ["login", *(("--scope", scopes) if scopes else ()), "--", url]
+    return f"sign in with: python3 -m {__package__.rpartition('.')[0]} {shlex.join(words)}"

@@ -1,0 +1,253 @@
+"""The command line with protected servers: signing in and out, tokens from elsewhere, and `run --issuer`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import stat
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from examples.authorization_server import AuthorizationServer
+from examples.protected import notes, protect, server
+from mcp_ref.__main__ import main
+from mcp_ref.basic.authorization.store import default_path
+from mcp_ref.cli import authorization
+from mcp_ref.lib.http.message import Exchange
+from mcp_ref.lib.http.server import serve
+from mcp_ref.server.http import HttpApp
+from tests.server_programs import serving
+
+Captured = pytest.CaptureFixture[str]
+
+
+class World:
+    """A protected server and its authorization server, in a thread, and a browser whose user agrees."""
+
+    def __init__(self) -> None:
+        self.issuer = AuthorizationServer(yes=True)
+        self.url = ""
+        self.paths: list[str] = []
+        """The paths of all requests to the authorization server."""
+        self.tokens: set[str] = set()
+        """The access tokens that the protected server has received."""
+        self.opened: list[str] = []
+        """The URLs that the browser has opened."""
+        self._loop = asyncio.new_event_loop()
+        self._is_ready, self._stop = threading.Event(), asyncio.Event()
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._serve()))
+
+    async def _serve(self) -> None:
+        async def authorize(exchange: Exchange) -> None:
+            self.paths.append(exchange.request.path)
+            await self.issuer.handle(exchange)
+
+        async def serve_mcp(exchange: Exchange) -> None:
+            self.tokens.add((exchange.request.headers.get("authorization") or "").removeprefix("Bearer "))
+            await app.handle(exchange)
+
+        async with await serve(authorize) as first, await serve(serve_mcp) as second:
+            self.issuer.issuer = f"http://127.0.0.1:{first.address[1]}"
+            self.url = f"http://127.0.0.1:{second.address[1]}/mcp"
+            app = HttpApp(server.catalog, authorization=protect(self.url, self.issuer.issuer))
+            self._is_ready.set()
+            await self._stop.wait()
+            await app.close()
+
+    def begin(self) -> None:
+        """Start both servers."""
+        self._thread.start()
+        assert self._is_ready.wait(10)
+
+    def end(self) -> None:
+        """Stop both servers."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+        self._loop.close()
+
+    def browse(self, url: str) -> bool:
+        """Open a URL, and follow the redirect to the program."""
+        self.opened.append(url)
+        with urllib.request.urlopen(url, timeout=10) as page:
+            page.read()
+        return True
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
+    """Serve, on a machine with a display, and with an empty store."""
+    made = World()
+    made.begin()
+    for name in ("XDG_STATE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", made.browse)
+    monkeypatch.setattr(authorization, "has_terminal", lambda: True)
+    notes.clear()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def alone(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Serve, for a client without a terminal."""
+    monkeypatch.setattr(authorization, "has_terminal", lambda: False)
+    return world
+
+
+def test_list_signs_in_and_the_next_command_uses_the_stored_tokens(world: World, capsys: Captured) -> None:
+    assert main(["list", "--", world.url]) == 0
+    printed = capsys.readouterr()
+    assert "read_notes" in printed.out and "/authorize?" in printed.err
+    assert len(world.opened) == 1
+    before = len(world.paths)
+    assert main(["call", "read_notes", "--", world.url]) == 0
+    assert len(world.opened) == 1 and len(world.paths) == before
+    if os.name != "nt":
+        assert stat.S_IMODE(default_path().stat().st_mode) == 0o600
+
+
+def test_call_asks_for_a_further_scope(world: World, capsys: Captured) -> None:
+    assert main(["call", "add_note", "text=milk", "--", world.url]) == 0
+    assert "1" in capsys.readouterr().out
+    assert len(world.opened) == 2 and "notes%3Awrite" in world.opened[1]
+
+
+def test_list_without_a_terminal_exits_with_4_and_names_the_command(alone: World, capsys: Captured) -> None:
+    assert main(["list", "--", alone.url]) == 4
+    printed = capsys.readouterr()
+    assert printed.out == "" and f"\nsign in with: python3 -m mcp_ref login -- {alone.url}\n" in printed.err
+    assert alone.opened == []
+
+
+def test_list_with_no_browser_exits_with_4(world: World) -> None:
+    assert main(["list", "--no-browser", "--", world.url]) == 4
+    assert world.opened == []
+
+
+def test_step_up_without_a_terminal_names_all_scopes(alone: World, capsys: Captured) -> None:
+    assert main(["login", "--", alone.url]) == 0
+    assert main(["call", "add_note", "text=milk", "--", alone.url]) == 4
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line == f"sign in with: python3 -m mcp_ref login --scope 'notes:read notes:write' -- {alone.url}"
+    assert main(["login", "--scope", "notes:read notes:write", "--", alone.url]) == 0
+    assert main(["call", "add_note", "text=milk", "--", alone.url]) == 0
+    assert len(alone.opened) == 2
+
+
+def test_whoami_shows_issuer_scopes_and_end_without_a_token(world: World, capsys: Captured) -> None:
+    assert main(["whoami", "--", world.url]) == 4
+    assert f"login -- {world.url}" in capsys.readouterr().err
+    assert main(["login", "--", world.url]) == 0
+    assert main(["whoami", "--", world.url]) == 0
+    assert main(["whoami", "--json", "--", world.url]) == 0
+    out = capsys.readouterr().out
+    assert f"issuer   {world.issuer.issuer}\n" in out and "scopes   notes:read\n" in out
+    shown = json.loads(out[out.index("{") :])
+    assert shown["issuer"] == world.issuer.issuer and shown["scopes"] == ["notes:read"] and shown["expiresAt"] > 0
+    secrets = re.findall(r'"(?:access|refresh)_token": "([^"]+)"', default_path().read_text())
+    assert len(secrets) == 2 and not any(secret in out for secret in secrets)
+
+
+def test_login_signs_in_again(world: World) -> None:
+    assert main(["login", "--", world.url]) == 0
+    assert main(["login", "--", world.url]) == 0
+    assert len(world.opened) == 2
+
+
+def test_logout_revokes_and_forgets(world: World, capsys: Captured) -> None:
+    assert main(["login", "--", world.url]) == 0
+    assert main(["logout", "--", world.url]) == 0
+    assert "/revoke" in world.paths and world.issuer.grants == {}
+    assert f"{world.url}: signed out" in capsys.readouterr().err
+    assert main(["whoami", "--", world.url]) == 4
+    assert main(["logout", "--", world.url]) == 0
+    assert "you were not signed in" in capsys.readouterr().err
+
+
+def test_logout_all_forgets_client_ids_too(world: World) -> None:
+    assert main(["login", "--", world.url]) == 0
+    assert main(["logout", "--all"]) == 0
+    assert world.issuer.grants == {} and json.loads(default_path().read_text())["values"] == {}
+
+
+def test_token_env_and_token_file_send_a_token_and_ask_nobody(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured
+) -> None:
+    assert main(["login", "--", world.url]) == 0
+    [token] = world.tokens - {""}
+    assert main(["logout", "--all"]) == 0
+    monkeypatch.setenv("NOTES_TOKEN", token)
+    (tmp_path / "token").write_text(token + "\n")
+    assert main(["list", "--token-env", "NOTES_TOKEN", "--", world.url]) == 0
+    assert main(["list", "--token-file", str(tmp_path / "token"), "--", world.url]) == 0
+    (tmp_path / "token").write_text("wrong")
+    assert main(["list", "--token-file", str(tmp_path / "token"), "--", world.url]) == 1
+    assert len(world.opened) == 1
+
+
+def test_mcp_ref_token_is_never_read(alone: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_REF_TOKEN", "secret")
+    assert main(["list", "--", alone.url]) == 4
+    assert alone.tokens == {""}
+
+
+@pytest.mark.parametrize("text", ["", "two words", "se\ncret", "secr\u00e9t", "x" * (authorization.MAX_TOKEN + 1)])
+def test_token_that_cannot_be_sent_is_refused_and_not_printed(text: str, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "token").write_text(text)
+    assert main(["list", "--token-file", str(tmp_path / "token"), "--", "http://127.0.0.1:1/mcp"]) == 2
+    assert "printable ASCII" in (said := capsys.readouterr().err) and (not text or text not in said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["list", "--token-env", "UNSET_TOKEN", "--", "http://127.0.0.1:1/"], "UNSET_TOKEN: this environment variable"),
+        (["list", "--token-file", "/nowhere/at/all", "--", "http://127.0.0.1:1/"], "/nowhere/at/all: No such file"),
+        (["list", "--token-env", "HOME", "--", "server.py"], "only with the URL of a server"),
+        (["list", "--token-env", "PATH", "--", "http://mcp.example/"], "https"),
+        (["login", "--", "server.py"], "only with the URL of a server"),
+        (["whoami", "--", "server.py"], "only with the URL of a server"),
+        (["login", "--client-id", "x", "--", "https://mcp.example/"], "--client-id needs --issuer"),
+        (["login", "--client-metadata-url", "http://x/", "--", "https://mcp.example/"], "must be https"),
+        (["login", "--client-secret-env", "PATH", "--", "https://mcp.example/"], "needs --client-id"),
+        (["run", "examples/protected.py", "--http", "--resource", "https://mcp.example/"], "both --issuer and --res"),
+        (["run", "examples/protected.py", "--issuer", "https://mcp.example/"], "--issuer needs --http"),
+        (["run", "examples/protected.py", "--http", "--issuer", "http://auth.example", "--resource",
+          "https://mcp.example/"], "https"),
+        (["run", "examples/protected.py", "--http", "--issuer", "https://auth.example", "--resource",
+          "https://mcp.example/", "--jwks", "http://auth.example/keys"], "https"),
+    ],
+)  # fmt: skip
+def test_options_that_contradict_are_refused(words: list[str], said: str, capsys: Captured) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_trace_shows_no_token(world: World, capsys: Captured) -> None:
+    assert main(["list", "--trace", "--", world.url]) == 0
+    text = default_path().read_text()
+    err = capsys.readouterr().err
+    secrets = [*re.findall(r'"(?:access|refresh)_token": "([^"]+)"', text), *(world.tokens - {""})]
+    assert "->  POST /mcp" in err and len(secrets) >= 3
+    assert not any(secret in err for secret in secrets) and "code=" not in err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_run_with_an_issuer_refuses_requests_without_a_token() -> None:
+    options = ["--issuer", "https://auth.example", "--resource", "https://mcp.example/notes", "--path", "/notes",
+               "--require-scope", "notes:read", "--jwks", "https://auth.example/keys"]  # fmt: skip
+    with serving("examples/protected.py", *options) as program:
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(urllib.request.Request(program.url, b"{}"), timeout=10)
+        with caught.value as refusal:
+            assert refusal.status == 401 and 'scope="notes:read"' in refusal.headers["WWW-Authenticate"]
+        program.stop(signal.SIGTERM)
