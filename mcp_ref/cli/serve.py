@@ -90,7 +90,7 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
 def protection(options: argparse.Namespace) -> Protection:
     """Return the protection that the options describe. Raise UsageError if it is incomplete or invalid."""
     from ..basic.authorization.server import Protection  # lazy: an unprotected server needs none of it
-    from ..basic.authorization.verifiers import JwtVerifier
+    from ..basic.authorization.verifiers import JwtVerifier  # lazy: the same
 
     if not options.issuer or not options.resource:
         raise UsageError("a protected server needs both --issuer and --resource")

@@ -287,14 +287,11 @@ class AuthorizationCode(Authorizer):
         return grant
 
     async def keep(self, url: str, grant: Grant) -> Grant:
-        """Store a grant, and return it.
+        """Return a grant after it is stored.
 
         Args:
             url: URL of the MCP server.
             grant: The grant.
-
-        Returns:
-            The same grant.
         """
         url = canonical_resource(url)
         await self._store.put(f"grant|{url}|{grant.issuer}", grant.to_json())
