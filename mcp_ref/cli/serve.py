@@ -89,18 +89,13 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
 
 def protection(options: argparse.Namespace) -> Protection:
     """Return the protection that the options describe. Raise UsageError if it is incomplete or invalid."""
-    from ..basic.authorization.server import Protection  # lazy: an unprotected server needs none of it
-    from ..basic.authorization.verifiers import JwtVerifier  # lazy: the same
+    from .. import JwtVerifier, Protection  # lazy: an unprotected server loads no authorization
 
     if not options.issuer or not options.resource:
         raise UsageError("a protected server needs both --issuer and --resource")
     try:
-        return Protection(
-            options.resource,
-            options.issuer,
-            JwtVerifier(jwks=options.jwks),
-            " ".join(options.require_scope or ()).split(),
-        )
+        scopes = " ".join(options.require_scope or ()).split()
+        return Protection(options.resource, options.issuer, JwtVerifier(jwks=options.jwks), scopes)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
