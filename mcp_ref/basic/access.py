@@ -79,7 +79,7 @@ class Access:
     """The id of the principal. Sessions, tasks and states are bound to it."""
     refusal: AccessRefused | None = None
     """The last refusal. It becomes the HTTP response if nothing of the response is sent yet."""
-    needs_admission = False
+    checks_every_message = False
     """True if the scopes of every message must be checked; False if only a few tools have scopes, or none."""
     method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
     """The scopes that all requests with a method need, by method."""
@@ -113,7 +113,7 @@ class Access:
             self.refusal = refusal
             raise refusal
 
-    def admit(self, message: Incoming, table: ScopeTable) -> None:
+    def check_scopes(self, message: Incoming, table: ScopeTable) -> None:
         """Raise AccessRefused if the caller lacks a scope that a message needs. A batch needs those of all members."""
         if isinstance(message, Batch):
             self.require({scope for member in message.messages for scope in self._scopes_for(member, table)})

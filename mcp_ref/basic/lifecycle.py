@@ -16,8 +16,8 @@ a server SHOULD NOT send requests except pings and log messages. [2025-11-25 bas
     2025-03-26  `initialize` MUST NOT be part of a batch. Added: server capability `completions`
     2025-06-18  Both sides MUST respect the negotiation. On HTTP, each later request MUST have the revision in a header.
                 Added: client capability `elicitation`; `title` in `Implementation`
-    2025-11-25  Added: `elicitation` {form, url}; `sampling` {tools, context}; `tasks` for client and server;
-                `description`, `icons`, `websiteUrl` in `Implementation`
+    2025-11-25  Added: members of `elicitation` (`form`, `url`) and of `sampling` (`tools`, `context`); `tasks`
+                for client and server; `description`, `icons`, `websiteUrl` in `Implementation`
     2026-07-28  The handshake is removed (see versioning.py). Added: `extensions`
 [2025-11-25 basic/lifecycle#version-negotiation] [2025-06-18 basic/lifecycle#operation]
 
@@ -68,8 +68,8 @@ class Implementation:
 class ClientCapabilities:
     """The features that a client supports. None means not supported. An object, even {}, means supported.
 
-    `roots` is {"listChanged": bool}; {} from 2026-07-28. From 2025-11-25, `sampling` is {"tools": {}, "context": {}}
-    and `elicitation` is {"form": {}, "url": {}}; {} means form only. `tasks` has `list`, `cancel` and `requests`.
+    `roots` is {"listChanged": bool}, but {} in 2026-07-28. `sampling` is {"tools": {}, "context": {}} since 2025-11-25.
+    `elicitation` is {"form": {}, "url": {}} since then; {} means form only. `tasks` has `list`, `cancel`, `requests`.
     `extensions` and `experimental` map names to settings. `roots` and `sampling` are deprecated since 2026-07-28.
     """
 
@@ -166,8 +166,8 @@ def phase_error(phase: Phase, method: str) -> str | None:
     if method == "initialize":
         return None if phase is NEW else "initialize must be sent only once; this session is already initialized"
     if phase is NEW and method != "ping":
-        # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. In INITIALIZING, a
-        # server serves all requests, because the rule for the client is only SHOULD NOT.
+        # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. After
+        # the response to `initialize`, the specification does not forbid requests, so the server serves them.
         return f"{method} came before initialize; a session must begin with initialize"
     return None
 

@@ -50,7 +50,7 @@ def _json(name: str, value: str) -> JSON:
 
 
 def read_value(text: str, wanted: set[str] | None) -> JSON:
-    """Parse a text as JSON. Return the text itself if it is not JSON, or if only the `wanted` type "string" fits."""
+    """Return the JSON value in a text. Return the text if it is not JSON, or if "string" is wanted and fits better."""
     if wanted == {"string"}:
         return text
     try:
@@ -61,7 +61,7 @@ def read_value(text: str, wanted: set[str] | None) -> JSON:
 
 
 def json_types(schema: JSON) -> set[str] | None:
-    """Return the JSON types that the root of a schema names, or None if the root names no type."""
+    """Return the JSON types that a schema allows, or None if the root of the schema does not tell."""
     if not isinstance(schema, dict):
         return None
     named, choices = schema.get("type"), schema.get("enum")

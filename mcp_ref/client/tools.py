@@ -2,7 +2,7 @@
 
 From `tools/list`, the client stores the output schema of each tool, to check the tool's results. The client also stores
 which arguments to copy to HTTP headers (modern era), and whether a call can or must run as a task. The response to a
-tool call is a result, an error, or a task. The client waits for the result of a task.
+tool call is a result, an error, or a task.
 
 The client does not repeat a tool call after a lost connection, because the tool may already have done its work. The
 client repeats a call only after an error that proves that the server did not run the tool.
@@ -48,7 +48,7 @@ class CallToolOutcome:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Return {"task": wire} or {"result": wire}. A task has `task` (2025-11-25), or `resultType` "task" (later)."""
+        """Return {"task": wire} or {"result": wire}. A task has the key `task`, or since 2026-07-28 a `resultType`."""
         core = revision.tasks_are_core and "task" in wire and "content" not in wire
         return {"task" if core or wire.get("resultType") == "task" else "result": wire}
 
@@ -66,10 +66,10 @@ class ToolCalls:
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
-        own_meta = None if meta is None else cast("Object", dict(meta))
-        if own_meta:
-            check_meta_keys(own_meta)
-        return CallToolRequestParams(name, None if arguments is None else cast("Object", dict(arguments)), own_meta)
+        meta_copy = None if meta is None else cast("Object", dict(meta))
+        if meta_copy:
+            check_meta_keys(meta_copy)
+        return CallToolRequestParams(name, None if arguments is None else cast("Object", dict(arguments)), meta_copy)
 
     async def close(self) -> None:
         """Wait at most one second until the server has cancelled the tasks whose results nobody waits for."""
@@ -77,7 +77,7 @@ class ToolCalls:
             await asyncio.wait(self._cancellations, timeout=1.0)
 
     async def list_tools(self, timeout: Seconds) -> list[Tool]:
-        """Return all tools. Store their output schemas, HTTP headers and task support."""
+        """Return all tools with valid headers. Store their output schemas, HTTP headers and task support."""
         listed = cast("list[Tool]", await self._connector.request_all_pages("tools/list", "tools", timeout))
         tools = self._with_valid_headers(listed)
         self._checker = self._checker or ResultChecker()
@@ -137,7 +137,7 @@ class ToolCalls:
         if self._calls_can_be_tasks:
             if params.name not in self._task_support:
                 await self.list_tools(timeout)
-            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST NOT request a forbidden task
+            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST NOT if the tool forbids it
             if self._task_support.get(params.name) in ("optional", "required"):
                 params.task = TaskMetadata(None if ttl is None else round(ttl * 1000))
         return self._running_task(params.name, await self._call(params, on_progress, timeout, None))
@@ -150,7 +150,7 @@ class ToolCalls:
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolOutcome:
-        """Send `tools/call`. After an error, send the call once more if `_can_retry` allows it."""
+        """Send `tools/call`. After an error, send the call once more if `_update_for_retry` changed it."""
         if params.task is None:
             self._add_required_task(params)
         ids: list[RequestId] = []
@@ -158,7 +158,7 @@ class ToolCalls:
         try:
             outcome = await self._connector.request("tools/call", params, CallToolOutcome, *options)
         except RemoteError as error:
-            if not await self._can_retry(error, params, timeout):
+            if not await self._update_for_retry(error, params, timeout):
                 raise
             outcome = await self._connector.request("tools/call", params, CallToolOutcome, *options)
         if outcome.result is not None:
@@ -167,8 +167,8 @@ class ToolCalls:
             self._connector.session.follow_progress(ids[-1], on_progress)
         return outcome
 
-    async def _can_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
-        """List the tools again after a refused call. Return True if the call lacked an HTTP header or `task`."""
+    async def _update_for_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
+        """List the tools again after some errors. Return True if the list changes the HTTP headers or `params.task`."""
         connector = self._connector
         if error.code == HEADER_MISMATCH and connector.target.is_url:
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools and retry

@@ -30,7 +30,7 @@ server = Server("demo", "1.0", title="The Demo's Server", instructions="Call `ad
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def add(a: int, b: int) -> int:
-    """Add two numbers. Both schemas come from the annotations; the result is text and structured content."""
+    """Add two numbers. Both schemas come from the type hints; the result is text and structured content."""
     return a + b
 
 
@@ -126,11 +126,11 @@ async def book_table(context: Context) -> str:
 @server.tool()
 async def connect_account(context: Context) -> str:
     """Send the user to a web page. The text typed there reaches neither the client nor the model."""
-    visit = "visit-7f3a"  # a real server makes a random id with the `secrets` module
-    result = await context.elicit_url("Sign in to your account", "https://example.com/sign-in", visit)
+    elicitation_id = "visit-7f3a"  # a real server makes a random id with the `secrets` module
+    result = await context.elicit_url("Sign in to your account", "https://example.com/sign-in", elicitation_id)
     if result.action != "accept":
         return "not connected"
-    await context.elicitation_complete(visit)
+    await context.elicitation_complete(elicitation_id)
     return "connected"
 
 
@@ -146,7 +146,7 @@ class Doneness:
 
 @server.tool(task="optional")
 async def bake(context: Context) -> str:
-    """Work slowly, and ask the user. This tool can run as a task, and the client gets the result later."""
+    """Bake a cake, and ask the user. This tool can run as a task, and the client gets the result later."""
     await context.set_status("in the oven")
     result = await context.elicit("Is it brown?", Doneness)
     return "a cake" if result.content is not None and result.content["brown"] else "dough"

@@ -45,7 +45,7 @@ MAX_DEPTH: Final = 200
 MAX_BATCH: Final = 1000
 """Maximum number of messages in one batch."""
 ID_SEARCH_BYTES: Final = 1 << 20
-"""Size of the start of an unreadable frame in which `decode` searches for the `id`, in bytes (1 MiB)."""
+"""Maximum number of bytes, from the start of an unreadable frame, that `decode` searches for the `id` (1 MiB)."""
 
 
 @dataclass(slots=True)
@@ -310,8 +310,8 @@ def _nesting_depth(text: str) -> int:
     return max(itertools.accumulate(steps.get(match[0], 0) for match in brackets))
 
 
-# ensure_ascii=False: text is not escaped, so a lone surrogate fails here and never reaches the peer. allow_nan=False:
-# JSON has no NaN. The output has no newline, because JSON escapes newlines in strings and the separators have none.
+# ensure_ascii=False: characters outside ASCII are not escaped, so `encode` cannot write a lone surrogate as UTF-8.
+# allow_nan=False: JSON has no NaN. The output has no newline, because JSON escapes newlines in strings.
 _write_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 

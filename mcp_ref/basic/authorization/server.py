@@ -266,7 +266,7 @@ class Protection:
 class TokenAccess(Access):
     """The rights of a request with a valid access token."""
 
-    needs_admission = True
+    checks_every_message = True
 
     def __init__(self, protection: Protection, principal: Principal) -> None:
         self.principal, self.id, self.method_scopes = principal, principal.id, protection.needs

@@ -6,8 +6,8 @@ receiver (usually the server) stores the handler's result. The requestor polls t
     tools/call -> `Tasks.start` -> `LiveTask` runs the handler; `CreateTaskResult` is returned at once
     tasks/get, tasks/result, ... -> `Tasks` reads the store, and uses the `LiveTask` if the handler still runs
 
-An attacker who knows the id of a task could read the result. So ids are long random strings, and only the owner (if
-any) can read a task [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because
+An attacker who knows the id of a task could read the result. So ids are long random strings, and only the owner
+of a task can read it [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because
 the requestor might never fetch the result [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
 
 The handler of a task can send requests to the requestor. In 2025-11-25 they are ordinary JSON-RPC requests, on the
@@ -105,7 +105,8 @@ class Tasks:
             begins_late: True if the task begins when the handler calls `begin_task`, False if it begins at once.
 
         Raises:
-            ProtocolError: The store of tasks is full. (If no task has begun, the handler's exceptions are raised too.)
+            ProtocolError: The store of tasks is full.
+            Exception: An exception of the handler, if no task has begun.
         """
         if not begins_late:
             try:
@@ -230,7 +231,8 @@ class TaskPhase(Enum):
     """A phase of a `LiveTask`.
 
     PENDING -- `begin_task` --> RUNNING -- the handler ends, or `stop` --> OVER
-       '-- the handler fails or, since 2026-07-28, ends: no task is created, and the request returns the error or result
+       |-- the handler fails: no task is created, and the request returns the error
+       '-- the handler ends (since 2026-07-28): no task is created, and the request returns the result
     """
 
     PENDING = "the request is not a task yet"

@@ -135,8 +135,8 @@ class SseEndpoint:
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Receive one message from the client."""
         message = decode(exchange.request.body)
-        if self._scopes is not None and (access.needs_admission or self._scopes.needs_scopes):
-            access.admit(message, self._scopes)
+        if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
+            access.check_scopes(message, self._scopes)
         try:
             ids = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
         except ValueError:

@@ -3,7 +3,7 @@
     send(message) -> POST -> 200 JSON     the body is one message
                              200 events   the last event is the response; a broken stream is resumed
                              202          the server has accepted a notification or a response
-                             404          the server has ended the session; the client repeats the POST in a new session
+                             404          the server has ended the session; the client repeats requests in a new session
                              400, 404 or 405 to `initialize`: the client tries HTTP+SSE, the older transport
 
 After the handshake, the client sends a GET. The response is the listening stream: the server uses it for messages that
@@ -70,7 +70,7 @@ DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
 # The session limits the time of each request. If all connections are in use, a request waits.
-# Notifications, responses and GETs use extra connections (`extra=True`), because a request in flight can need them.
+# Notifications, responses and GETs use extra connections, because a request in flight can be waiting for them.
 HTTP_LIMITS: Final = ClientLimits(head_time=None, idle=None)
 
 
@@ -96,7 +96,7 @@ class StreamableHttpClientTransport(Transport):
         url: The MCP endpoint, or the stream of an HTTP+SSE server.
         headers: Headers of every request, such as {"Authorization": "Bearer ..."}.
         http: The HTTP client, which `close` closes too. Default: a new HTTP client.
-        parameters: Function that maps a tool's name to the headers that mirror the tool's arguments (modern era).
+        parameters: Function that returns the `parameter_headers` of a tool, by the tool's name (modern era).
         authorize: Function that wraps the HTTP client, so that requests carry tokens.
         time_limits: The time limits of the session.
     """
@@ -168,12 +168,13 @@ class StreamableHttpClientTransport(Transport):
         """Cancel the stateless request that a notification names. Return True if the notification must not be sent."""
         if notification.method != "notifications/cancelled":
             return False
-        # Before the handshake, all requests are stateless. A request that is not in flight already has its response.
+        # Before the handshake, all requests are stateless. A notification for an unknown id is dropped, because that
+        # request already has its response.
         return self._stateless.cancel(notification.params.get("requestId")) or self.state is ClientState.STATELESS
 
     def _after_notification(self, notification: Notification, task: asyncio.Task[None]) -> None:
         if notification.method == "notifications/initialized":
-            self._stateless.cancel_all()  # the client chose the legacy era, and needs no more modern responses
+            self._stateless.cancel_all()  # the client chose the legacy era
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
         elif notification.method == "notifications/cancelled":
             id = notification.params.get("requestId")
@@ -190,7 +191,7 @@ class StreamableHttpClientTransport(Transport):
             await finish(self._last_one_way_post)
 
     def pause_reading(self) -> None:
-        """Continue to read. The dispatcher refuses the server's requests while too many of them are in flight."""
+        """Do nothing: the dispatcher refuses the server's requests while too many of them are in flight."""
 
     def resume_reading(self) -> None: ...
 
@@ -279,7 +280,7 @@ class StreamableHttpClientTransport(Transport):
             self._fail_requests(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
 
     def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
-        """Deliver an HTTP error to the requests of a POST, with the JSON-RPC code in the body (not to `initialize`)."""
+        """Deliver an HTTP error to the requests of a POST, as the body's JSON-RPC error except for `initialize`."""
         text, found = describe_http_error(response, body), error_in(body)
         if found is None or (self._initialize is not None and ids == [self._initialize.id]):
             return self._fail_requests(ids, text, deliver)

@@ -4,7 +4,7 @@ The response to a request is one JSON object. If the server sends other messages
 is a server-sent-event stream, whose last event is the JSON-RPC response. In the legacy era (up to 2025-11-25), a
 session id connects a client's requests. A GET opens the listening stream, for messages that belong to no request.
 
-    POST    checks -> session -> dispatcher -> the request's stream -> JSON or events; 202 for a POST without a request
+    POST    checks -> session -> dispatcher -> the request's stream -> JSON or events; 202 without a JSON-RPC request
     GET     checks -> session -> the listening stream; with Last-Event-ID: the later events of a broken stream
     DELETE  checks -> session -> the session ends
 
@@ -108,7 +108,7 @@ class StreamableHttpEndpoint:
         self._checks, self._authorize, self._scopes = checks or RequestChecks(), authorize, scopes
         self._store, self._limits, self._trace = store or MemoryEventStore(), limits or EndpointLimits(), trace
         self._json_responses = json_responses
-        self._stateless, self._parameters, self._session_revisions = stateless, parameters, session_revisions
+        self._serve_request, self._parameters, self._session_revisions = stateless, parameters, session_revisions
         self._table = SessionTable(serve, self._store, self._limits, trace)
         self._requests: set[StatelessExchange] = set()
         self._subscriptions: set[StatelessExchange] = set()
@@ -154,9 +154,9 @@ class StreamableHttpEndpoint:
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         frame, principal = exchange.request.body, access.id
         message = decode(frame)
-        if self._scopes is not None and (access.needs_admission or self._scopes.needs_scopes):
-            access.admit(message, self._scopes)
-        if self._stateless is not None and self._is_stateless(message, checked):
+        if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
+            access.check_scopes(message, self._scopes)
+        if self._serve_request is not None and self._is_stateless(message, checked):
             return await self._post_stateless(exchange, checked, message, access)
         if isinstance(message, Request) and message.method == "initialize" and checked.session_id is None:
             return await self._initialize(exchange, checked, message, principal)
@@ -164,7 +164,7 @@ class StreamableHttpEndpoint:
         errors = _encoded_errors(message, session.revision if session is not None else LATEST_LEGACY)
         if errors is not None:
             if isinstance(message, Malformed) and message.expects_no_response and session is not None:
-                await session.receive(message, frame)  # our request fails, because its response is invalid
+                await session.receive(message, frame)  # an invalid response: the server's request fails
             # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
             return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
         session = session or await self._find_session(checked, principal)
@@ -183,7 +183,7 @@ class StreamableHttpEndpoint:
         body = await stream.json_body
         if body is not None:
             if access.refusal is not None and isinstance(message, Request):
-                raise access.refusal  # the handler refused; in a batch, other handlers have done their work
+                raise access.refusal  # by the handler; not for a batch, whose other results would be lost
             return await exchange.respond(200, [*JSON_HEADERS, *checked.cors], body)
         await self._send(exchange, stream, checked.cors)
 
@@ -194,7 +194,7 @@ class StreamableHttpEndpoint:
     async def _initialize(
         self, exchange: Exchange, checked: CheckedRequest, message: Request, principal: str | None
     ) -> None:
-        """Begin a session. Further requests with its id wait until `initialize` has succeeded or failed."""
+        """Begin a session. End the session if `initialize` fails."""
         session = self._table.begin(principal)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
@@ -215,7 +215,7 @@ class StreamableHttpEndpoint:
                 self._table.end(session)
 
     async def _find_session(self, checked: CheckedRequest, principal: str | None) -> HttpSession:
-        """Return the session that a request names. Raises HttpRefusal for a missing or unknown id or revision."""
+        """Return the session that a request names. Raises HttpRefusal without a known id or revision."""
         if checked.session_id is None:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
@@ -228,7 +228,7 @@ class StreamableHttpEndpoint:
         return session
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
-        """Return True if `_meta` names a revision, the header names a non-legacy one, or the server has no sessions."""
+        """Return True if `_meta` has a revision, the header is not legacy, or this endpoint has no legacy revision."""
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
         named = checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in LEGACY
@@ -245,7 +245,9 @@ class StreamableHttpEndpoint:
             case Notification():
                 named = find_revision(checked.revision)
                 if checked.revision is not None and (named is None or named in LEGACY):
-                    raise HttpRefusal(400, f"{VERSION_HEADER} {checked.revision[:100]!r} is not supported here")
+                    raise HttpRefusal(
+                        400, f"{VERSION_HEADER} must be a modern revision, not {checked.revision[:100]!r}"
+                    )
                 # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. In this revision,
                 # clients send no notifications over HTTP, so the server ignores all of them.
                 await exchange.respond(202, checked.cors, b"")
@@ -260,7 +262,7 @@ class StreamableHttpEndpoint:
     async def _serve_stateless(
         self, exchange: Exchange, checked: CheckedRequest, request: Request, access: Access
     ) -> None:
-        assert self._stateless is not None
+        assert self._serve_request is not None
         accepts_sse = checked.accepts_sse and not self._json_responses
         in_flight, limit = self._requests, self._limits.requests
         if request.method in STREAMED_METHODS:
@@ -271,18 +273,20 @@ class StreamableHttpEndpoint:
         if len(in_flight) >= limit:
             raise HttpRefusal(503, f"the server already serves {limit} requests; try again later", RETRY_LATER)
         accepts_json = checked.accepts_json or not checked.accepts_sse
-        stateless = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse)
+        stateless_exchange = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse)
         try:
             check_request(request, checked, exchange.request.headers, self._parameters)
         except ProtocolError as error:
-            return await stateless.refuse(error)
-        in_flight.add(stateless)
+            return await stateless_exchange.refuse(error)
+        in_flight.add(stateless_exchange)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         try:
-            await stateless.serve(self._stateless(request, stateless.notify, stateless.drain, access.id), access)
+            await stateless_exchange.serve(
+                self._serve_request(request, stateless_exchange.notify, stateless_exchange.drain, access.id), access
+            )
         finally:
-            in_flight.discard(stateless)
+            in_flight.discard(stateless_exchange)
 
     async def _send(
         self,
@@ -294,7 +298,8 @@ class StreamableHttpEndpoint:
     ) -> None:
         """Send events until the stream ends or the client disconnects. `last` is the `Last-Event-ID`, if any.
 
-        Close the response at the time `ends_at`, in seconds since 1970. The client resumes with a new token.
+        Close the response at the time `ends_at`, in seconds since 1970: the access token expires then. The client
+        resumes with a new token.
         """
         session = stream.session
         try:
@@ -339,7 +344,7 @@ class StreamableHttpEndpoint:
 
 
 def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
-    """Return the errors for a body of invalid messages, or None if the session can handle the body."""
+    """Return the errors for a body with invalid messages and without a request, else None."""
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):

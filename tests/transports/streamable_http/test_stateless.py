@@ -191,7 +191,7 @@ async def test_notification_to_a_modern_server_needs_no_header_but_a_wrong_one_i
         assert (await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=None)).status == 202
         for version in ("2025-11-25", "x", ""):
             reply = await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=version)
-            assert reply.status == 400 and "is not supported here" in reply.why
+            assert reply.status == 400 and "must be a modern revision" in reply.why
 
 
 @SPEAKS
