@@ -49,16 +49,14 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     main_parser.add_argument("--version", action="store_true", help="print the version")
     commands = main_parser.add_subparsers(title="commands", metavar="COMMAND", dest="name")
 
-    def command(
-        name: str, positionals: str, help: str, *, needs_server: bool = False, connects: bool = True
-    ) -> argparse.ArgumentParser:
+    def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
         made.set_defaults(needs_server=needs_server, command=[])
-        server = "-- SERVER ..." if needs_server else ""
+        server = "-- URL" if name in ("login", "logout", "whoami") else "-- SERVER ..." if needs_server else ""
         made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, server)))
         if needs_server:
             made.epilog = EPILOG
-        if needs_server and connects:
+        if needs_server and name not in ("logout", "whoami"):
             add_connection_options(made, name == "login")
         return made
 
@@ -105,9 +103,9 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("--client-secret-env", metavar="NAME",
                       help="sign in as a program: the environment variable with the secret of --client-id")  # fmt: skip
 
-    made = command("logout", "", "revoke and forget the tokens for a server", needs_server=True, connects=False)
+    made = command("logout", "", "revoke and forget the tokens for a server", needs_server=True)
     made.add_argument("--all", action="store_true", help="forget the tokens for all servers; give no server")
-    command("whoami", "", "print the sign-in at a server: issuer, scopes and end", needs_server=True, connects=False)
+    command("whoami", "", "print the sign-in at a server: issuer, scopes and end", needs_server=True)
     commands.choices["whoami"].add_argument("--json", action="store_true", help="print JSON, for programs")
 
     made = command("revisions", "[REVISION]",
@@ -172,10 +170,9 @@ def add_connection_options(parser: argparse.ArgumentParser, is_login: bool) -> N
         group.add_argument("--no-browser", action="store_true", help="print the URL of the sign-in, and do not open it")
     else:
         group.add_argument("--no-browser", action="store_true", help="end with exit code 4 if a user must sign in")
-        group.add_argument("--token-env", metavar="NAME", help="send the access token in this environment variable")
-        group.add_argument(
-            "--token-file", metavar="PATH", help="send the access token in this file; - is standard input"
-        )
+        tokens = group.add_mutually_exclusive_group()
+        tokens.add_argument("--token-env", metavar="NAME", help="send the access token in this environment variable")
+        tokens.add_argument("--token-file", metavar="PATH", help="send the access token in this file, or - for stdin")
     group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as a root")
     group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level and above")
     group.add_argument("--stderr", action="store_true", help="show the server's standard error")

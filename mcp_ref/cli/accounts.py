@@ -11,6 +11,7 @@ import argparse
 import time
 from typing import Final
 
+from ..basic.authorization.addresses import check_fetchable
 from ..basic.authorization.client import Authorizer
 from ..basic.authorization.client_registration import OAuthClient
 from ..basic.authorization.errors import TokenRefused
@@ -22,7 +23,7 @@ from ..extensions.auth.client_credentials import ClientCredentials
 from ..lib.http.client import HttpClient
 from . import UsageError, show
 from .authorization import environment_variable, login_advice
-from .client_commands import make_client, parse_server, run_and_report
+from .client_commands import make_client, parse_server, report_failure, run_and_report
 
 _REDIRECT_URI: Final = "http://127.0.0.1:0/callback"
 
@@ -32,22 +33,26 @@ def run_account_command(options: argparse.Namespace) -> int:
     url = parse_server(options.command) if options.command else ""
     if not isinstance(url, str):
         raise UsageError(f"{options.name} works only with the URL of a server, not with a command")
-    return run_and_report({"login": login, "logout": logout, "whoami": whoami}[options.name](options, url))
+    try:
+        if url:
+            check_fetchable(url, url)
+        return run_and_report({"login": login, "logout": logout, "whoami": whoami}[options.name](options, url))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except (OSError, RuntimeError) as error:
+        return report_failure(1, error)  # the store cannot be written, or the user has no home directory
 
 
 def authorizer_of_login(options: argparse.Namespace) -> Authorizer:
-    """Return the way to get tokens that the options of `login` describe. Raise UsageError."""
+    """Return the way to get tokens that the options of `login` describe. Raise ValueError or UsageError."""
     store, scopes = FileStore(), " ".join(options.scope).split()
     if options.client_secret_env is None:
         if options.client_id is not None and options.issuer is None:
             raise UsageError("--client-id needs --issuer: a client id belongs to one authorization server")
-        try:
-            return AuthorizationCode(
-                store=store, client_id=options.client_id, client_metadata_url=options.client_metadata_url,
-                issuer=options.issuer, scopes=scopes, redirect_uri=_REDIRECT_URI,
-                open_browser=None if options.no_browser else open_in_browser)  # fmt: skip
-        except ValueError as error:
-            raise UsageError(str(error)) from None
+        return AuthorizationCode(
+            store=store, client_id=options.client_id, client_metadata_url=options.client_metadata_url,
+            issuer=options.issuer, scopes=scopes, redirect_uri=_REDIRECT_URI,
+            open_browser=None if options.no_browser else open_in_browser)  # fmt: skip
     if options.client_id is None:
         raise UsageError("--client-secret-env needs --client-id")
     secret = environment_variable("--client-secret-env", options.client_secret_env)

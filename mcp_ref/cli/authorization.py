@@ -22,7 +22,7 @@ from ..basic.authorization.client import Authorizer
 from ..basic.authorization.errors import SignInNeeded
 from ..basic.authorization.loopback import open_in_browser
 from ..basic.authorization.sign_in import AuthorizationCode, OpenBrowser
-from ..basic.authorization.store import FileStore
+from ..basic.authorization.store import FileStore, MemoryStore
 from . import UsageError
 from .person import has_terminal
 
@@ -41,7 +41,13 @@ def authorizer_for(url: str, options: argparse.Namespace) -> Authorizer | None:
         if token is None:
             return None  # plain http: a server that needs no token can be used
         raise UsageError(f"a token is sent over https only, or on this machine: {error}") from None
-    return AuthorizationCode(store=FileStore(), open_browser=browser(url, options)) if token is None else Bearer(token)
+    if token is not None:
+        return Bearer(token)
+    try:
+        store: MemoryStore = FileStore()
+    except RuntimeError:  # the user has no home directory
+        store = MemoryStore()
+    return AuthorizationCode(store=store, open_browser=browser(url, options, store))
 
 
 def environment_variable(option: str, name: str) -> str:
@@ -71,13 +77,13 @@ def read_token(options: argparse.Namespace) -> str | None:
     return token
 
 
-def browser(url: str, options: argparse.Namespace) -> OpenBrowser:
+def browser(url: str, options: argparse.Namespace, store: MemoryStore) -> OpenBrowser:
     """Return the function that lets the user open a URL. Without a terminal, it raises SignInNeeded."""
     if has_terminal() and not options.no_browser:
         return open_in_browser
 
     async def refuse(sign_in_url: str) -> None:
-        error, is_step_up = SignInNeeded(url), await AuthorizationCode(store=FileStore()).stored(url) is not None
+        error, is_step_up = SignInNeeded(url), await AuthorizationCode(store=store).stored(url) is not None
         scopes = parse_qs(urlsplit(sign_in_url).query).get("scope", [""])[0] if is_step_up else ""
         error.add_note(login_advice(url, scopes))
         raise error

@@ -8,6 +8,8 @@ import os
 import re
 import signal
 import stat
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -18,6 +20,7 @@ import pytest
 
 from examples.authorization_server import AuthorizationServer
 from examples.protected import notes, protect, server
+from examples.registered_clients import OAuthClient
 from mcp_ref.__main__ import main
 from mcp_ref.basic.authorization.store import default_path
 from mcp_ref.cli import authorization
@@ -25,6 +28,7 @@ from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.server import serve
 from mcp_ref.server.http import HttpApp
 from tests.server_programs import serving
+from tests.settings import ROOT
 
 Captured = pytest.CaptureFixture[str]
 
@@ -214,6 +218,8 @@ def test_token_that_cannot_be_sent_is_refused_and_not_printed(text: str, tmp_pat
         (["list", "--token-file", "/nowhere/at/all", "--", "http://127.0.0.1:1/"], "/nowhere/at/all: No such file"),
         (["list", "--token-env", "HOME", "--", "server.py"], "only with the URL of a server"),
         (["list", "--token-env", "PATH", "--", "http://mcp.example/"], "https"),
+        (["login", "--", "http://mcp.example/"], "https"),
+        (["whoami", "--", "http://["], "http"),
         (["login", "--", "server.py"], "only with the URL of a server"),
         (["whoami", "--", "server.py"], "only with the URL of a server"),
         (["login", "--client-id", "x", "--", "https://mcp.example/"], "--client-id needs --issuer"),
@@ -251,3 +257,69 @@ def test_run_with_an_issuer_refuses_requests_without_a_token() -> None:
         with caught.value as refusal:
             assert refusal.status == 401 and 'scope="notes:read"' in refusal.headers["WWW-Authenticate"]
         program.stop(signal.SIGTERM)
+
+
+def test_login_with_a_client_id_keeps_it_for_the_other_commands(world: World, capsys: Captured) -> None:
+    grants = ("authorization_code", "refresh_token")
+    world.issuer.clients.add(OAuthClient("app", "App", ("http://127.0.0.1/callback",), grants, "none"))
+    assert main(["login", "--client-id", "app", "--issuer", world.issuer.issuer, "--", world.url]) == 0
+    assert "client   app\n" in capsys.readouterr().out
+    end_stored_token()
+    assert main(["list", "--", world.url]) == 0
+    assert len(world.opened) == 1 and world.paths.count("/token") == 2
+    assert main(["call", "add_note", "text=milk", "--", world.url]) == 0
+    assert len(world.opened) == 2 and "/register" not in world.paths
+
+
+def end_stored_token() -> None:
+    """Change the end of the stored token, so that it needs a refresh."""
+    text = default_path().read_text()
+    default_path().write_text(re.sub(r'"expires_at": [1-9]\d+\.\d+', '"expires_at": 1.0', text))
+
+
+def test_list_refreshes_a_token_that_has_ended(world: World) -> None:
+    assert main(["login", "--", world.url]) == 0
+    end_stored_token()
+    assert main(["list", "--", world.url]) == 0
+    assert len(world.opened) == 1 and len(world.tokens - {""}) == 2
+
+
+def test_login_with_a_secret_opens_no_browser(alone: World, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    alone.issuer.clients.add(OAuthClient("reports", "Reports", secret="marker-secret"))
+    monkeypatch.setenv("NOTES_SECRET", "marker-secret")
+    assert main(["login", "--client-id", "reports", "--client-secret-env", "NOTES_SECRET", "--", alone.url]) == 0
+    assert main(["list", "--trace", "--", alone.url]) == 0
+    printed = capsys.readouterr()
+    assert "client   reports\n" in printed.out and "marker-secret" not in printed.out + printed.err
+    assert alone.opened == [] and alone.paths.count("/token") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_login_ends_at_ctrl_c(world: World) -> None:
+    command = [sys.executable, "-m", "mcp_ref", "login", "--no-browser", "--", world.url]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any("/authorize?" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+
+
+def test_user_without_a_home_directory_can_use_servers(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def refuse() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("mcp_ref.basic.authorization.store.default_path", refuse)
+    assert main(["list", "--", world.url]) == 0
+    assert main(["whoami", "--", world.url]) == 1
+    assert "home directory" in capsys.readouterr().err
+
+
+def test_store_that_others_can_read_is_refused(world: World, capsys: Captured) -> None:
+    if os.name == "nt":
+        pytest.skip("permissions")
+    assert main(["login", "--", world.url]) == 0
+    default_path().chmod(0o644)
+    assert main(["list", "--", world.url]) == 1
+    assert "Remove the file" in capsys.readouterr().err
