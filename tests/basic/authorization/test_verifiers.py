@@ -123,6 +123,16 @@ async def test_jwt_verifier_accepts_the_usual_types(kind: str | None) -> None:
         assert await jwt_verifier(issuer)(issuer.token(header={"typ": kind})) is not None
 
 
+async def test_jwt_verifier_jwks_replaces_the_metadata() -> None:
+    async with key_server() as issuer:
+        issuer.documents[METADATA] = failing(404)
+        verify = jwt_verifier(issuer, JwtVerifier(jwks=f"{issuer.issuer}/jwks"))
+        assert await verify(issuer.token()) is not None
+        assert issuer.asked == ["/jwks"]
+        with pytest.raises(ValueError, match="https"):
+            jwt_verifier(issuer, JwtVerifier(jwks="http://keys.example/jwks"))
+
+
 async def test_jwt_verifier_audiences_replace_the_resource() -> None:
     async with key_server() as issuer:
         verify = jwt_verifier(issuer, JwtVerifier(audiences={"api://notes"}))
