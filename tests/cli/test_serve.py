@@ -187,7 +187,7 @@ def test_invalid_url_is_3_with_a_message(url: str, capsys: Captured) -> None:
 REFUSAL = json.dumps({"jsonrpc": "2.0", "error": {"code": -32600, "message": "show your badge"}})
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 500, 503])
+@pytest.mark.parametrize("status", [403, 404, 500, 503])
 def test_a_url_that_refuses_is_3_with_the_status_and_the_servers_words(status: int, capsys: Captured) -> None:
     with answering(status, REFUSAL) as server:
         assert main(["list", "--", server.url]) == 3
@@ -197,6 +197,14 @@ def test_a_url_that_refuses_is_3_with_the_status_and_the_servers_words(status: i
     with answering(status, "<h1>No</h1>", "text/html") as server:
         assert main(["list", "--", server.url]) == 3
     assert capsys.readouterr().err == f"{asked}: {server.url}: the server answered HTTP {status}\n"
+
+
+def test_url_with_401_and_without_an_authorization_server_is_1_and_says_what_to_do(capsys: Captured) -> None:
+    with answering(401, REFUSAL) as server:
+        assert main(["list", "--", server.url]) == 1
+    origin = server.url.removesuffix("/mcp")
+    why = f"cannot register this client at {origin}: status 401; register one by hand, and configure its client id\n"
+    assert capsys.readouterr().err == why
 
 
 def test_a_url_of_something_else_is_3_and_says_what_it_is(capsys: Captured) -> None:
