@@ -22,7 +22,7 @@ import pytest
 
 from mcp_ref.server import stateless
 from mcp_ref.session import Session
-from tests import settings
+from tests import settings, workers
 from tests.forked_python import process_ids
 from tests.frame_schema import FrameChecker, checked_stateless
 
@@ -40,6 +40,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             unknown = [id for id in marker.args if id not in known]
             if unknown or not marker.args:
                 raise pytest.UsageError(f"{item.nodeid}: no such requirement: {unknown}")
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the tests in several processes, if there are many tests."""
+    number = workers.count(session)
+    if number == 1 or session.testsfailed:
+        return None
+    workers.run(session, number)
+    return True
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
