@@ -35,7 +35,7 @@ from tests.basic.authorization.protected_server import (
 from tests.http_wire import under_asgi
 from tests.messages import initialize, notification, request, stateless_request
 from tests.raw_http_client import JSON_TYPE, SSE_TYPE, Reply, Talk, call, served_over_http
-from tests.settings import ROOT
+from tests.settings import HOME
 
 BOTH_ERAS = pytest.mark.parametrize("make_call", [modern_call, legacy_call], ids=["modern", "legacy"])
 
@@ -674,7 +674,7 @@ def test_options_of_an_item_have_checked_scopes(scopes: set[str]) -> None:
 
 def test_unprotected_http_loads_no_authorization() -> None:
     source = f"""
-import sys; sys.path.insert(0, {str(ROOT)!r})
+import sys; sys.path.insert(0, {str(HOME)!r})
 import asyncio, mcp_ref
 from mcp_ref.lib.http.client import HttpClient
 server = mcp_ref.Server("s")
