@@ -40,7 +40,8 @@ async def test_stopped_limit_keeps_the_time_that_is_left() -> None:
 async def test_limits_that_begin_during_a_stop_are_stopped_too() -> None:
     limits = TimeLimits()
     with limits.stopped():
-        async with limits.timeout(0.01):
+        async with limits.timeout(0.01) as timer:
+            assert timer.when() is None
             await asyncio.sleep(0.03)
 
 

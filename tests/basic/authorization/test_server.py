@@ -642,7 +642,9 @@ def test_protection_refuses_an_unsafe_configuration(options: dict[str, object], 
 
 
 def test_protection_allows_plain_http_on_loopback() -> None:
-    Protection("http://127.0.0.1:8000/mcp", ["http://localhost:9000"], Tokens())
+    allowed = Protection("http://127.0.0.1:8000/mcp", ["http://localhost:9000"], Tokens())
+    well_known = "/.well-known/oauth-protected-resource"
+    assert allowed.paths == {well_known, f"{well_known}/mcp"}
 
 
 async def test_authorization_and_authenticate_together_are_an_error() -> None:
