@@ -31,7 +31,18 @@ SERVER is the command that starts the server, or the URL of the server. Write SE
 
 Write an argument as NAME=VALUE. VALUE is a string if the tool's input schema requires a string; otherwise it is JSON.
 In NAME:=JSON, the value is always JSON.
+"""
 
+ACCOUNT_COMMANDS = "login", "logout", "whoami"
+
+ACCOUNT_EPILOG = f"""\
+URL is the address of an MCP server. Write it after two dashes. After `login`, the other commands use the tokens:
+
+  {PROGRAM} login -- https://mcp.example/mcp
+  {PROGRAM} list -- https://mcp.example/mcp
+"""
+
+EXIT_CODES = """
 exit codes: 0 success; 1 the server or the tool returned an error; 2 the command line is wrong; 3 the connection failed
 or was lost, or a request timed out; 4 a user must sign in; 130 the user pressed Ctrl-C
 """
@@ -43,7 +54,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     main_parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Watch the Model Context Protocol, run a server, and call any server.",
-        epilog=EPILOG,
+        epilog=EPILOG + EXIT_CODES,
         formatter_class=raw,
     )
     main_parser.add_argument("--version", action="store_true", help="print the version")
@@ -52,10 +63,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
         made.set_defaults(needs_server=needs_server, command=[])
-        server = "-- URL" if name in ("login", "logout", "whoami") else "-- SERVER ..." if needs_server else ""
+        server = "-- URL" if name in ACCOUNT_COMMANDS else "-- SERVER ..." if needs_server else ""
         made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, server)))
         if needs_server:
-            made.epilog = EPILOG
+            made.epilog = (ACCOUNT_EPILOG if name in ACCOUNT_COMMANDS else EPILOG) + EXIT_CODES
         if needs_server and name not in ("logout", "whoami"):
             add_connection_options(made, name == "login")
         return made
@@ -94,18 +105,18 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
                       help="other arguments that are already known")  # fmt: skip
 
-    made = command("login", "", "sign in to a server, and keep the tokens in a file of yours", needs_server=True)
-    made.add_argument("--scope", metavar="S", action="append", default=[], help="a scope to ask for in addition")
-    made.add_argument("--client-id", metavar="ID", help="the client id that the authorization server has given you")
-    made.add_argument("--issuer", metavar="URL", help="the authorization server to which the client id belongs")
+    made = command("login", "", "sign in with a browser, and keep the tokens for other commands", needs_server=True)
+    made.add_argument("--scope", metavar="S", action="append", default=[], help="a further right, such as notes:write")
+    made.add_argument("--client-id", metavar="ID", help="a client id that the authorization server has given you")
+    made.add_argument("--issuer", metavar="URL", help="the only authorization server to use")
     made.add_argument("--client-metadata-url", metavar="URL", help="an https URL with the metadata of this client")
     made.set_defaults(token_env=None, token_file=None)
     made.add_argument("--client-secret-env", metavar="NAME",
                       help="sign in as a program: the environment variable with the secret of --client-id")  # fmt: skip
 
     made = command("logout", "", "revoke and forget the tokens for a server", needs_server=True)
-    made.add_argument("--all", action="store_true", help="forget the tokens for all servers; give no server")
-    command("whoami", "", "print the sign-in at a server: issuer, scopes and end", needs_server=True)
+    made.add_argument("--all", action="store_true", help="forget the tokens for all servers; give no URL")
+    command("whoami", "", "print who issued your tokens, for which scopes, and until when", needs_server=True)
     commands.choices["whoami"].add_argument("--json", action="store_true", help="print JSON, for programs")
 
     made = command("revisions", "[REVISION]",
@@ -162,20 +173,21 @@ def add_connection_options(parser: argparse.ArgumentParser, is_login: bool) -> N
     group.add_argument("--revision", metavar="R", help="speak only this revision")
     group.add_argument("--timeout", metavar="S", type=positive_seconds,
                        help="seconds per request (default: 60; 600 for a call that can ask you)")  # fmt: skip
-    group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
-                       help="an environment variable for the server, which inherits few others")  # fmt: skip
     group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
                        help="a header for every HTTP request, such as 'Authorization: Bearer ...'")  # fmt: skip
     if is_login:
         group.add_argument("--no-browser", action="store_true", help="print the URL of the sign-in, and do not open it")
+        parser.set_defaults(env=[], root=None, log=None, stderr=False)
     else:
+        group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
+                           help="an environment variable for the server, which inherits few others")  # fmt: skip
         group.add_argument("--no-browser", action="store_true", help="end with exit code 4 if a user must sign in")
         tokens = group.add_mutually_exclusive_group()
         tokens.add_argument("--token-env", metavar="NAME", help="send the access token in this environment variable")
         tokens.add_argument("--token-file", metavar="PATH", help="send the access token in this file, or - for stdin")
-    group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as a root")
-    group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level and above")
-    group.add_argument("--stderr", action="store_true", help="show the server's standard error")
+        group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as root")
+        group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level and above")
+        group.add_argument("--stderr", action="store_true", help="show the server's standard error")
     group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
     group.add_argument("--json", action="store_true", help="print JSON, for programs")
 
@@ -197,9 +209,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if is_all and server:
             parser.error("--all signs out of all servers: leave out -- and the words after it")
         if options.needs_server and not server and not misspelled and not is_all:
-            asked = [word for word in words if word not in surplus]
-            parser.error("the server is missing: add two dashes, then the command or URL of the server, for example\n"
-                         f"  {PROGRAM} {' '.join(asked)} -- {' '.join(surplus) or 'python3 server.py'}")  # fmt: skip
+            asked = " ".join(word for word in words if word not in surplus)
+            kind, example = ("URL", "https://mcp.example/mcp") if words[0] in ACCOUNT_COMMANDS else (
+                "command or URL", "python3 server.py")  # fmt: skip
+            parser.error(f"the server is missing: add two dashes, then the {kind} of the server, for example\n"
+                         f"  {PROGRAM} {asked} -- {' '.join(surplus) or example}")  # fmt: skip
         if surplus:
             parser.error(f"unrecognized arguments: {' '.join(surplus)}")
         if server and not options.needs_server:

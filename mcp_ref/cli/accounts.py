@@ -11,8 +11,9 @@ import argparse
 import time
 from typing import Final
 
-from ..basic.authorization.addresses import check_fetchable
-from ..basic.authorization.client import Authorizer
+from ..basic.authorization.addresses import check_fetchable, resource_metadata_urls
+from ..basic.authorization.authorization_server_discovery import PeerRequests
+from ..basic.authorization.client import Authorizer, Need
 from ..basic.authorization.client_registration import OAuthClient
 from ..basic.authorization.errors import TokenRefused
 from ..basic.authorization.loopback import open_in_browser
@@ -20,7 +21,7 @@ from ..basic.authorization.sign_in import AuthorizationCode
 from ..basic.authorization.store import FileStore
 from ..basic.authorization.token_endpoint import Grant
 from ..extensions.auth.client_credentials import ClientCredentials
-from ..lib.http.client import HttpClient
+from ..lib.http.client import HttpClient, HttpError
 from . import UsageError, show
 from .authorization import environment_variable, login_advice
 from .client_commands import make_client, parse_server, report_failure, run_and_report
@@ -39,7 +40,7 @@ def run_account_command(options: argparse.Namespace) -> int:
         return run_and_report({"login": login, "logout": logout, "whoami": whoami}[options.name](options, url))
     except ValueError as error:
         raise UsageError(str(error)) from None
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, HttpError) as error:
         return report_failure(1, error)  # the store cannot be written, or the user has no home directory
 
 
@@ -67,8 +68,8 @@ async def login(options: argparse.Namespace, url: str) -> int:
     await sign_out(accounts, url)
     async with client:
         grant = authorizer.server(url).grant
-    if grant is None:
-        show.note(f"{url} did not require a sign-in")
+    if grant is None and (grant := await sign_in(authorizer, url)) is None:
+        show.note(f"{url} needs no sign-in: it serves clients without a token, and names no authorization server")
         return 0
     if isinstance(authorizer, ClientCredentials):
         await accounts.keep(url, grant)
@@ -77,6 +78,18 @@ async def login(options: argparse.Namespace, url: str) -> int:
         await store.put(f"client|{grant.issuer}", known.to_json())
     show_grant(url, grant, options.json)
     return 0
+
+
+async def sign_in(authorizer: Authorizer, url: str) -> Grant | None:
+    """Sign in at a server that needs tokens for some methods only. Return None if it names no authorization server."""
+    async with HttpClient() as http:
+        peers = PeerRequests(http, url)
+        for document in resource_metadata_urls(url):
+            async with http.request("GET", document, redirects=0) as response:
+                peers.address = response.address
+            if response.status == 200:
+                return await authorizer.obtain(Need(peers, False, None, None, (), False))
+    return None
 
 
 async def logout(options: argparse.Namespace, url: str) -> int:

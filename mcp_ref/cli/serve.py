@@ -64,7 +64,7 @@ _HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_
 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:
-    """Serve over HTTP until Ctrl-C or SIGTERM. Return the exit code, which is 1 if the address is not available."""
+    """Serve over HTTP until Ctrl-C or SIGTERM. Return the exit code."""
     from ..server.http import HttpOptions  # lazy: a stdio server loads no HTTP
 
     http_options = HttpOptions(json_responses=options.json_responses)
@@ -81,9 +81,8 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
         http_options["authorization"] = protection(options)
     try:
         server.run_http(host, port, **http_options)
-    except (OSError, OverflowError) as error:
-        note(f"{server.info.name}: cannot serve on {host}:{port}: {error}")
-        return 1
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     return 0
 
 

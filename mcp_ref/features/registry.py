@@ -38,7 +38,7 @@ class Registry(dict[str, T]):
         self._next_serial = count(1)
 
     def add(self, key: str, item: T, scopes: Collection[str] = ()) -> None:
-        """Register an item. Raise ValueError if the key is taken, or a scope is invalid."""
+        """Register an item. Raise ValueError for a key in use or an invalid scope, TypeError for `scopes="a"`."""
         if key in self:
             raise ValueError(f"the {self._kind} {key!r} is already registered; remove it first")
         if needed := checked_scopes(scopes):

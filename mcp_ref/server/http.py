@@ -152,9 +152,8 @@ class HttpApp:
         if authenticate is not None:
             return authorized_by(authenticate)
         if self._catalog.needs_scopes:
-            raise ValueError(
-                "a tool, resource or prompt has scopes=, so the server needs authorization=Protection(...)"
-            )
+            raise ValueError("a tool, resource or prompt has scopes=, so the server needs authorization=Protection(...)"
+                             "; the command `run` needs --issuer and --resource")  # fmt: skip
         return None
 
     async def handle(self, exchange: Exchange) -> None:

@@ -290,6 +290,9 @@ class Server:
         Args:
             port: The port, 8000 by default.
             options: See `HttpOptions`. `serve_http` documents the other arguments.
+
+        Raises:
+            SystemExit: The address is not available. The text names it.
         """
 
         async def listen() -> None:
@@ -297,7 +300,10 @@ class Server:
                 print(f"{self.info.name}: {url}", file=sys.stderr, flush=True)
                 await asyncio.Event().wait()
 
-        run_program(listen, self.catalog)
+        try:
+            run_program(listen, self.catalog)
+        except (OSError, OverflowError) as error:
+            sys.exit(f"{self.info.name}: cannot serve on {host}:{port}: {getattr(error, 'strerror', None) or error}")
 
 
 def _decorator(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:

@@ -18,13 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from examples.authorization_server import AuthorizationServer
-from examples.protected import notes, protect, server
+from examples.authorization_server import AuthorizationServer, Response, response
+from examples.protected import notes, protect, read_notes, server
 from examples.registered_clients import OAuthClient
+from mcp_ref import Server
 from mcp_ref.__main__ import main
 from mcp_ref.basic.authorization.store import default_path
 from mcp_ref.cli import authorization
-from mcp_ref.lib.http.message import Exchange
+from mcp_ref.lib.http.message import Exchange, HttpRequest
 from mcp_ref.lib.http.server import serve
 from mcp_ref.server.http import HttpApp
 from tests.server_programs import serving
@@ -45,6 +46,8 @@ class World:
         """The access tokens that the protected server has received."""
         self.opened: list[str] = []
         """The URLs that the browser has opened."""
+        self.protects_calls_only = False
+        """True if only `tools/call` needs a token."""
         self._loop = asyncio.new_event_loop()
         self._is_ready, self._stop = threading.Event(), asyncio.Event()
         self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._serve()))
@@ -56,15 +59,21 @@ class World:
 
         async def serve_mcp(exchange: Exchange) -> None:
             self.tokens.add((exchange.request.headers.get("authorization") or "").removeprefix("Bearer "))
-            await app.handle(exchange)
+            is_open = self.protects_calls_only and b'"method":"tools/call"' not in exchange.request.body
+            is_open = is_open and not exchange.request.path.startswith("/.well-known/")
+            await (open_app if is_open else app).handle(exchange)
 
         async with await serve(authorize) as first, await serve(serve_mcp) as second:
             self.issuer.issuer = f"http://127.0.0.1:{first.address[1]}"
             self.url = f"http://127.0.0.1:{second.address[1]}/mcp"
             app = HttpApp(server.catalog, authorization=protect(self.url, self.issuer.issuer))
+            open_server = Server("open")
+            open_server.tool()(read_notes)
+            open_app = HttpApp(open_server.catalog)
             self._is_ready.set()
             await self._stop.wait()
             await app.close()
+            await open_app.close()
 
     def begin(self) -> None:
         """Start both servers."""
@@ -165,6 +174,32 @@ def test_login_signs_in_again(world: World) -> None:
     assert main(["login", "--", world.url]) == 0
     assert main(["login", "--", world.url]) == 0
     assert len(world.opened) == 2
+
+
+def test_login_at_a_server_that_protects_calls_only_signs_in(world: World, capsys: Captured) -> None:
+    world.protects_calls_only = True
+    assert main(["login", "--", world.url]) == 0
+    assert f"issuer   {world.issuer.issuer}\n" in capsys.readouterr().out and len(world.opened) == 1
+    assert main(["call", "read_notes", "--", world.url]) == 0
+    assert len(world.opened) == 1
+
+
+def test_login_at_a_server_without_metadata_says_that_no_sign_in_is_needed(capsys: Captured) -> None:
+    with serving("examples/weather.py") as program:
+        assert main(["login", "--", program.url]) == 0
+        assert "needs no sign-in" in capsys.readouterr().err
+
+
+def test_logout_says_that_the_tokens_were_not_revoked(world: World, capsys: Captured) -> None:
+    assert main(["login", "--", world.url]) == 0
+
+    async def refuse(request: HttpRequest) -> Response:
+        return response({"error": "server_error"}, 503)
+
+    world.issuer.routes["POST /revoke"] = refuse
+    assert main(["logout", "--", world.url]) == 0
+    assert "status 503" in (said := capsys.readouterr().err) and "the token was not revoked" in said
+    assert main(["whoami", "--", world.url]) == 4
 
 
 def test_logout_revokes_and_forgets(world: World, capsys: Captured) -> None:

@@ -313,6 +313,11 @@ def test_a_port_in_use_is_1_and_said_in_one_line(url: str) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_server_with_scopes_but_without_an_issuer_is_2_with_one_line() -> None:
+    done = run("examples/protected.py", "--http", "--port", "0")
+    assert done.returncode == 2 and "--issuer and --resource" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize("where", [["--port", "65536"], ["--port", "-1"], ["--host", "no.such.host.invalid"]])
 def test_address_that_is_not_available_is_1_with_one_line(where: list[str]) -> None:
     done = run(DEMO, "--http", *where)

@@ -55,4 +55,5 @@ class Bearer(Authorizer):
         """
         if need.wants_scopes:
             raise InsufficientScope(need.peers.server, need.challenge.scopes if need.challenge is not None else ())
-        raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given")
+        raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given: it has "
+                                 "ended, or is for another server; get a new one")  # fmt: skip

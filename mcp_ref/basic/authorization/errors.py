@@ -6,7 +6,7 @@
     ├── InsufficientScope        the token has too few scopes, and asking for more did not help
     ├── DiscoveryFailed          no usable metadata: every URL that was requested, with its status or fault
     ├── RegistrationFailed       the authorization server did not register this client
-    ├── TokenRefused             the authorization server did not issue a token
+    ├── TokenRefused             the authorization server did not issue, or revoke, a token
     └── VerificationUnavailable  an MCP server cannot check tokens now: the keys or the introspection are out of reach
 
 An exception ends up in logs, in bug reports and before a model. So none contains a token, code, verifier, secret, query
@@ -121,7 +121,7 @@ class RegistrationFailed(AuthorizationError):
 
 
 class TokenRefused(AuthorizationError):
-    """A refusal of the token endpoint.
+    """A failed request for a token, or for its revocation.
 
     Args:
         issuer: The authorization server.
@@ -132,7 +132,8 @@ class TokenRefused(AuthorizationError):
     """
 
     def __init__(self, issuer: str, status: int, error: str = "", description: str = "", advice: str = "") -> None:
-        super().__init__(f"{peer_url(issuer)} issued no token: status {status}{_words(error, description)}"
+        outcome = f"status {status}" if status else "no response"
+        super().__init__(f"a token request to {peer_url(issuer)} failed: {outcome}{_words(error, description)}"
                          f"; {advice or 'check the client and its permissions there'}")  # fmt: skip
         self.error, self.status = peer_text(error), status
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import sys
 import threading
 import webbrowser
@@ -104,18 +105,23 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
     parts = urlsplit(redirect_uri)
     # [RFC 8252 8.3] the literal address, also for `localhost`: the name could lead to another interface
     address = "::1" if parts.hostname == "::1" else "127.0.0.1"
-    receiver: Receiver | None = None
-
-    async def handle(exchange: Exchange) -> None:
-        assert receiver is not None
-        await receiver.handle(exchange)
-
-    server = await serve(handle, address, parts.port or 0, limits=LIMITS)
-    async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(server.close, 0.5)
+    receiver, listening = Receiver(redirect_uri), socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try:
+        # Without the first option another program on Windows could share the port, and receive the code. Other systems
+        # share no port. There the second option allows a registered port again at once.
+        option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+        listening.setsockopt(socket.SOL_SOCKET, option, 1)
+        listening.bind((address, parts.port or 0))
+        server = await serve(receiver.handle, listening, limits=LIMITS)
+    except BaseException:
+        listening.close()
+        raise
+    try:
         host = f"{bracket_ipv6(parts.hostname or address)}:{server.address[1]}"
-        receiver = Receiver(f"http://{host}{parts.path or '/'}")
+        receiver.redirect_uri = f"http://{host}{parts.path or '/'}"
         yield receiver
+    finally:
+        await server.close(0.5)
 
 
 def has_display() -> bool:

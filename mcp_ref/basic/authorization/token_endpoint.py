@@ -232,7 +232,8 @@ async def revoke(peers: PeerRequests, endpoint: TokenEndpoint, token: str, hint:
     answer = await _post(peers, endpoint, {"token": token, "token_type_hint": hint})
     if answer.status != 200:
         refusal = parse_oauth_error(answer.body)
-        raise TokenRefused(endpoint.issuer, answer.status, refusal.error, refusal.description)
+        advice = "the token was not revoked: it is valid until it ends"
+        raise TokenRefused(endpoint.issuer, answer.status, refusal.error, refusal.description, advice)
 
 
 async def _post(peers: PeerRequests, endpoint: TokenEndpoint, form: Form) -> Document:

@@ -372,7 +372,8 @@ class HttpClient:
             if isinstance(error, TimeoutError):
                 raise HttpTimeout(f"{host}:{port} was not reached within {self._limits.connect:g} s") from None
             if isinstance(error, (OSError, UnicodeError)):
-                raise HttpError(f"{host}:{port} cannot be reached: {error}") from error
+                why = "no program listens there" if isinstance(error, ConnectionRefusedError) else error
+                raise HttpError(f"{host}:{port} cannot be reached: {why}") from error
             raise
         self._all.add(connection)
         return connection

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from socket import socket
 from ssl import SSLContext
 from typing import Final, Self
 
@@ -85,7 +86,7 @@ class HttpServer:
 
 async def serve(
     handler: Handler,
-    host: str | None = "127.0.0.1",
+    host: str | socket | None = "127.0.0.1",
     port: int = 0,
     ssl: SSLContext | None = None,
     limits: HttpLimits | None = None,
@@ -94,7 +95,7 @@ async def serve(
 
     Args:
         handler: A coroutine function that responds to one exchange. Each connection runs one handler at a time.
-        host: An IP address or name of this machine; "" or None to listen on all addresses.
+        host: An IP address or name of this machine, or a bound socket; "" or None to listen on all addresses.
         port: The port to listen on; 0 for a free port (see `HttpServer.address`).
         ssl: A context with a certificate, for HTTPS.
         limits: Limits on memory and time. Default: `HttpLimits()`.
@@ -105,8 +106,7 @@ async def serve(
     connections = Connections(handler, limits or HttpLimits())
     listener = await connections.loop.create_server(
         lambda: HttpConnection(connections),
-        host,
-        port,
+        **({"sock": host} if isinstance(host, socket) else {"host": host, "port": port}),
         ssl=ssl,
         backlog=1024,
         ssl_handshake_timeout=connections.limits.head_time if ssl else None,

@@ -55,8 +55,8 @@ def test_authorization_errors_are_short_plain_text_without_secrets(error: Author
 
 def test_authorization_errors_mark_the_words_of_the_server() -> None:
     assert str(TokenRefused("https://auth.example", 400, "invalid_grant", "expired")) == (
-        'https://auth.example issued no token: status 400 (the authorization server\'s words: "invalid_grant", '
-        '"expired"); check the client and its permissions there'
+        "a token request to https://auth.example failed: status 400 (the authorization server's words: "
+        '"invalid_grant", "expired"); check the client and its permissions there'
     )
     assert "words" not in str(TokenRefused("https://auth.example", 503, advice="try again later"))
 

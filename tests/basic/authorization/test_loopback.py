@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import webbrowser
 
@@ -36,6 +37,19 @@ async def test_receiver_returns_the_query_of_the_response_and_closes() -> None:
         assert (headers["referrer-policy"], headers["cache-control"]) == ("no-referrer", "no-store")
         with pytest.raises(Exception, match="reached"):
             await _get(http, receiver.redirect_uri)
+
+
+async def test_receiver_has_its_port_for_itself_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: list[int] = []
+
+    class Socket(socket.socket):
+        def setsockopt(self, *option: int) -> None:  # type: ignore[override]
+            options.append(option[1])
+
+    monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", -5, raising=False)
+    monkeypatch.setattr(socket, "socket", Socket)
+    async with receive("http://127.0.0.1:0/callback"):
+        assert options[0] == -5
 
 
 @pytest.mark.parametrize(
