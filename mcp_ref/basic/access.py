@@ -12,7 +12,6 @@ A principal has no access token. A handler that knew the token could pass it on 
 the handler for the user. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
 Spec:  2026-07-28 basic/authorization/index; RFC 6749, section 3.3
-Above: `channel.py`, `authorization/server.py`, transports/streamable_http/checks.py.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
-from copy import copy
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Protocol, Self
@@ -77,29 +75,16 @@ class Access:
     principal: Principal | None = None
     id: str | None = None
     """The id of the principal. Sessions, tasks and states are bound to it."""
+    ends_at: float | None = None
+    """Time at which streams of this request close, in seconds since 1970; None for never."""
+    hides_forbidden = False
+    """True if lists leave out the items whose scopes the caller lacks."""
     refusal: AccessRefused | None = None
     """The last refusal. It becomes the HTTP response if nothing of the response is sent yet."""
     checks_every_message = False
-    """True if the scopes of every message must be checked; False if only a few tools have scopes, or none."""
+    """True if every message must be checked; False if the messages to tools without scopes need none."""
     method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
     """The scopes that all requests with a method need, by method."""
-
-    @classmethod
-    def of(cls, principal: Principal) -> Access:
-        """Return the access of a principal without scopes."""
-        access = Access()
-        access.principal, access.id = principal, principal.id
-        return access
-
-    @property
-    def hides_forbidden(self) -> bool:
-        """True if lists leave out the items whose scopes the caller lacks."""
-        return False
-
-    @property
-    def ends_at(self) -> float | None:
-        """Time at which streams of this request close, in seconds since 1970; None for never."""
-        return None
 
     def refusal_for(self, scopes: Collection[str]) -> AccessRefused | None:
         """Return the refusal of an operation that needs these scopes, or None if the caller may do it."""
@@ -127,9 +112,11 @@ class Access:
         general = self.method_scopes.get(message.method)
         return {*named, *general} if general else named
 
-    def detached(self) -> Self:
-        """Return a copy for a task, whose refusals come too late for the HTTP response."""
-        return copy(self)
+    def copy(self) -> Self:
+        """Return a copy: for another request, or for a task, whose refusals come too late for the HTTP response."""
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
 
 
 class ScopeTable(Protocol):

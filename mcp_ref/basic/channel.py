@@ -121,7 +121,7 @@ class RequestContext:
     def with_channel(self, channel: Channel) -> Self:
         """Return a context of the same request with another channel."""
         context = type(self)(channel, self.request_id, self.meta)
-        context.access = self.access.detached() if self.access is not None else None
+        context.access = self.access.copy() if self.access is not None else None
         return context
 
     def shows(self, scopes: Collection[str]) -> bool:

@@ -17,12 +17,11 @@ easily forgotten. Without it, the operator of any other service could use the to
 a verifier that has checked the audience itself must say so. All invalid tokens get the same response, which tells an
 attacker nothing. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
-Every request is decided again, because tokens expire. To verify a signature again would cost too much, so the principal
-of a verified token is remembered for a minute, but only by the hash of the token.
+A signature costs too much to verify it for every request. So the rights that a token gives are remembered for a minute,
+at most until it expires, and only by the hash of the token.
 
 Spec:  2026-07-28 basic/authorization/index, basic/authorization/authorization-server-discovery,
        basic/authorization/security-considerations; RFC 6750, section 3; RFC 9728, sections 2, 3 and 5; RFC 9449, 7
-Above: server/http.py. Below: `verifiers.py` checks tokens; `challenges.py` writes the headers.
 """
 
 from __future__ import annotations
@@ -31,12 +30,13 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ...jsonrpc.messages import Object
 from ...lib.http.message import HeaderList, Headers, HttpRequest
+from ...lib.jose.keys import ALGORITHMS
 from ...lib.jose.tokens import InvalidToken
 from ..access import Access, AccessRefused, Principal, checked_scopes
 from .addresses import check_fetchable, issuer_metadata_urls, resource_metadata_urls
@@ -61,17 +61,19 @@ Verify: TypeAlias = Callable[[str], Awaitable[Principal | None]]
 """A function that returns the principal of a token, or None for an invalid token."""
 Implies: TypeAlias = Callable[[frozenset[str], str], bool]
 """A function that returns True if a caller with the scopes (first argument) may do what needs the scope (second)."""
+Refusal: TypeAlias = tuple[str, HeaderList]
+"""The error code and the headers of a refused request."""
 
 
-@runtime_checkable
-class Verifier(Protocol):
-    """A verifier that learns from `Protection` which tokens are valid. Its principals are remembered for a minute."""
+class Verifier:
+    """The base class of verifiers that `Protection` tells which tokens are valid. Their principals are remembered."""
 
-    skew: float
+    skew = DEFAULT_SKEW
     """Tolerance for clocks that differ, in seconds."""
 
     def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
         """Return a function that verifies tokens of these issuers, made for this resource."""
+        raise NotImplementedError
 
 
 class ProofCheck(Protocol):
@@ -79,13 +81,9 @@ class ProofCheck(Protocol):
 
     is_required: bool
     """True if tokens without a key are refused."""
-    algorithms: Collection[str]
-    """The algorithms of proofs."""
 
-    def check(
-        self, request: HttpRequest, token: str, principal: Principal, resource: str
-    ) -> tuple[str, HeaderList] | None:
-        """Return the error code and headers of a refusal, or None for a good proof."""
+    def check(self, request: HttpRequest, token: str, principal: Principal, resource: str) -> Refusal | None:
+        """Return the refusal of a request without a good proof, else None."""
 
 
 class Protection:
@@ -129,12 +127,15 @@ class Protection:
             issuer_metadata_urls(issuer)  # raises ValueError for a query or fragment
         self.resource, self.issuers, self.scopes = resource, tuple(issuers), checked_scopes(scopes)
         self.needs = {method: checked_scopes(needed) for method, needed in (needs or {}).items()}
-        self.hide_forbidden, self._dpop = hide_forbidden, dpop
+        self.implies = implies if callable(implies) else _hierarchy(implies or {})
+        self.hide_forbidden, self._dpop, self._remembers = hide_forbidden, dpop, isinstance(verify, Verifier)
         # The HTTP server reuses the headers of a connection that sends the same head again. Only the syntax is kept.
         self._parsed: WeakKeyDictionary[Headers, tuple[str, str, bytes]] = WeakKeyDictionary()
-        self._verified: dict[bytes, tuple[Principal, float]] = {}
-        self._implies = implies if callable(implies) else _hierarchy(implies or {})
-        self._remembers, self.skew = isinstance(verify, Verifier), DEFAULT_SKEW
+        self._remembered: dict[bytes, tuple[TokenAccess, float]] = {}  # with the time of its end, monotonic
+        self._schemes: Sequence[Literal["Bearer", "DPoP"]] = ("Bearer", "DPoP") if dpop is not None else ("Bearer",)
+        if dpop is not None and dpop.is_required:
+            self._schemes = ("DPoP",)
+        self.skew = DEFAULT_SKEW
         if isinstance(verify, Verifier):
             self._verify, self.skew = verify.for_server(resource, self.issuers), verify.skew
         elif callable(verify) and not isinstance(verify, type):
@@ -161,36 +162,38 @@ class Protection:
             AccessRefused: The request has no valid token.
         """
         scheme, token, digest = self._parsed.get(request.headers) or self._credentials(request.headers)
-        principal, until = self._verified.get(digest, (None, 0.0))
-        if time.monotonic() >= until:
-            principal = await self._verified_principal(token, digest)
-        if principal is None or (fault := self._fault(principal, scheme)) is not None:
-            log.info("a token was refused: %s", fault if principal is not None else "the verifier does not accept it")
-            raise self._refusal(401, INVALID_TOKEN, "invalid_token")
+        access, until = self._remembered.get(digest, (None, 0.0))
+        if access is None or time.monotonic() >= until:
+            access = await self._access(scheme, token, digest)
         if scheme == "dpop" and self._dpop is not None:
-            refused = self._dpop.check(request, token, principal, self.resource)
+            refused = self._dpop.check(request, token, access.principal, self.resource)
             if refused is not None:
                 reason = INVALID_TOKEN if refused[0] == "invalid_token" else INVALID_PROOF
                 raise self._refusal(401, reason, refused[0], headers=refused[1])
-        return TokenAccess(self, principal)
+        return access.copy()
 
-    async def _verified_principal(self, token: str, digest: bytes) -> Principal | None:
-        """Return the principal of a token, or None for an invalid token. Remember it by the hash of the token."""
+    async def _access(self, scheme: str, token: str, digest: bytes) -> TokenAccess:
+        """Return the rights that a token gives, and remember them. Raise AccessRefused for an invalid token."""
+        fault: str | None = "the verifier does not accept it"
         try:
             principal = await self._verify(token)
         except VerificationUnavailable as unavailable:
             log.warning("no token can be verified now: %s", unavailable)
             retry = ("Retry-After", str(unavailable.retry_after))
             raise AccessRefused(503, "tokens cannot be verified at the moment; try again later", [retry]) from None
-        except InvalidToken as fault:
-            log.info("a token is invalid: %s", peer_text(str(fault)))
-            principal = None
-        self._verified.pop(digest, None)
-        if principal is not None and self._remembers:
-            if len(self._verified) >= MAX_REMEMBERED:
-                del self._verified[next(iter(self._verified))]
-            self._verified[digest] = principal, time.monotonic() + REMEMBERED_SECONDS
-        return principal
+        except InvalidToken as error:
+            principal, fault = None, peer_text(str(error))
+        self._remembered.pop(digest, None)
+        if principal is None or (fault := self._fault(principal, scheme)) is not None:
+            log.info("a token was refused: %s", fault)
+            raise self._refusal(401, INVALID_TOKEN, "invalid_token")
+        access = TokenAccess(self, principal)
+        if self._remembers:
+            if len(self._remembered) >= MAX_REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]
+            left = REMEMBERED_SECONDS if access.ends_at is None else access.ends_at - time.time()
+            self._remembered[digest] = access, time.monotonic() + min(REMEMBERED_SECONDS, left)
+        return access
 
     def _credentials(self, headers: Headers) -> tuple[str, str, bytes]:
         """Return the scheme, the token and its hash. Raise AccessRefused without a token."""
@@ -205,7 +208,7 @@ class Protection:
             raise self._refusal(400, "the scheme of the Authorization header must be Bearer", "invalid_request")
         if len(token) > MAX_TOKEN:
             raise self._refusal(401, INVALID_TOKEN, "invalid_token")
-        found = self._parsed[headers] = scheme, token, hashlib.sha256(token.encode()).digest()
+        found = self._parsed[headers] = scheme, token, hashlib.sha256(f"{scheme} {token}".encode()).digest()
         return found
 
     def _fault(self, principal: Principal, scheme: str) -> str | None:
@@ -222,19 +225,9 @@ class Protection:
         if principal.expires_at is not None and time.time() >= principal.expires_at + self.skew:
             return "it has expired"
         # [RFC 9449 7.2] as a bearer token, a stolen token would work without its key
-        if scheme == "bearer" and ("cnf" in principal.claims or (self._dpop is not None and self._dpop.is_required)):
+        if scheme == "bearer" and ("cnf" in principal.claims or "Bearer" not in self._schemes):
             return "it needs a proof of possession"
         return "the scheme DPoP is not supported" if scheme == "dpop" and self._dpop is None else None
-
-    def _scope_refusal(self, principal: Principal, scopes: Collection[str]) -> AccessRefused | None:
-        """Return the refusal of an operation, or None if the principal has its scopes and those of every request."""
-        needed, held = self.scopes.union(scopes), principal.scopes
-        if all(scope in held or self._implies(held, scope) for scope in needed):
-            return None
-        # [2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors] all scopes in one challenge
-        listed = sorted(needed)
-        reason = f"the access token lacks scopes; needed are: {' '.join(listed)}"
-        return self._refusal(403, reason, "insufficient_scope", listed)
 
     def _refusal(
         self,
@@ -242,59 +235,44 @@ class Protection:
         reason: str,
         error: str = "",
         scopes: Iterable[str] | None = None,
-        headers: HeaderList | None = None,
+        headers: Iterable[tuple[str, str]] = (),
     ) -> AccessRefused:
         """Return a refusal with a challenge for each scheme that this server accepts."""
-        schemes: list[tuple[Literal["Bearer", "DPoP"], Collection[str]]] = [("Bearer", ())]
-        if self._dpop is not None:
-            proven: tuple[Literal["DPoP"], Collection[str]] = ("DPoP", self._dpop.algorithms)
-            schemes = [proven] if self._dpop.is_required else [*schemes, proven]
+        scopes, text = sorted(self.scopes if scopes is None else scopes), reason if error else ""
         challenges = [
-            write_challenge(
-                scheme,
-                resource_metadata=self._document,
-                scopes=sorted(self.scopes) if scopes is None else scopes,
-                error=error,
-                description=reason if error else "",
-                algorithms=algorithms,
-            )
-            for scheme, algorithms in schemes
-        ]
-        return AccessRefused(status, reason, [("WWW-Authenticate", ", ".join(challenges)), *(headers or [])])
+            write_challenge(scheme, resource_metadata=self._document, scopes=scopes, error=error, description=text,
+                            algorithms=ALGORITHMS if scheme == "DPoP" else ())
+            for scheme in self._schemes
+        ]  # fmt: skip
+        return AccessRefused(status, reason, [("WWW-Authenticate", ", ".join(challenges)), *headers])
 
 
 class TokenAccess(Access):
     """The rights of a request with a valid access token."""
 
-    checks_every_message = True
+    principal: Principal
 
     def __init__(self, protection: Protection, principal: Principal) -> None:
-        self.principal, self.id, self.method_scopes = principal, principal.id, protection.needs
-        self._protection, self._holder = protection, principal
-
-    @property
-    def hides_forbidden(self) -> bool:
-        return self._protection.hide_forbidden
-
-    @property
-    def ends_at(self) -> float | None:
-        return None if self._holder.expires_at is None else self._holder.expires_at + self._protection.skew
+        self.principal, self.id, self._protection = principal, principal.id, protection
+        self.method_scopes, self.hides_forbidden = protection.needs, protection.hide_forbidden
+        self.ends_at = None if principal.expires_at is None else principal.expires_at + protection.skew
+        self.checks_every_message = bool(protection.needs) or self.refusal_for(()) is not None
 
     def refusal_for(self, scopes: Collection[str]) -> AccessRefused | None:
-        held = self._holder.scopes
-        if self._protection.scopes <= held and held.issuperset(scopes):
+        held, needed = self.principal.scopes, self._protection.scopes.union(scopes)
+        if needed <= held or all(scope in held or self._protection.implies(held, scope) for scope in needed):
             return None
-        return self._protection._scope_refusal(self._holder, scopes)
+        # [2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors] all scopes in one challenge
+        reason = f"the access token lacks scopes; needed are: {' '.join(sorted(needed))}"
+        return self._protection._refusal(403, reason, "insufficient_scope", needed)
 
 
 def _hierarchy(included: Mapping[str, Collection[str]]) -> Implies:
     """Return the function for a table of scopes. A scope includes also the scopes of those that it includes."""
-    reach: dict[str, set[str]] = {}
-    for scope in checked_scopes(included):
-        found, waiting = set[str](), [scope]
-        while waiting:
-            for inner in checked_scopes(included.get(waiting.pop(), ())) - found:
-                found.add(inner)
-                waiting.append(inner)
-        reach[scope] = found
-    return lambda held, needed: any(needed in reach.get(scope, ()) for scope in held)
+    table = {scope: checked_scopes(included[scope]) for scope in checked_scopes(included)}
+
+    def implies(held: frozenset[str], needed: str) -> bool:
+        inner = held.union(*(table.get(scope, ()) for scope in held))
+        return needed in inner or (inner != held and implies(inner, needed))
+
+    return implies

@@ -42,7 +42,7 @@ from .addresses import check_fetchable, issuer_metadata_urls
 from .challenges import split_scopes
 from .errors import VerificationUnavailable, peer_text, peer_url
 from .metadata import MAX_DOCUMENT, ServerMetadata, parse_server_metadata
-from .server import DEFAULT_SKEW, Verify
+from .server import DEFAULT_SKEW, Verifier, Verify
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -144,7 +144,7 @@ def _principal_of(claims: dict[str, JSON], issuer: str) -> Principal:
     )
 
 
-class JwtVerifier:
+class JwtVerifier(Verifier):
     """The verifier of tokens that are JWTs. It gets the keys from the metadata of each issuer.
 
     Args:
@@ -209,7 +209,7 @@ async def _verify_signature(jws: Jws, source: _Fetched[tuple[PublicKey, ...]]) -
         verify(jws, newer)
 
 
-class Introspection:
+class Introspection(Verifier):
     """The verifier of tokens that only their issuer understands. It asks the issuer about each token.
 
     Args:

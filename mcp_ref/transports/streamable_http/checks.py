@@ -89,7 +89,10 @@ def authorized_by(authenticate: Authenticate) -> Authorize:
         if name is None:
             headers = [("WWW-Authenticate", "Bearer")]
             raise AccessRefused(401, "authentication required: send an Authorization header", headers)
-        return Access.of(Principal("", name))
+        access = Access()
+        access.principal = principal = Principal("", name)
+        access.id = principal.id
+        return access
 
     return authorize
 

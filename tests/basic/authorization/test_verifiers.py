@@ -465,8 +465,8 @@ async def test_memory_is_bounded_and_holds_no_token(monkeypatch: pytest.MonkeyPa
                 token = issuer.token({"jti": str(number)})
                 for each in (token, token + "x"):
                     await bearer(web, each).post(modern_call("x"))
-        assert len(protection._verified) == 3
-        assert all(isinstance(key, bytes) and len(key) == 32 for key in protection._verified)
+        assert len(protection._remembered) == 3
+        assert all(isinstance(key, bytes) and len(key) == 32 for key in protection._remembered)
 
 
 # ------------------------------------------------------------------------------------------------ introspection
