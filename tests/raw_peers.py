@@ -285,7 +285,7 @@ async def reply(wire: Wire, method: str, result: Object) -> Object:
 
 
 def add_and_remove(server: Server, feature: str) -> None:
-    """Make a server declare a feature that has no items."""
+    """Make a server declare a feature that has no items. Completions need a prompt, which stays."""
     match feature:
         case "tools":
             server.tools.add(lambda: None, "gone")
@@ -297,4 +297,5 @@ def add_and_remove(server: Server, feature: str) -> None:
             server.resources.add("gone://x", lambda: "")
             server.resources.remove("gone://x")
         case _:
-            server.completions.add("gone", "x", lambda value: [])
+            server.prompts.add(lambda x: x, "p")
+            server.completions.add("p", "x", lambda value: [])

@@ -135,10 +135,18 @@ class Target:
                 authorize=wrap, time_limits=time_limits), None  # fmt: skip
         if isinstance(server, InProcessServer):
             ours, theirs = memory_pair(trace)
-            return ours, asyncio.create_task(server.serve(theirs))
+            return ours, asyncio.create_task(_serve(server, theirs))
         if not isinstance(server, Transport):
             raise TypeError(f"the server must be a command as a list, a URL, a Server or a transport, not {server!r}")
         return server, None
+
+
+async def _serve(server: InProcessServer, transport: Transport) -> None:
+    """Serve one client. If the server fails, close the transport, so that the client does not wait for it."""
+    try:
+        await server.serve(transport)
+    finally:
+        await transport.close()
 
 
 class ConnectionState(Enum):
@@ -246,6 +254,8 @@ class Connector:
         except (ConnectionClosed, RemoteError) as error:
             if self.state is ConnectionState.CLOSED:
                 raise
+            if self._server_task is not None and self._server_task.done():
+                self._server_task.result()  # raises the error of the server in this program, such as a wrong setting
             knows_legacy = known_era == "legacy"
             if knows_legacy and identity.revisions_of("modern"):
                 # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] probe again

@@ -28,9 +28,9 @@ from typing import Annotated, Literal, TypeAlias, cast
 from ..basic.channel import RequestContext
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
-from ..lib.typed import Signature, signature_of
+from ..lib.typed import Signature
 from ..revisions import R2025_06_18, Availability
-from .invoke import call
+from .invoke import call, handler_signature
 
 MAX_VALUES = 100
 """Maximum number of values in one result. [2025-11-25 server/utilities/completion#completion-results]"""
@@ -105,12 +105,16 @@ class Completions:
     """The completers of a server, and the handler of `completion/complete`."""
 
     def __init__(
-        self, context_type: type | None, is_known: Callable[[Reference], bool], on_add: Callable[[], None]
+        self,
+        context_type: type | None,
+        arguments_of: Callable[[Reference], list[str] | None],
+        on_add: Callable[[], None],
     ) -> None:
         self._on_add = on_add
         self._context_type = context_type
-        self._is_known = is_known
+        self._arguments_of = arguments_of
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
+        self._unchecked: list[tuple[str, str]] = []  # keys of completers
 
     def add(self, target: str, argument: str, function: Callable[..., object]) -> None:
         """Register a completer for an argument. `target` is the prompt's name, or the URI template of the resource.
@@ -118,17 +122,33 @@ class Completions:
         The completer is `function(value)` or `function(value, arguments)`. `arguments` maps the names of the other
         arguments to their values. The completer returns a list of str, or a `Completion`.
         """
-        signature = signature_of(function, context_type=self._context_type)
+        signature = handler_signature(function, self._context_type)
         names = [parameter.name for parameter in signature.parameters]
         if not 1 <= len(names) <= 2:
             raise TypeError(f"{signature.name}() must take (value) or (value, arguments), not ({', '.join(names)})")
         self._completers[target, argument] = (function, signature)
+        self._unchecked.append((target, argument))
         self._on_add()
+
+    def check(self) -> None:
+        """Raise ValueError if a completer is for an unknown prompt, template or argument.
+
+        `add` does not raise this error, because the prompt can be registered after its completer.
+        """
+        while self._unchecked:
+            target, argument = self._unchecked[-1]
+            found = self._arguments_of(PromptReference(target)), self._arguments_of(ResourceTemplateReference(target))
+            known = [name for names in found for name in names or ()]
+            if argument not in known:
+                has = f"has no such argument; its arguments are {', '.join(known) or 'none'}"
+                fault = has if any(names is not None for names in found) else "is neither a prompt nor a template"
+                raise ValueError(f"a completion is for {argument!r} of {target!r}, but {target!r} {fault}")
+            self._unchecked.pop()
 
     async def complete(self, params: CompleteRequestParams, context: RequestContext) -> CompleteResult:
         """Serve `completion/complete`. An argument without a completer has no suggestions."""
         target = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
-        if not self._is_known(params.ref):
+        if self._arguments_of(params.ref) is None:
             # [2025-11-25 server/utilities/completion#error-handling] an invalid prompt name SHOULD be -32602
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt or resource template: {target[:200]!r}")
         if (found := self._completers.get((target, params.argument.name))) is None:

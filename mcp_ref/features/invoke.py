@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
-from typing import TYPE_CHECKING, cast
+from math import isfinite
+from typing import cast
 
 from ..basic.channel import RequestContext
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
-
-if TYPE_CHECKING:
-    from ..lib.typed import Signature
+from ..lib.jsonschema import compile_schema
+from ..lib.typed import ConversionError, Signature, signature_of, to_json
 
 log = logging.getLogger(__name__)
 
@@ -51,3 +51,32 @@ def check_options(options: Mapping[str, object], known: type) -> None:
     """Raise TypeError if an option is not a key of the TypedDict `known`."""
     if unknown := sorted(options.keys() - known.__annotations__.keys()):
         raise TypeError(f"unknown option {unknown[0]!r}; use one of {', '.join(known.__annotations__)}")
+
+
+def handler_signature(
+    function: Callable[..., object], context_type: type | None, schemaless_types: tuple[type, ...] | None = None
+) -> Signature:
+    """Return the signature of an author's function. `signature_of` documents the arguments and more exceptions.
+
+    Raises:
+        TypeError: The default of a parameter does not fit the parameter's own type.
+    """
+    signature = signature_of(function, context_type=context_type, schemaless_types=schemaless_types)
+    for parameter in signature.parameters:
+        default = parameter.default
+        is_not_finite = type(default) is float and not isfinite(default)  # JSON lacks such numbers, but Python has them
+        if parameter.required or is_not_finite or hasattr(type(default), "model_dump"):
+            continue  # a model checks itself, and can write other fields than it reads
+        try:
+            faults = [error.message for error in compile_schema(parameter.schema).errors(to_json(default))]
+        except ConversionError as unfit:
+            faults = [unfit.why] if parameter.schema.keys() - {"description"} else []
+        if faults:
+            advice = "change the annotation or the default"
+            if default is None:
+                advice = "allow None in the annotation, as in `str | None`"
+            elif hasattr(default, "metadata"):  # pydantic's Field
+                advice = "put the Field into the annotation, as in `Annotated[int, Field(ge=0)] = 3`"
+            where = f"{signature.name}({parameter.name})"
+            raise TypeError(f"{where}: the default {default!r:.100} is not a value of the type: {faults[0]}; {advice}")
+    return signature

@@ -34,10 +34,10 @@ from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.jsonschema import Validator, compile_schema
-from ..lib.typed import Signature, signature_of
+from ..lib.typed import Signature
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability, Revision
 from .caching import CacheableResult
-from .invoke import call, check_options
+from .invoke import call, check_options, handler_signature
 from .registry import Registry
 
 
@@ -142,7 +142,7 @@ class Prompts:
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))
-        signature = signature_of(function, context_type=self._context_type)
+        signature = handler_signature(function, self._context_type)
         for parameter in signature.parameters:
             types = parameter.schema.get("type", "string")
             if types != "string" and not (isinstance(types, list) and "string" in types):
@@ -158,8 +158,10 @@ class Prompts:
         """Remove a prompt. Raise KeyError if the name is unknown."""
         self._registry.remove(name)
 
-    def has(self, name: str) -> bool:
-        return self._registry.get(name) is not None
+    def arguments_of(self, name: str) -> list[str] | None:
+        """Return the names of a prompt's arguments, or None if the prompt is unknown."""
+        registered = self._registry.get(name)
+        return None if registered is None else [parameter.name for parameter in registered.signature.parameters]
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListPromptsResult:
         """Serve `prompts/list`."""

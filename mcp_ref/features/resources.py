@@ -45,11 +45,11 @@ from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import Validator, compile_schema
-from ..lib.typed import Signature, signature_of, to_json
+from ..lib.typed import Signature, to_json
 from ..lib.uritemplate import MatchedValue, UriTemplate
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
-from .invoke import call, check_options
+from .invoke import call, check_options, handler_signature
 from .registry import Registry
 
 MAX_SUBSCRIPTIONS = 1000
@@ -217,7 +217,7 @@ class Resources:
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
         hints = hints_for(cache_ttl, cache_scope)
-        signature = signature_of(function, context_type=self._context_type)
+        signature = handler_signature(function, self._context_type)
         matcher = UriTemplate(uri)
         expected = {parameter.name for parameter in signature.parameters if parameter.required}
         if not expected <= set(matcher.variables):
@@ -244,9 +244,11 @@ class Resources:
         """Remove a resource or template. Raise KeyError if it is not registered."""
         (self._templates if self._templates.get(uri) is not None else self._resources).remove(uri)
 
-    def has(self, uri: str) -> bool:
-        """Return True if a resource or template is registered under this URI."""
-        return self._resources.get(uri) is not None or self._templates.get(uri) is not None
+    def variables_of(self, uri: str) -> list[str] | None:
+        """Return the names of a template's variables, [] for a resource, or None if the URI is not registered."""
+        if (template := self._templates.get(uri)) is not None:
+            return list(template.matcher.variables)
+        return None if self._resources.get(uri) is None else []
 
     def accepts_subscription(self, uri: str) -> bool:
         """Return True if a client can subscribe to the URI: the URI is registered, or matches a template."""

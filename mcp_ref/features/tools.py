@@ -58,7 +58,7 @@ from ..basic.mrtr import HandlerNeedsInput
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import SchemaError, Validator, compile_schema
-from ..lib.typed import Signature, signature_of, to_json
+from ..lib.typed import Signature, to_json
 from ..revisions import (
     PYTHON_ONLY,
     R2024_11_05,
@@ -70,7 +70,7 @@ from ..revisions import (
     Revision,
 )
 from .caching import CacheableResult
-from .invoke import call, check_options
+from .invoke import call, check_options, handler_signature
 from .registry import Registry
 from .task_augmentation import TaskField, TaskMetadata, TaskSupport, without_task_field
 
@@ -290,7 +290,7 @@ class Tools:
         if task not in get_args(TaskSupport):
             raise ValueError(f"task must be one of {', '.join(get_args(TaskSupport))}, not {task!r}")
         results = (CallToolResult, *get_args(ContentBlock))
-        signature = signature_of(function, context_type=self._context_type, schemaless_types=results)
+        signature = handler_signature(function, self._context_type, results)
         tool = Tool(
             name or signature.name,
             cast(Object, options.get("input_schema", signature.input_schema)),

@@ -196,7 +196,7 @@ class Catalog:
     def completions(self) -> Completions:
         """The completions of prompt arguments and template variables."""
         added = partial(self._nonempty_features.add, "completions")
-        return features.completion.Completions(Context, self._is_completable, added)
+        return features.completion.Completions(Context, self._completable_arguments, added)
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -215,10 +215,16 @@ class Catalog:
         for announcer in tuple(self.announcers):
             announcer.announce_soon(method, subject)
 
-    def _is_completable(self, ref: Reference) -> bool:
+    def _completable_arguments(self, ref: Reference) -> list[str] | None:
+        """Return the names of the arguments of a prompt or template, or None if it is not registered."""
         if ref.type == "ref/prompt":
-            return "prompts" in self._nonempty_features and self.prompts.has(ref.name)
-        return "resources" in self._nonempty_features and self.resources.has(ref.uri)
+            return self.prompts.arguments_of(ref.name) if "prompts" in self._nonempty_features else None
+        return self.resources.variables_of(ref.uri) if "resources" in self._nonempty_features else None
+
+    def check(self) -> None:
+        """Raise ValueError if a completion is for an argument that does not exist. Call it when serving begins."""
+        if "completions" in self._nonempty_features:
+            self.completions.check()
 
     def capabilities(self) -> ServerCapabilities:
         """Return the server's capabilities: features that have (or have had) an item, logging, tasks and extensions."""

@@ -96,6 +96,7 @@ class HttpApp:
         trace: Trace | None = None,
         **options: Unpack[HttpOptions],
     ) -> None:
+        catalog.check()
         self._catalog = catalog
         self.path = options.get("path", "/mcp")
         trace = trace or trace_from_environment()

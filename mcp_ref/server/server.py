@@ -226,6 +226,7 @@ class Server:
         Args:
             transport: The transport to the client.
         """
+        self.catalog.check()
         await serve(self.catalog, transport, self.limits)
 
     async def serve_stdio(self) -> None:

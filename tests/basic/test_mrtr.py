@@ -70,7 +70,7 @@ def make_server(**options: bytes) -> Server:
         return TextContent(f"{len(roots)} {answer.content['name']} {said.text}")  # type: ignore
 
     @server.prompt()
-    async def p(context: Context) -> str:
+    async def p(context: Context, x: str = "") -> str:
         return (await context.sample("Capital?", max_tokens=9)).text
 
     @server.resource("test://r")

@@ -114,7 +114,7 @@ async def test_stateless_request_may_be_the_first_message(kind: str, speaks: lis
 )
 async def test_result_has_result_type_and_server_info(kind: str) -> None:
     server = make_server()
-    server.prompt("p")(lambda: "hi")
+    server.prompt("p")(lambda x="": "hi")
     server.resource("test://{x}")(lambda x: x)
     server.completion("p", "x")
     async with raw_client(server, kind) as wire:

@@ -370,3 +370,30 @@ async def test_client_complete_is_refused_without_the_completions_capability(rev
         with pytest.raises(CapabilityError, match="completions"):
             await client.complete(PromptReference("review"), "language", "py")
         assert wire.frames.empty(), "nothing was sent"
+
+
+@pytest.mark.parametrize(
+    ("target", "argument", "words"),
+    [
+        ("revue", "language", "'language' of 'revue', but 'revue' is neither a prompt nor a template"),
+        ("review", "lang", "'lang' of 'review', but 'review' has no such argument; its arguments are language, style"),
+        (TEMPLATE, "user", "has no such argument; its arguments are owner, repo"),
+    ],
+)
+async def test_serving_refuses_a_completion_for_an_argument_that_does_not_exist(
+    target: str, argument: str, words: str
+) -> None:
+    server = completing_server()
+    server.completions.add(target, argument, lambda value: [])
+    with pytest.raises(ValueError, match=words):
+        await Client(server).connect()
+    with pytest.raises(ValueError, match=words):
+        server.asgi()
+
+
+async def test_serving_accepts_a_completion_that_was_registered_before_its_prompt() -> None:
+    server = Server("s")
+    server.completions.add("late", "x", lambda value: [value])
+    server.prompts.add(lambda x: x, "late")
+    async with Client(server) as client:
+        assert (await client.complete(PromptReference("late"), "x", "a")).values == ["a"]

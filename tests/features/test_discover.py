@@ -53,7 +53,8 @@ async def test_server_discover_lists_the_declared_capabilities(kind: str) -> Non
             add_and_remove(server, feature)
         async with raw_client(server, kind) as wire:
             result = result_of(await wire.ask_stateless("server/discover"))
-            assert result["capabilities"] == {feature: declared}
+            prompts = {"prompts": features["prompts"]} if feature == "completions" else {}
+            assert result["capabilities"] == {feature: declared, **prompts}
 
 
 @KINDS

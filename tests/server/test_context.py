@@ -108,7 +108,7 @@ async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema(kind
         return ""
 
     @server.prompt()
-    async def prompt(context: Context) -> str:
+    async def prompt(context: Context, x: str = "") -> str:
         seen.append(context)
         return ""
 

@@ -133,7 +133,7 @@ def use_resources(server: Server) -> None:
 
 
 def use_prompts(server: Server) -> None:
-    server.prompts.add(lambda: "", "p")
+    server.prompts.add(lambda x: x, "p")
 
 
 def use_completions(server: Server) -> None:
@@ -151,7 +151,7 @@ CHANGING: Object = {"listChanged": True}
         ([use_tools], {"tools": CHANGING}),
         ([use_resources], {"resources": {"subscribe": True, "listChanged": True}}),
         ([use_prompts], {"prompts": CHANGING}),
-        ([use_completions], {"completions": {}}),
+        ([use_completions, use_prompts], {"completions": {}, "prompts": CHANGING}),
         ([use_prompts, use_tools], {"prompts": CHANGING, "tools": CHANGING}),
     ],
 )

@@ -12,13 +12,16 @@
         "additionalProperties": False,
     }
 
-In `Annotated`, the first string is the description, and a dict adds keywords. Before Python 3.13, no member of a union
-can have a dict. So write `Annotated[int | None, {"minimum": 1}]`, not `Annotated[int, {"minimum": 1}] | None`.
+In `Annotated`, the first string is the description, and a dict adds keywords. Constraints of the packages
+annotated-types and pydantic become keywords too. Before Python 3.13, no member of a union can have a dict. So write
+`Annotated[int | None, {"minimum": 1}]`, not `Annotated[int, {"minimum": 1}] | None`.
 
 Reading order:
 
     values.py       `to_json`, and the Python types that become strings in JSON
     unions.py       the schema of a union `A | B`, and the conversion from JSON
+    constraints.py  the objects in an `Annotated`, such as `Ge(1)`, as keywords of a schema
+    models.py       classes that have their own schema, such as pydantic's `BaseModel`
     annotations.py  `schema_of` and `reader_of`, for one annotation
     docstrings.py   the descriptions of a function and of its parameters
     signatures.py   `signature_of`, for a whole function

@@ -19,6 +19,8 @@ from math import inf, isfinite
 from operator import call
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, Union, get_args, get_origin
 
+from .constraints import add_keywords
+from .models import UnsupportedModel, is_model, model_reader, model_schema
 from .unions import Reader, Schema, type_keyword, union_reader, union_schema
 from .values import JSON, STRING_TYPES, ConversionError, StringType, to_json
 
@@ -50,6 +52,8 @@ class AnnotationScope:
     """Variables of the functions around the annotated function, by name. An annotation in quotes can use them."""
     enclosing: tuple[object, ...] = ()
     """The types that contain the part. A type that contains itself is refused, because its schema would be infinite."""
+    is_result: bool = False
+    """True for a type whose values the program writes, not reads. Some models then have other fields."""
 
     def part(self, step: str) -> AnnotationScope:
         return replace(self, path=self.path + step)
@@ -142,6 +146,11 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
         raise scope.error(annotation)
     if issubclass(cls, Enum):
         return _enum(cls, scope)
+    if is_model(cls):
+        try:
+            return Conversion(model_schema(cls, scope.is_result), model_reader(cls))
+        except UnsupportedModel as fault:
+            raise scope.error(cls, str(fault)) from None
     if is_dataclass(cls) or hasattr(cls, "_fields") or typing.is_typeddict(cls):
         return _record(cls, scope)
     for string_type in STRING_TYPES:
@@ -184,15 +193,11 @@ def _string_reader(string_type: StringType, cls: type) -> Reader:
 
 
 def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
-    """Return the conversion of an `Annotated`: the first string is the description, and each dict adds keywords."""
     conversion = conversion_of(arguments[0], scope)
-    schema = dict(conversion.schema)
-    for extra in arguments[1:]:
-        if isinstance(extra, str):
-            schema.setdefault("description", extra)
-        elif isinstance(extra, dict):
-            schema.update(extra)
-    return Conversion(schema, conversion.read)
+    try:
+        return Conversion(add_keywords(conversion.schema, arguments[1:]), conversion.read)
+    except ValueError as fault:
+        raise UnsupportedType(f"{scope.path}: the Annotated {fault}.") from None
 
 
 def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, kinds: str) -> Schema:

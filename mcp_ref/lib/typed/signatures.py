@@ -12,7 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
 
-from .annotations import AnnotationScope, Conversion, conversion_of, convert_members, object_schema, with_default
+from .annotations import (
+    AnnotationScope,
+    Conversion,
+    UnsupportedType,
+    conversion_of,
+    convert_members,
+    object_schema,
+    with_default,
+)
 from .docstrings import read_docstring
 from .unions import Reader, Schema
 from .values import ConversionError
@@ -87,9 +95,11 @@ def signature_of(
             gets no `output_schema`. If None (the default), no function gets an `output_schema`.
 
     Raises:
-        UnsupportedType: An annotation is not supported, a parameter is positional, or two parameters are contexts.
+        UnsupportedType: An annotation is not supported, a parameter is positional, two parameters are contexts, or the
+            function is a method without its object.
     """
     plain, name, doc = _plain_function(function)
+    _check_object(function, plain)
     scope = AnnotationScope(f"{name}()", _closure_names(plain))
     hints = scope.type_hints(plain)
     description, docs = read_docstring(doc)
@@ -122,7 +132,7 @@ def signature_of(
         and result not in (None, type(None), Any, object)
         and not _contains_type(result, schemaless_types)
     ):
-        output = conversion_of(result, AnnotationScope(f"{name}() result", scope.names)).schema
+        output = conversion_of(result, AnnotationScope(f"{name}() result", scope.names, is_result=True)).schema
     schema, is_async, reserved = _input_schema(parameters, rest), _is_async(function), fixed.union(contexts)
     context, read_extra = contexts[0] if contexts else None, rest.read if rest else None
     return Signature(name, description, parameters, schema, output, context, is_async, reserved, readers, read_extra)
@@ -144,6 +154,16 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
         else:
             raise AnnotationScope("function").error(function, "is not written in Python; wrap it in a def")
     return function, name or function.__name__, function.__doc__ or doc
+
+
+def _check_object(function: Any, plain: Any) -> None:
+    """Raise UnsupportedType for a method without its object, as a decorator inside a class gets it."""
+    if callable(function):
+        first = next(iter(inspect.signature(function).parameters.values()), None)
+        if first is None or first.name not in ("self", "cls") or first.annotation is not first.empty:
+            return
+    advice = "a decorator inside the class cannot know the object; create the object, and add its method: add(obj.{})"
+    raise UnsupportedType(f"{plain.__qualname__}() is a method: {advice.format(plain.__name__)}")
 
 
 def _closure_names(plain: Any) -> dict[str, object]:

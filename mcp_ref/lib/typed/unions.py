@@ -64,6 +64,12 @@ def _types(schemas: list[Schema]) -> list[JSON]:
     return list(dict.fromkeys(name for schema in schemas for name in _as_list(schema.get("type", []))))
 
 
+def json_types(schema: Any) -> set[str]:
+    """Return the JSON types of the values that a schema from `schema_of` allows. The set is empty for any JSON."""
+    members = schema.get("anyOf", ())
+    return {str(name) for name in _types([schema])}.union(*map(json_types, members))
+
+
 def _as_list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else [value]
 

@@ -119,7 +119,8 @@ def to_json(value: object) -> JSON:
 
     Args:
         value: A dataclass, named tuple or mapping becomes an object, a sequence or set becomes an array, and an Enum
-            member becomes its value. A value of one of the STRING_TYPES becomes a string.
+            member becomes its value. A value of one of the STRING_TYPES becomes a string. An object with a method
+            `model_dump` writes itself.
 
     Raises:
         ConversionError: JSON cannot express the value. Examples are NaN and Infinity, half of a surrogate pair, a dict
@@ -157,6 +158,8 @@ def _write_instance(value: Any, depth: int) -> JSON:
         return _checked_integer(int(value))
     if isinstance(value, float):
         return _write(float(value), depth)
+    if hasattr(type(value), "model_dump"):  # a model, such as pydantic's BaseModel
+        return _write(value.model_dump(mode="json", by_alias=True), depth)
     if is_dataclass(value) and not isinstance(value, type):
         return _write_object(((field.name, getattr(value, field.name)) for field in fields(value)), depth - 1)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -1,0 +1,85 @@
+"""Models: classes that have their own JSON Schema and reader, such as pydantic's `BaseModel`.
+
+This module does not import pydantic. It uses any class with the class methods `model_json_schema(mode=...)` and
+`model_validate(value)`. values.py writes a model with its method `model_dump(mode="json", by_alias=True)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .unions import Reader, Schema
+from .values import JSON, ConversionError
+
+_DATA: Final = ("const", "default", "enum", "examples")
+"""Keywords with values, not with schemas."""
+
+
+class UnsupportedModel(Exception):
+    """The error for a model whose schema cannot be written without `$ref`."""
+
+
+def is_model(cls: type) -> bool:
+    return hasattr(cls, "model_json_schema") and hasattr(cls, "model_validate")
+
+
+def model_schema(model: Any, is_result: bool) -> Schema:
+    """Return the schema of a model: each `$ref` is replaced by its definition, and generated titles are left out.
+
+    Args:
+        model: The class.
+        is_result: True for the schema of written values, False for the schema of read values.
+
+    Raises:
+        UnsupportedModel: The model contains itself.
+    """
+    schema = model.model_json_schema(mode="serialization" if is_result else "validation")
+    inlined: Schema = _inlined(schema, schema.get("$defs", {}), (), model.__name__)
+    return inlined
+
+
+def _inlined(schema: Any, definitions: Schema, enclosing: tuple[str, ...], name: str) -> Any:
+    """Return a subschema without `$ref`. `enclosing` are the definitions that contain it. `name` is its own name."""
+    if isinstance(schema, list):
+        return [_inlined(item, definitions, enclosing, name) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result: Schema = {}
+    for keyword, value in schema.items():
+        if keyword == "$ref":
+            target = value.removeprefix("#/$defs/")
+            if target in enclosing:
+                raise UnsupportedModel("contains itself, which a schema without $ref cannot express")
+            result = {**_inlined(definitions[target], definitions, (*enclosing, target), target), **result}
+        elif keyword in ("properties", "patternProperties"):
+            result[keyword] = {key: _inlined(each, definitions, enclosing, key) for key, each in value.items()}
+        elif keyword in _DATA:
+            result[keyword] = value
+        elif keyword not in ("$defs", "discriminator") and (keyword != "title" or not _is_generated(value, name)):
+            result[keyword] = _inlined(value, definitions, enclosing, name)
+    return result
+
+
+def _is_generated(title: str, name: str) -> bool:
+    """Return True if a title repeats the name of a class or field, as in `Due Date` for `due_date`."""
+    return title.replace(" ", "").lower() == name.replace("_", "").replace(" ", "").lower()
+
+
+def model_reader(model: Any) -> Reader:
+    """Return the function that converts JSON to a model. It raises ConversionError for a value that is not valid."""
+
+    def read(value: JSON) -> object:
+        try:
+            return model.model_validate(value)
+        except ValueError as error:
+            faults = [ConversionError(each["msg"], _path(each["loc"])) for each in getattr(error, "errors", list)()]
+            if not faults:
+                raise ConversionError(str(error)) from error
+            others = "".join(f"; {fault}" for fault in faults[1:])
+            raise ConversionError(faults[0].why + others, faults[0].path) from error
+
+    return read
+
+
+def _path(steps: tuple[str | int, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
