@@ -51,7 +51,9 @@ class Seat:
     @classmethod
     def model_validate(cls, value: dict[str, Any]) -> Seat:
         if value["row"] == 13:
-            raise Refused({"loc": ("row",), "msg": "row 13 does not exist"}, {"loc": ("more", 0, "x"), "msg": "nor this"})
+            raise Refused(
+                {"loc": ("row",), "msg": "row 13 does not exist"}, {"loc": ("more", 0, "x"), "msg": "nor this"}
+            )
         if value["row"] == 14:
             raise ValueError("the row is full")
         return cls(value["row"], value.get("seatSide", "aisle"))
