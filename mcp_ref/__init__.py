@@ -11,6 +11,7 @@ session.py    one conversation between a client and a server
 extensions/   tasks: requests whose results the sender fetches later; auth: other ways to get and to protect tokens
 client/       `Client` and its parts
 server/       `Server` and its parts
+host/         `Host`: several servers, one policy
 lib/          code without MCP: HTTP, JSON Schema, URI templates, JSON Schemas of Python functions
 cli/, demo/   the commands of `__main__.py`; version.py lists the changes of each version
 
@@ -87,6 +88,21 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .features.tools import Tool as Tool
     from .features.tools import ToolAnnotations as ToolAnnotations
     from .features.tools import ToolError as ToolError
+    from .host.configuration import Configuration as Configuration
+    from .host.configuration import ConfigurationError as ConfigurationError
+    from .host.configuration import read_config as read_config
+    from .host.host import Host as Host
+    from .host.names import UnknownName as UnknownName
+    from .host.policy import Allow as Allow
+    from .host.policy import Approval as Approval
+    from .host.policy import Budget as Budget
+    from .host.policy import BudgetExceeded as BudgetExceeded
+    from .host.policy import Deny as Deny
+    from .host.policy import Refused as Refused
+    from .host.policy import ask_unless_read_only as ask_unless_read_only
+    from .host.supervisor import ServerState as ServerState
+    from .host.supervisor import ServerStatus as ServerStatus
+    from .host.supervisor import ServerUnavailable as ServerUnavailable
     from .jsonrpc.dispatcher import Limits as Limits
     from .jsonrpc.errors import ConnectionClosed as ConnectionClosed
     from .jsonrpc.errors import InvalidMessage as InvalidMessage
@@ -159,6 +175,8 @@ READING_ORDER = (
     "client/subscriptions.py", "client/tools.py", "client/client.py", "client/sync.py",
     "server/__init__.py", "server/context.py", "server/catalog.py", "server/subscriptions.py",
     "server/stateless.py", "server/session.py", "server/http.py", "server/main.py", "server/server.py",
+    "host/__init__.py", "host/names.py", "host/configuration.py", "host/launch.py", "host/policy.py",
+    "host/inputs.py", "host/supervisor.py", "host/hosted.py", "host/host.py",
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",
     "demo/connections.py", "demo/legacy.py", "demo/tour.py",
@@ -173,8 +191,8 @@ OPTIONAL_READING = (
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/roots.py",
     "features/sampling.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
-    "transports/streamable_http/resumption.py", "client/sync.py", "server/main.py", "version.py", "__init__.py",
-    "demo/", "cli/", "__main__.py",
+    "transports/streamable_http/resumption.py", "client/sync.py", "server/main.py", "host/", "version.py",
+    "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 
@@ -210,6 +228,11 @@ _NAMES_BY_MODULE = {
     ),
     "lib.http.client": "ClientLimits HttpClient",
     "lib.http.message": "HttpLimits",
+    "host.configuration": "Configuration ConfigurationError read_config",
+    "host.host": "Host",
+    "host.names": "UnknownName",
+    "host.policy": "Allow Approval Budget BudgetExceeded Deny Refused ask_unless_read_only",
+    "host.supervisor": "ServerState ServerStatus ServerUnavailable",
     "jsonrpc.dispatcher": "Limits",
     "jsonrpc.errors": "ConnectionClosed InvalidMessage McpError ProtocolError RemoteError RequestTimeout",
     "revisions": "NotInRevision Revision",

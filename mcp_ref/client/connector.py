@@ -30,7 +30,7 @@ from ..basic.headers import ParameterHeaders
 from ..basic.lifecycle import declares
 from ..basic.progress import ProgressHandler
 from ..features.caching import ResponseCache
-from ..features.pagination import all_pages
+from ..features.pagination import MAX_ITEMS, MAX_PAGES, all_pages
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
 from ..jsonrpc.messages import INVALID_PARAMS, RequestId
@@ -193,6 +193,10 @@ class Connector:
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path of the argument."""
         settings = (limits, handlers, cache, lambda: target.cache_key)
+        self.max_restarts = MAX_RESTARTS
+        """Maximum number of restarts of the server's process without a response. A `Host` restarts servers itself."""
+        self.max_pages, self.max_items = MAX_PAGES, MAX_ITEMS
+        """Maximum number of pages and items of one list."""
         self._make_session = partial(ClientSession, *settings, on_notification, self._disconnected)
         self._eras, self._on_disconnect = eras, on_disconnect
         self._session: ClientSession | None = None
@@ -213,6 +217,11 @@ class Connector:
         if self._session is None or self._server_identity is None:
             raise RuntimeError("not connected: use `async with Client(...) as client`")
         return self._session
+
+    @property
+    def transport(self) -> Transport | None:
+        """The transport, also during the negotiation. None before the client connects."""
+        return self._session.transport if self._session is not None else None
 
     @property
     def revision(self) -> Revision:
@@ -311,7 +320,7 @@ class Connector:
             self._restarts = 0
         if session is not self._session or self.state is not ConnectionState.CONNECTED:
             return
-        if self.can_reconnect() and self.target.is_process and self._restarts < MAX_RESTARTS:
+        if self.can_reconnect() and self.target.is_process and self._restarts < self.max_restarts:
             # [2026-07-28 basic/transports/stdio#unexpected-termination] a client SHOULD restart the process
             self._change_state(ConnectionState.RESTARTING)
             self._restart_task = asyncio.get_running_loop().create_task(self._restart(session))
@@ -320,7 +329,7 @@ class Connector:
 
     async def _restart(self, old: ClientSession) -> None:
         """Restart the server's process. If the new process ends at once, try again, at most `MAX_RESTARTS` times."""
-        while old.ended.done() and self._restarts < MAX_RESTARTS:
+        while old.ended.done() and self._restarts < self.max_restarts:
             self._restarts += 1
             log.warning("the server's process has ended and is started again")
             await old.close()
@@ -388,9 +397,9 @@ class Connector:
             return page[member], page["next_cursor"]
 
         try:
-            return await all_pages(fetch)
+            return await all_pages(fetch, self.max_pages, self.max_items)
         except RemoteError as error:
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard the cached pages
             if error.code != INVALID_PARAMS or not self.response_cache.forget(self.cache_key[0], method):
                 raise
-        return await all_pages(fetch)
+        return await all_pages(fetch, self.max_pages, self.max_items)

@@ -61,7 +61,10 @@ def serial_of(cursor: str) -> int:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown cursor; {advice}") from None
 
 
-async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]]) -> list[T]:
+async def all_pages(
+    fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]], max_pages: int = MAX_PAGES,
+    max_items: int = MAX_ITEMS,
+) -> list[T]:  # fmt: skip
     """Return all items of a server's list. Raise InvalidMessage for a repeated cursor, or too many pages or items.
 
     `fetch` requests one page. Its argument is a cursor (None for the first page). It returns the page's items and the
@@ -69,15 +72,15 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str |
     """
     items: list[T] = []
     cursor: str | None = None
-    for _ in range(MAX_PAGES):
+    for _ in range(max_pages):
         page, following = await fetch(cursor)
         items += page
         # [2025-11-25 server/utilities/pagination#implementation-guidelines] a missing nextCursor is the end of the list
         if following is None:
             return items
-        if len(items) > MAX_ITEMS:
+        if len(items) > max_items:
             raise InvalidMessage(f"the server's pages do not end: stopped after {len(items)} items")
         if following == cursor:
             raise InvalidMessage(f"the server's pages do not end: the nextCursor {cursor[:40]!r} came twice")
         cursor = following
-    raise InvalidMessage(f"the server's pages do not end: stopped after {MAX_PAGES} pages")
+    raise InvalidMessage(f"the server's pages do not end: stopped after {max_pages} pages")

@@ -1,0 +1,117 @@
+"""The names of servers, tools and prompts in a host that has several servers.
+
+Two servers can have a tool with the same name. A host SHOULD make the names of their tools different, and SHOULD NOT
+use `serverInfo.name` for that, because a server chooses this name itself [2026-07-28 server/tools#tool-names]. So the
+host uses the server's key in the configuration:
+
+    key in the configuration    "Weather service"
+    server name                 "Weather-service"               letters, digits and hyphens; at most 24 characters
+    full name                   "Weather-service.forecast"      for programs, logs and people; the first dot separates
+    model name                  "Weather-service__forecast"     for the APIs of model providers, which refuse dots
+
+A model name depends only on its server's key and its tool's name. So the name never changes because of another server,
+and approvals and prompt caches stay valid. The host finds the tool of a model name in a table, and never splits the
+name, because a tool's own name can contain "__".
+
+Spec:  2026-07-28 server/tools#tool-names
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Iterable
+
+MAX_SERVER_NAME = 24
+"""Maximum length of a server name, in characters."""
+
+MAX_MODEL_NAME = 60
+"""Maximum length of a model name, in characters. All known model providers and hosts allow 60."""
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class UnknownName(LookupError):
+    """A name of a server, tool or prompt that the host does not have.
+
+    Args:
+        kind: "server" or "tool".
+        name: The unknown name.
+        known: The names that the host has. The error suggests similar ones.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=3) or (names if len(names) <= 12 else [])
+        hint = f"; did you mean {' or '.join(near)}?" if near else f"; the host has {len(names)}"
+        super().__init__(f"unknown {kind} {name[:200]!r}{hint if names else '; the host has none'}")
+
+
+def _digits(text: str, count: int) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:count]
+
+
+def server_name(key: str) -> str:
+    """Return the server name for a key of the configuration.
+
+    Args:
+        key: Any text, such as "github.com/owner/repo".
+
+    Returns:
+        A letter, then letters, digits and single hyphens.
+    """
+    name = re.sub(r"[^A-Za-z0-9]+", "-", key)
+    name = re.sub(r"^[^A-Za-z]+|-$", "", name)
+    if not name:
+        return f"server-{_digits(key, 4)}"
+    if len(name) > MAX_SERVER_NAME:
+        return f"{name[:19].rstrip('-')}-{_digits(key, 4)}"
+    return name
+
+
+def full_name(server: str, name: str) -> str:
+    """Return the full name of a tool or prompt. `name` is unchanged in it."""
+    return f"{server}.{name}"
+
+
+def split_full_name(name: str) -> tuple[str, str]:
+    """Return the server name and the server's own name of a tool or prompt. Raise ValueError without a dot."""
+    server, dot, own = name.partition(".")
+    if not dot:
+        raise ValueError(f"write a name as server.name, such as 'weather.forecast', not {name[:200]!r}")
+    return server, own
+
+
+def model_name(server: str, name: str, digits: int = 8) -> str:
+    """Return the name of a tool or prompt for a model provider.
+
+    Args:
+        server: The server name.
+        name: The server's own name of the tool.
+        digits: Number of hexadecimal digits of the hash that a changed name gets.
+
+    Returns:
+        A name that matches `^[A-Za-z][A-Za-z0-9_-]{0,59}$`.
+    """
+    whole = f"{server}__{name}"
+    if _TOOL_NAME.fullmatch(name) and len(whole) <= MAX_MODEL_NAME:
+        return whole
+    suffix = "_" + _digits(full_name(server, name), digits)
+    return re.sub(r"[^A-Za-z0-9_-]", "_", whole)[: MAX_MODEL_NAME - len(suffix)] + suffix
+
+
+def model_names(names: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Return the table from model name to (server name, own name).
+
+    If two names have one model name, the name that is unchanged keeps it, else the smaller one. The other name gets a
+    hash of 16 digits.
+
+    Args:
+        names: Pairs of server name and own name.
+    """
+    table: dict[str, tuple[str, str]] = {}
+    for server, name in sorted(set(names), key=lambda pair: (model_name(*pair) != "__".join(pair), pair)):
+        short = model_name(server, name)
+        table[model_name(server, name, 16) if short in table else short] = (server, name)
+    return table

@@ -1,0 +1,83 @@
+"""The names of servers and tools: unique, valid for every model provider, and independent of other servers."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from mcp_ref.host.names import full_name, model_name, model_names, server_name, split_full_name
+
+PROVIDERS = {
+    "MCP": r"[A-Za-z0-9_.-]{1,128}",
+    "OpenAI": r"[a-zA-Z0-9_-]{1,64}",
+    "Anthropic": r"[a-zA-Z0-9_-]{1,128}",
+    "Claude Desktop": r"[a-zA-Z0-9_-]{1,64}",
+    "Gemini": r"[a-zA-Z_][a-zA-Z0-9_.-]{0,62}",
+    "Bedrock Converse": r"[a-zA-Z0-9_-]{1,64}",
+    "Mistral": r"[a-zA-Z0-9_-]{1,64}",
+    "Cursor": r"[a-zA-Z0-9_-]{1,60}",
+}
+"""The names that each reader of our names accepts."""
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("weather", "weather"),
+        ("Weather service", "Weather-service"),
+        ("github.com/owner/repo", "github-com-owner-repo"),
+        ("__x__", "x"),
+        ("1password", "password"),
+        ("a" * 24, "a" * 24),
+        ("a" * 25, "a" * 19 + "-2f52"),
+        ("東京", "server-1300"),
+    ],
+)
+def test_server_name_has_letters_digits_and_hyphens(key: str, name: str) -> None:
+    found = server_name(key)
+    assert re.fullmatch("[A-Za-z][A-Za-z0-9-]{0,23}", found)
+    assert found == name
+
+
+def random_name(chance: random.Random) -> str:
+    alphabet = chance.choice(["ab_", "aB0-._/ ", "xyz__", "é€😀a", "\x00\n. "])
+    return "".join(chance.choice(alphabet) for _ in range(chance.choice([1, 2, 5, 20, 64, 128])))
+
+
+@pytest.mark.spec("2026-07-28/server/tools#tool-names-6", "2026-07-28/server/tools#tool-names-7")
+def test_model_names_of_random_servers_are_unique_valid_and_reversible() -> None:  # 9
+    chance = random.Random(9)
+    for _ in range(500):
+        servers = {server_name(random_name(chance)) for _ in range(2)}
+        pairs = {(server, random_name(chance)) for server in servers for _ in range(20)}
+        table = model_names(pairs)
+        assert sorted(table.values()) == sorted(pairs)
+        for name in table:
+            for provider, pattern in PROVIDERS.items():
+                assert re.fullmatch(pattern, name), (provider, name)
+
+
+def test_model_name_depends_on_its_server_and_tool_only() -> None:  # 10
+    alone = model_names([("weather", "fore.cast"), ("weather", "now")])
+    together = model_names([("mail", "now"), ("weather", "now"), ("a", "x"), ("weather", "fore.cast")])
+    assert alone.items() <= together.items()
+
+
+def test_model_name_of_a_valid_name_is_unchanged() -> None:
+    assert model_name("weather", "forecast") == "weather__forecast"
+    assert re.fullmatch("weather__fore_cast_[0-9a-f]{8}", model_name("weather", "fore.cast"))
+
+
+def test_model_names_with_a_collision_prefer_the_unchanged_name() -> None:  # A6
+    forged = model_name("a", "b.c").removeprefix("a__")
+    table = model_names([("a", "b.c"), ("a", forged)])
+    assert table[f"a__{forged}"] == ("a", forged)
+    assert len(table) == 2
+
+
+def test_full_name_keeps_the_own_name() -> None:
+    assert split_full_name(full_name("docs", "a.b c")) == ("docs", "a.b c")
+    with pytest.raises(ValueError, match=r"write a name as server\.name"):
+        split_full_name("forecast")
