@@ -40,7 +40,7 @@ from urllib.parse import parse_qsl, unquote_plus
 
 from mcp_ref.lib.http.client import HttpClient, HttpError
 from mcp_ref.lib.jose.keys import JSON, PublicKey, parse_key_set, parse_object
-from mcp_ref.lib.jose.tokens import ClaimRules, InvalidToken, check_claims, parse_jws, verify
+from mcp_ref.lib.jose.tokens import check_claims, parse_jws, verify
 
 MAX_ENTRIES = 1000
 """Maximum number of entries of each table."""
@@ -169,7 +169,7 @@ class Clients:
     def register(self, body: bytes) -> OAuthClient:
         """Register a client."""
         try:
-            client = parse_client(secrets.token_urlsafe(12), parse_object(body, ValueError))
+            client = parse_client(secrets.token_urlsafe(12), parse_object(body))
         except ValueError as error:
             raise Refused("invalid_client_metadata", str(error)) from None
         self.add(client)
@@ -190,7 +190,7 @@ class Clients:
             raise Refused("invalid_client", "this client_id is unknown: register again")
         try:
             text, ends = await self.fetch(id)
-            found = parse_object(text, ValueError)
+            found = parse_object(text)
         except (OSError, HttpError, ValueError) as error:
             raise Refused("invalid_client", f"the client metadata document cannot be read: {error}") from None
         # [2026-07-28 basic/authorization/client-registration#implementation-requirements] MUST match the URL exactly
@@ -211,7 +211,7 @@ class Clients:
                 id, proof, method = unquote_plus(pair[0]), unquote_plus(pair[2]), "client_secret_basic"
             elif "client_assertion" in form:
                 proof, method = form["client_assertion"], "private_key_jwt"
-                id = str(parse_object(parse_jws(proof).payload, InvalidToken).get("sub"))
+                id = str(parse_object(parse_jws(proof).payload).get("sub"))
             elif proof:
                 method = "client_secret_post"
             client = await self.find(id)
@@ -228,8 +228,9 @@ class Clients:
 
     def check_assertion(self, assertion: str, client: OAuthClient, issuer: str) -> None:
         """Check a token that the client has signed, for this server, for one request. [RFC 7523 3]"""
-        jws = parse_jws(assertion, {"ES256"})
-        claims = check_claims(jws, ClaimRules({client.id}, {issuer}, {None, "jwt"}), time.time())
+        jws = parse_jws(assertion, {"ES256"}, {None, "jwt"})
+        claims = parse_object(jws.payload)
+        check_claims(claims, {client.id}, {issuer}, time.time())
         verify(jws, client.keys)
         if not isinstance(id := claims.get("jti"), str) or id in self.used:
             raise ValueError("the assertion has no jti, or was used before")

@@ -25,8 +25,8 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.client import HttpClient, HttpError
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.server import serve
-from mcp_ref.lib.jose.keys import PrivateKey, make_private_key, parse_key_set
-from mcp_ref.lib.jose.tokens import ClaimRules, check_claims, parse_jws, sign_jwt, verify
+from mcp_ref.lib.jose.keys import PrivateKey, make_private_key, parse_key_set, parse_object
+from mcp_ref.lib.jose.tokens import check_claims, parse_jws, sign_jwt, verify
 from mcp_ref.server.http import HttpApp
 
 REDIRECT = "http://127.0.0.1:4711/callback"
@@ -135,8 +135,9 @@ class Talk:
     async def claims(self, token: JSON, audience: str = RESOURCE) -> Object:
         """Check an access token as an MCP server does."""
         keys = parse_key_set((await self.send("GET", "/jwks")).body)
-        jws = parse_jws(str(token))
-        claims = check_claims(jws, ClaimRules({self.server.issuer}, {audience}, {"at+jwt"}), time.time())
+        jws = parse_jws(str(token), types={"at+jwt"})
+        claims = parse_object(jws.payload)
+        check_claims(claims, {self.server.issuer}, {audience}, time.time())
         verify(jws, keys)
         return claims
 
@@ -808,12 +809,12 @@ async def test_an_authorization_server_at_the_origin_of_the_mcp_server_is_found_
     async with await serve(handle) as listening:
         issuer.issuer = f"http://127.0.0.1:{listening.address[1]}"
         url = f"{issuer.issuer}/mcp"
-        rules = ClaimRules({issuer.issuer}, {url}, {"at+jwt"})
 
         async def check(token: str) -> Principal:
-            jws = parse_jws(token)
+            jws = parse_jws(token, types={"at+jwt"})
             verify(jws, [replace(issuer.key.public, kid=issuer.kid)])
-            claims = check_claims(jws, rules, time.time())
+            claims = parse_object(jws.payload)
+            check_claims(claims, {issuer.issuer}, {url}, time.time())
             return Principal(issuer.issuer, str(claims["sub"]), audience=[url])
 
         app.append(HttpApp(protected.catalog, authorization=Protection(url, [issuer.issuer], check)))

@@ -20,9 +20,9 @@ from typing import Literal, TypedDict
 import pytest
 
 from mcp_ref.lib.jose import curves, ed25519
-from mcp_ref.lib.jose.keys import JSON, decode_base64url, encode_base64url, make_private_key, parse_jwk
+from mcp_ref.lib.jose.keys import JSON, decode_base64url, encode_base64url, make_private_key, parse_jwk, parse_object
 from mcp_ref.lib.jose.keys import parse_private_key as parse_pem
-from mcp_ref.lib.jose.tokens import ClaimRules, check_claims, parse_jws, sign_jwt, verify
+from mcp_ref.lib.jose.tokens import check_claims, parse_jws, sign_jwt, verify
 
 PEER = Path(__file__).parent / "peers" / "jose_peer.py"
 GROUPS = {
@@ -34,7 +34,6 @@ GROUPS = {
 """Number of valid signatures, by algorithm. The elliptic ones have a key each."""
 MUTATIONS_PER_TOKEN = 2
 ISSUER, AUDIENCE = "https://as.example", "https://rs.example/mcp"
-RULES = ClaimRules({ISSUER}, {AUDIENCE}, {"at+jwt", "jwt", None})
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 ORDERS = {"ES256": curves.P256.order, "ES384": curves.P384.order, "EdDSA": ed25519.ORDER}
 
@@ -59,8 +58,8 @@ def is_valid(case: Case) -> bool:
     """Return our verdict."""
     jwk: dict[str, JSON] = {**case["jwk"]}
     try:
-        jws = parse_jws(case["token"], {case["alg"]})
-        check_claims(jws, RULES, time.time())
+        jws = parse_jws(case["token"], {case["alg"]}, {"at+jwt", "jwt", None})
+        check_claims(parse_object(jws.payload), {ISSUER}, {AUDIENCE}, time.time())
         verify(jws, [parse_jwk({**jwk, "kid": jws.kid} if jws.kid else jwk)])
     except ValueError:
         return False
@@ -75,7 +74,7 @@ def flip_bit(data: bytes, dice: random.Random) -> bytes:
 def change_part(case: Case, dice: random.Random, index: int) -> Case:
     """Return a token with a changed bit in one part, in canonical base64url."""
     parts = case["token"].split(".")
-    parts[index] = encode_base64url(flip_bit(decode_base64url(parts[index], ValueError), dice))
+    parts[index] = encode_base64url(flip_bit(decode_base64url(parts[index]), dice))
     return {**case, "token": ".".join(parts)}
 
 
@@ -94,7 +93,7 @@ def change_end(case: Case, dice: random.Random) -> Case:
 def change_length(case: Case, dice: random.Random) -> Case:
     """Return a token whose signature is longer or shorter."""
     signed, _, end = case["token"].rpartition(".")
-    signature = decode_base64url(end, ValueError)
+    signature = decode_base64url(end)
     other = dice.choice([b"", b"\x00" + signature, signature + b"\x00", signature[1:], signature[:-1], signature * 2])
     return {**case, "token": f"{signed}.{encode_base64url(other)}"}
 
@@ -102,10 +101,10 @@ def change_length(case: Case, dice: random.Random) -> Case:
 def change_numbers(case: Case, dice: random.Random) -> Case:
     """Return a token with other numbers in its signature, some of which are equal modulo the order."""
     signed, _, end = case["token"].rpartition(".")
-    signature, order = decode_base64url(end, ValueError), ORDERS.get(case["alg"])
+    signature, order = decode_base64url(end), ORDERS.get(case["alg"])
     half = len(signature) // 2
     if order is None:
-        modulus = int.from_bytes(decode_base64url(case["jwk"]["n"], ValueError))
+        modulus = int.from_bytes(decode_base64url(case["jwk"]["n"]))
         value = int.from_bytes(signature)
         chosen = dice.choice([modulus - value, modulus, 0, 1, modulus - 1, modulus + 1])
         return {**case, "token": f"{signed}.{encode_base64url(chosen.to_bytes(len(signature)))}"}
@@ -119,7 +118,7 @@ def change_numbers(case: Case, dice: random.Random) -> Case:
 
 def change_algorithm(case: Case, dice: random.Random) -> Case:
     """Return a token whose header names another algorithm, or demands extensions."""
-    header = json.loads(decode_base64url(case["token"].split(".")[0], ValueError))
+    header = json.loads(decode_base64url(case["token"].split(".")[0]))
     names: list[JSON] = [*GROUPS, "none", "HS256", "", None, 1, case["alg"].lower()]
     header |= dice.choice([{"alg": dice.choice(names)}, {"crit": ["exp"], "exp": 1}, {"kid": 7}, {"b64": False}])
     text = encode_base64url(json.dumps(header).encode())
@@ -129,7 +128,7 @@ def change_algorithm(case: Case, dice: random.Random) -> Case:
 def change_key(case: Case, dice: random.Random) -> Case:
     """Return a token with a changed bit in the receiver's key."""
     name = dice.choice([name for name in case["jwk"] if name not in ("kty", "crv")])
-    other = encode_base64url(flip_bit(decode_base64url(case["jwk"][name], ValueError), dice))
+    other = encode_base64url(flip_bit(decode_base64url(case["jwk"][name]), dice))
     return {**case, "jwk": {**case["jwk"], name: other}}
 
 

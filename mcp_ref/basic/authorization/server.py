@@ -36,8 +36,7 @@ from weakref import WeakKeyDictionary
 
 from ...jsonrpc.messages import Object
 from ...lib.http.message import HeaderList, Headers, HttpRequest
-from ...lib.jose.keys import ALGORITHMS
-from ...lib.jose.tokens import InvalidToken
+from ...lib.jose.keys import ALGORITHMS, JoseError
 from ..access import Access, AccessRefused, Principal, checked_scopes
 from .addresses import check_fetchable, issuer_metadata_urls, resource_metadata_urls
 from .challenges import read_credentials, write_challenge
@@ -77,13 +76,13 @@ class Verifier:
 
 
 class ProofCheck(Protocol):
-    """The verifier of DPoP proofs, with which a client shows that it has the key of a token. [RFC 9449 7]"""
+    """The check of DPoP proofs, with which a client shows that it has the key of a token. [RFC 9449 4.3]"""
 
     is_required: bool
     """True if tokens without a key are refused."""
 
     def check(self, request: HttpRequest, token: str, principal: Principal, resource: str) -> Refusal | None:
-        """Return the refusal of a request without a good proof, else None."""
+        """Return the refusal of a request for the resource if its proof is bad, else None."""
 
 
 class Protection:
@@ -181,7 +180,7 @@ class Protection:
             log.warning("no token can be verified now: %s", unavailable)
             retry = ("Retry-After", str(unavailable.retry_after))
             raise AccessRefused(503, "tokens cannot be verified at the moment; try again later", [retry]) from None
-        except InvalidToken as error:
+        except JoseError as error:
             principal, fault = None, peer_text(str(error))
         self._remembered.pop(digest, None)
         if principal is None or (fault := self._fault(principal, scheme)) is not None:

@@ -18,7 +18,6 @@ A signature costs up to 4 ms. So the claims are checked first: most bad tokens n
 
 Spec:  2026-07-28 basic/authorization/index#token-handling; 2026-07-28
        basic/authorization/security-considerations#access-token-privilege-restriction; RFC 7519; RFC 8725
-Above: `server.py`. Below: lib/jose/tokens.py.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from urllib.parse import quote_plus, urlencode
 
 from ...jsonrpc.messages import JSON
 from ...lib.http.client import HttpClient, HttpError, fetch
-from ...lib.jose.keys import ALGORITHMS, MAX_KEY_SET, PublicKey, parse_key_set, parse_object
-from ...lib.jose.tokens import ClaimRules, InvalidToken, Jws, UnknownKey, check_claims, parse_jws, read_date, verify
+from ...lib.jose.keys import ALGORITHMS, MAX_KEY_SET, JoseError, PublicKey, parse_key_set, parse_object
+from ...lib.jose.tokens import MAX_SKEW, UnknownKey, check_claims, parse_jws, read_date, verify
 from ..access import Principal
 from .addresses import check_fetchable, issuer_metadata_urls
 from .challenges import split_scopes
@@ -96,6 +95,7 @@ class _Fetched(Generic[T]):
 
 async def _fetch_body(method: str, url: str, limit: int, headers: Mapping[str, str], body: bytes = b"") -> bytes:
     """Return the body of a response with status 200. Raise HttpError for another status. Follow no redirect."""
+    headers = {"Accept": "application/json", **headers}
     async with HttpClient() as http:
         found = await fetch(http, method, url, headers, body, limit=limit, seconds=FETCH_SECONDS)
     if found.status != 200:
@@ -108,40 +108,45 @@ async def _fetch_metadata(issuer: str, resource: str) -> ServerMetadata:
     faults = []
     for url in issuer_metadata_urls(issuer):
         try:
-            body = await _fetch_body("GET", url, MAX_DOCUMENT, {"Accept": "application/json"})
-            return parse_server_metadata(body, issuer, resource)
+            return parse_server_metadata(await _fetch_body("GET", url, MAX_DOCUMENT, {}), issuer, resource)
         except (HttpError, ValueError) as error:
             faults.append(peer_text(str(error)))
     raise HttpError("; ".join(faults))
 
 
-async def _fetch_keys(issuer: str, resource: str, url: str | None = None) -> tuple[PublicKey, ...]:
+async def _fetch_keys(issuer: str, resource: str, url: str | None) -> tuple[PublicKey, ...]:
     """Return the public keys of an issuer, from `url` or else from the URL in its metadata."""
     url = url or (await _fetch_metadata(issuer, resource)).jwks_uri
     if url is None:
-        raise ValueError(
-            f"the metadata of {peer_url(issuer)} have no jwks_uri: use Introspection, or your own verifier"
-        )
-    return parse_key_set(await _fetch_body("GET", url, MAX_KEY_SET, {"Accept": "application/json"}))
+        raise ValueError(f"the metadata of {issuer} have no jwks_uri: use Introspection, or your own verifier")
+    return parse_key_set(await _fetch_body("GET", url, MAX_KEY_SET, {}))
+
+
+async def _fetch_introspection_endpoint(issuer: str, resource: str) -> str:
+    found = (await _fetch_metadata(issuer, resource)).introspection_endpoint
+    if found is None:
+        raise ValueError("the metadata have no introspection_endpoint: use JwtVerifier, or your own verifier")
+    return found
 
 
 def _principal_of(claims: dict[str, JSON], issuer: str) -> Principal:
     """Return the principal of a genuine token. Authorization servers name client and scopes in different ways."""
     client = next((value for name in ("client_id", "azp", "appid") if isinstance(value := claims.get(name), str)), "")
-    scope, subject, audience = claims.get("scope", claims.get("scp")), claims.get("sub", ""), claims.get("aud", [])
-    scopes = " ".join(one for one in scope if isinstance(one, str)) if isinstance(scope, list) else scope
+    scope, subject, audience = claims.get("scope", claims.get("scp")), claims.get("sub", ""), claims.get("aud")
+    words = scope if isinstance(scope, list) else [scope]
+    scopes = split_scopes(" ".join(word for word in words if isinstance(word, str)))
     if not isinstance(subject, str) or not (subject or client):
-        raise InvalidToken("the token names neither a user (sub) nor a client (client_id)")
-    return Principal(
-        issuer,
-        subject,
-        client,
-        frozenset(split_scopes(scopes) if isinstance(scopes, str) else ()),
-        MappingProxyType(claims),
-        read_date(claims, "exp"),
-        [one for one in audience if isinstance(one, str)] if isinstance(audience, list) else [str(audience)],
-        audience_checked=True,
-    )
+        raise JoseError("the token names neither a user (sub) nor a client (client_id)")
+    names = [str(name) for name in (audience if isinstance(audience, list) else [audience])]
+    return Principal(issuer, subject, client, frozenset(scopes), MappingProxyType(claims), read_date(claims, "exp"),
+                     names, audience_checked=True)  # fmt: skip
+
+
+def _check_sets(**sets: Collection[str | None] | None) -> None:
+    """Raise ValueError for an argument that is an empty set or a string."""
+    for name, given in sets.items():
+        if given is not None and (isinstance(given, str) or not given):
+            raise ValueError(f"{name} is a set of at least one string")
 
 
 class JwtVerifier(Verifier):
@@ -167,46 +172,35 @@ class JwtVerifier(Verifier):
         skew: float = DEFAULT_SKEW,
         jwks: str | None = None,
     ) -> None:
-        if isinstance(algorithms, str) or not algorithms or not set(algorithms) <= ALGORITHMS.keys():
+        _check_sets(audiences=audiences, algorithms=algorithms, types=types)
+        if not set(algorithms) <= ALGORITHMS.keys():
             raise ValueError(f"algorithms is a set of some of {', '.join(ALGORITHMS)}")
-        ClaimRules(("any",), ("any",) if audiences is None else audiences, types, skew)  # raises for an empty set
+        if not 0 <= skew <= MAX_SKEW:
+            raise ValueError(f"skew must be 0 to {MAX_SKEW} seconds")
         self.skew, self._audiences, self._algorithms, self._types = skew, audiences, frozenset(algorithms), types
         self._jwks = jwks
 
     def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
-        """Return a function that verifies the tokens of these issuers for one server.
-
-        Args:
-            resource: The default audience.
-            issuers: The issuers.
-        """
-        rules = ClaimRules(frozenset(issuers), self._audiences or (resource,), self._types, self.skew)
         if self._jwks is not None:
             check_fetchable(self._jwks, resource)
-        sources = {
-            one: _Fetched(f"the keys of {one}", partial(_fetch_keys, one, resource, self._jwks)) for one in issuers
-        }
+        keys = {one: _Fetched(f"the keys of {one}", partial(_fetch_keys, one, resource, self._jwks)) for one in issuers}
 
         async def verify_token(token: str) -> Principal:
-            jws = parse_jws(token, self._algorithms)
-            claims = check_claims(jws, rules, time.time())
+            jws = parse_jws(token, self._algorithms, self._types)
+            claims = parse_object(jws.payload)
+            check_claims(claims, issuers, self._audiences or (resource,), time.time(), self.skew)
             principal = _principal_of(claims, str(claims["iss"]))
-            await _verify_signature(jws, sources[principal.issuer])
+            source = keys[principal.issuer]
+            try:
+                verify(jws, await source.get())
+            except UnknownKey:
+                newer = await source.get(renew=True)
+                if source.has_failed:
+                    raise VerificationUnavailable("a token has a new key, which is out of reach") from None
+                verify(jws, newer)
             return principal
 
         return verify_token
-
-
-async def _verify_signature(jws: Jws, source: _Fetched[tuple[PublicKey, ...]]) -> None:
-    """Check a signature with the keys of the issuer, and with newer ones if its key is unknown. Raise InvalidToken."""
-    known = await source.get()
-    try:
-        verify(jws, known)
-    except UnknownKey:
-        newer = await source.get(renew=True)
-        if source.has_failed:
-            raise VerificationUnavailable("a token has a new key, which is out of reach") from None
-        verify(jws, newer)
 
 
 class Introspection(Verifier):
@@ -223,64 +217,39 @@ class Introspection(Verifier):
     """
 
     def __init__(self, issuer: str, client_id: str, secret: str, audiences: Collection[str] | None = None) -> None:
-        if audiences is not None and (isinstance(audiences, str) or not audiences):
-            raise ValueError("audiences is a set of at least one string")
-        self.skew = DEFAULT_SKEW
+        _check_sets(audiences=audiences)
         # [RFC 6749 2.3.1] form-encoded before they are joined: a colon in the id would move the border
-        pair = f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()
-        self._headers = {"Authorization": f"Basic {base64.b64encode(pair).decode()}", "Accept": "application/json",
-                         "Content-Type": "application/x-www-form-urlencoded"}  # fmt: skip
+        pair = base64.b64encode(f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()).decode()
+        self._headers = {"Authorization": f"Basic {pair}", "Content-Type": "application/x-www-form-urlencoded"}
         self._issuer, self._audiences = issuer, audiences
         self._asking: dict[str, asyncio.Task[Principal | None]] = {}
 
     def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
-        """Return a function that verifies the tokens of the issuer for one server.
-
-        Args:
-            resource: The default audience.
-            issuers: The issuers of the `Protection`. One of them must be that of this verifier.
-
-        Raises:
-            ValueError: The issuer is not one of the issuers.
-        """
         if self._issuer not in issuers:
             raise ValueError(f"issuers must contain {self._issuer}, the issuer of the Introspection")
-        endpoint = _Fetched(f"the metadata of {self._issuer}", partial(self._find_endpoint, resource))
+        find = partial(_fetch_introspection_endpoint, self._issuer, resource)
+        endpoint = _Fetched(f"the metadata of {self._issuer}", find)
 
         async def verify_token(token: str) -> Principal | None:
             task = self._asking.get(token)
             if task is None:
                 if len(self._asking) >= MAX_INTROSPECTIONS:  # an attacker can invent any number of tokens
                     raise VerificationUnavailable("too many introspections are in flight", retry_after=1)
-                task = self._asking[token] = asyncio.create_task(self._introspect(endpoint, resource, token))
+                asking = self._introspect(endpoint, self._audiences or (resource,), token)
+                task = self._asking[token] = asyncio.create_task(asking)
                 task.add_done_callback(lambda _: self._asking.pop(token))
             return await asyncio.shield(task)  # all requests with one token share the response
 
         return verify_token
 
-    async def _find_endpoint(self, resource: str) -> str:
-        found = (await _fetch_metadata(self._issuer, resource)).introspection_endpoint
-        if found is None:
-            raise ValueError("the metadata have no introspection_endpoint: use JwtVerifier, or your own verifier")
-        return found
-
-    async def _introspect(self, endpoint: _Fetched[str], resource: str, token: str) -> Principal | None:
+    async def _introspect(self, endpoint: _Fetched[str], audiences: Collection[str], token: str) -> Principal | None:
         body = urlencode({"token": token, "token_type_hint": "access_token"}).encode()
         try:
-            response = await _fetch_body("POST", await endpoint.get(), MAX_DOCUMENT, self._headers, body)
-            claims = parse_object(response, ValueError)
+            claims = parse_object(await _fetch_body("POST", await endpoint.get(), MAX_DOCUMENT, self._headers, body))
         except (HttpError, ValueError) as error:
             raise VerificationUnavailable(f"introspection failed: {peer_text(str(error))}", retry_after=5) from None
-        return _read_introspection(claims, self._issuer, self._audiences or (resource,))
-
-
-def _read_introspection(claims: dict[str, JSON], issuer: str, audiences: Collection[str]) -> Principal | None:
-    """Return the principal of an introspected token, or None. Raise InvalidToken if it is not valid here."""
-    if claims.get("active") is not True:  # [RFC 7662 2.2] only true counts; the other members are then not reliable
-        return None
-    principal = _principal_of(claims, issuer)
-    if claims.get("iss", issuer) != issuer or (read_date(claims, "nbf") or 0) > time.time() + DEFAULT_SKEW:
-        raise InvalidToken("the token is from another issuer, or not valid yet")
-    if not set(audiences) & set(principal.audience):
-        raise InvalidToken("the token is for another audience (aud)")
-    return principal
+        if claims.get("active") is not True:  # [RFC 7662 2.2] only true counts; the other members are then not reliable
+            return None
+        defaults: dict[str, JSON] = {"iss": self._issuer, "exp": time.time() + 1}  # [RFC 7662 2.2] both are OPTIONAL
+        check_claims(defaults | claims, [self._issuer], audiences, time.time(), self.skew)
+        return _principal_of(claims, self._issuer)

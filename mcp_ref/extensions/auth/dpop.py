@@ -22,29 +22,20 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Collection
-from typing import Final, TypeAlias
+from typing import Final
 
 from ...basic.access import Principal
 from ...basic.authorization.addresses import authorization_base_url
 from ...basic.authorization.challenges import parse_challenges
-from ...lib.http.message import HeaderList, Headers, HttpRequest
+from ...basic.authorization.server import ProofCheck, Refusal
+from ...basic.authorization.token_endpoint import Prover
+from ...lib.http.message import Headers, HttpRequest
 from ...lib.http.origin import parse_url
-from ...lib.jose.keys import (
-    ALGORITHMS,
-    JSON,
-    encode_base64url,
-    make_private_key,
-    parse_jwk,
-    parse_object,
-    parse_private_key,
-)
-from ...lib.jose.tokens import InvalidToken, parse_jws, read_date, sign_jwt
+from ...lib.jose import keys
+from ...lib.jose.keys import JSON, JoseError, encode_base64url, parse_jwk, parse_object
+from ...lib.jose.tokens import parse_jws, read_date, sign_jwt
 
 log = logging.getLogger(__name__)
-
-Refusal: TypeAlias = tuple[str, HeaderList]
-"""The error code and the headers of a refused request."""
 
 MAX_NONCES: Final = 100
 """Maximum number of origins whose nonces a client remembers. Above it, all are forgotten."""
@@ -63,7 +54,7 @@ def _target(url: str) -> str:
     return authorization_base_url(url) + (parse_url(url)[0].path or "/")
 
 
-class DpopKey:
+class DpopKey(Prover):
     """The key of a client: `AuthorizationCode(dpop=DpopKey())`. Authorization servers must support DPoP then.
 
     Args:
@@ -73,17 +64,10 @@ class DpopKey:
     extension = "io.modelcontextprotocol/auth/dpop"
 
     def __init__(self, pem: str | None = None) -> None:
-        self._key = make_private_key() if pem is None else parse_private_key(pem)
+        self._key = keys.make_private_key() if pem is None else keys.parse_private_key(pem)
         self._nonces: dict[str, str] = {}  # by origin
 
     def headers(self, method: str, url: str, token: str = "") -> dict[str, str]:
-        """Return the headers of one request: a new proof, and the token if there is one.
-
-        Args:
-            method: HTTP method of the request.
-            url: URL of the request.
-            token: The access token; "" in a token request.
-        """
         header: dict[str, JSON] = {"typ": "dpop+jwt", "alg": "ES256", "jwk": {**self._key.public.members}}
         claims: dict[str, JSON] = {"jti": secrets.token_urlsafe(16), "htm": method, "htu": _target(url),
                                    "iat": int(time.time())}  # fmt: skip
@@ -93,13 +77,6 @@ class DpopKey:
         return {**proof, "Authorization": f"DPoP {token}"} if token else proof
 
     def learn(self, url: str, headers: Headers, error: str = "") -> bool:
-        """Return True if a response demands another proof. Remember its nonce.
-
-        Args:
-            url: URL of the request.
-            headers: Headers of the response.
-            error: OAuth error code in its body.
-        """
         nonces, origin = headers.get_all("dpop-nonce"), authorization_base_url(url)
         if len(nonces) == 1 and re.fullmatch(r"[!#-\[\]-~]+", nonces[0]):
             if len(self._nonces) >= MAX_NONCES:
@@ -109,7 +86,7 @@ class DpopKey:
         return "use_dpop_nonce" in (error, *(one.parameters.get("error") for one in found if one.scheme == "dpop"))
 
 
-class DpopCheck:
+class DpopCheck(ProofCheck):
     """The check of proofs on a server: `Protection(dpop=DpopCheck())`.
 
     Args:
@@ -120,8 +97,6 @@ class DpopCheck:
         ValueError: The nonce key is too short.
     """
 
-    algorithms: Collection[str] = tuple(ALGORITHMS)
-
     def __init__(self, required: bool = False, nonce_key: bytes | None = None) -> None:
         if nonce_key is not None and len(nonce_key) < 32:
             raise ValueError("nonce_key must have at least 32 bytes: else clients could guess nonces")
@@ -129,43 +104,31 @@ class DpopCheck:
         self._proofs: dict[str, float] = {}  # the hash of a proof's key and jti, with the time of its arrival
 
     def check(self, request: HttpRequest, token: str, principal: Principal, resource: str) -> Refusal | None:
-        """Return the error code and the headers of a refusal, or None for a good proof. [RFC 9449 4.3]
-
-        Args:
-            request: The request, with its proof.
-            token: The access token.
-            principal: The caller, whose claims name the key.
-            resource: URL of the MCP server.
-        """
         try:
-            return self._check(request, token, principal, resource)
+            [proof] = request.headers.get_all("dpop")
+            jws, nonces = parse_jws(proof, types={"dpop+jwt"}), self._nonces()
+            key, claims = parse_jwk(jws.header.get("jwk")), parse_object(jws.payload)
+            bound, issued, jti = principal.claims.get("cnf"), read_date(claims, "iat"), claims.get("jti")
+            if not isinstance(bound, dict) or bound.get("jkt") != key.thumbprint:
+                return "invalid_token", []
+            targets = _target(resource), authorization_base_url(resource) + request.root + request.path
+            is_right = {
+                "htm": claims.get("htm") == request.method,
+                "htu": _target(str(claims.get("htu"))) in targets,
+                "iat": issued is not None and abs(time.time() - issued) <= MAX_AGE,
+                "ath": claims.get("ath") == _sha256(token),
+                "jti": isinstance(jti, str) and jti != "",
+            }
+            if not all(is_right.values()):
+                raise JoseError(f"wrong: {', '.join(name for name in is_right if not is_right[name])}")
+            if nonces and not any(hmac.compare_digest(str(claims.get("nonce")).encode(), one) for one in nonces):
+                return "use_dpop_nonce", [("DPoP-Nonce", nonces[0].decode())]
+            if not key.verify(jws.algorithm, jws.signed, jws.signature):
+                raise JoseError("the signature is wrong")
+            self._use(_sha256(f"{key.thumbprint} {jti}"))
         except ValueError as error:
             log.info("a DPoP proof was refused: %s", error)
             return "invalid_dpop_proof", []
-
-    def _check(self, request: HttpRequest, token: str, principal: Principal, resource: str) -> Refusal | None:
-        [proof] = request.headers.get_all("dpop")
-        jws, now, nonces = parse_jws(proof), time.time(), self._nonces()
-        key, claims = parse_jwk(jws.header.get("jwk")), parse_object(jws.payload, InvalidToken)
-        bound, issued, jti = principal.claims.get("cnf"), read_date(claims, "iat"), claims.get("jti")
-        if not isinstance(bound, dict) or bound.get("jkt") != key.thumbprint:
-            return "invalid_token", []
-        targets = _target(resource), authorization_base_url(resource) + request.root + request.path
-        for name, is_right in {
-            "typ": jws.type == "dpop+jwt",
-            "htm": claims.get("htm") == request.method,
-            "htu": _target(str(claims.get("htu"))) in targets,
-            "iat": issued is not None and abs(now - issued) <= MAX_AGE,
-            "ath": claims.get("ath") == _sha256(token),
-            "jti": isinstance(jti, str) and jti != "",
-        }.items():
-            if not is_right:
-                raise InvalidToken(f"{name} is wrong")
-        if nonces and not any(hmac.compare_digest(str(claims.get("nonce")).encode(), one) for one in nonces):
-            return "use_dpop_nonce", [("DPoP-Nonce", nonces[0].decode())]
-        if not key.verify(jws.algorithm, jws.signed, jws.signature):
-            raise InvalidToken("the signature is wrong")
-        self._use(_sha256(f"{key.thumbprint} {jti}"))
         return None
 
     def _nonces(self) -> list[bytes]:
@@ -174,12 +137,10 @@ class DpopCheck:
         return [hmac.new(self._nonce_key or b"", b"%d" % window, "sha256").hexdigest().encode() for window in windows]
 
     def _use(self, proof: str) -> None:
-        """Note a proof. Raise InvalidToken if it was used before."""
-        now = time.time()
-        while self._proofs and (
-            len(self._proofs) >= MAX_PROOFS or now - next(iter(self._proofs.values())) > 2 * MAX_AGE
-        ):
-            del self._proofs[next(iter(self._proofs))]
-        if proof in self._proofs:
-            raise InvalidToken("the proof was used before")
-        self._proofs[proof] = now
+        """Note a proof. Raise JoseError if it was used before."""
+        now, used = time.time(), self._proofs
+        while used and (len(used) >= MAX_PROOFS or now - next(iter(used.values())) > 2 * MAX_AGE):
+            del used[next(iter(used))]
+        if proof in used:
+            raise JoseError("the proof was used before")
+        used[proof] = now

@@ -48,8 +48,8 @@ ALGORITHMS: Final[dict[str, tuple[str, Callable[[tuple[int, int], bytes, bytes],
 """The kind of key and the function of each algorithm, by its name in the `alg` of a header or key."""
 
 
-class InvalidKey(ValueError):
-    """A key that cannot be used. The text contains the reason, and nothing secret."""
+class JoseError(ValueError):
+    """A key or token to refuse. The text contains the reason, and nothing that helps to use the key or token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +90,18 @@ class PrivateKey:
 
 
 def parse_key_set(text: bytes) -> tuple[PublicKey, ...]:
-    """Return the usable keys of a JWK Set, and skip others (RFC 7517 5). Raise InvalidKey if all are unusable."""
-    keys = parse_object(text, InvalidKey).get("keys") if len(text) <= MAX_KEY_SET else None
+    """Return the usable keys of a JWK Set, and skip others (RFC 7517 5). Raise JoseError if all are unusable."""
+    keys = parse_object(text).get("keys") if len(text) <= MAX_KEY_SET else None
     if not isinstance(keys, list) or len(keys) > MAX_KEYS:
-        raise InvalidKey(f"a key set has at most {MAX_KEY_SET} bytes, and `keys`, an array of at most {MAX_KEYS}")
+        raise JoseError(f"a key set has at most {MAX_KEY_SET} bytes, and `keys`, an array of at most {MAX_KEYS}")
     usable, reasons = [], []
     for key in keys:
         try:
             usable.append(parse_jwk(key))
-        except InvalidKey as reason:
+        except JoseError as reason:
             reasons.append(reason)
     if reasons and not usable:
-        raise InvalidKey(f"no key of the key set is usable. The first one: {reasons[0]}")
+        raise JoseError(f"no key of the key set is usable. The first one: {reasons[0]}")
     return tuple(usable)
 
 
@@ -109,26 +109,26 @@ _MEMBERS: Final = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OK
 
 
 def parse_jwk(jwk: JSON) -> PublicKey:
-    """Return the public key in a JWK. Raise InvalidKey if it is malformed, weak, private, or for another use."""
+    """Return the public key in a JWK. Raise JoseError if it is malformed, weak, private, or for another use."""
     if not isinstance(jwk, dict) or not isinstance(kty := jwk.get("kty"), str) or kty not in _MEMBERS:
-        raise InvalidKey("a key is an object with the kty RSA, EC or OKP")
+        raise JoseError("a key is an object with the kty RSA, EC or OKP")
     if jwk.keys() & {"d", "p", "q", "dp", "dq", "qi", "oth", "k"}:
-        raise InvalidKey("the key has its private part. Replace the key, and publish the public part alone")
+        raise JoseError("the key has its private part. Replace the key, and publish the public part alone")
     operations, algorithm, kid = jwk.get("key_ops", ["verify"]), jwk.get("alg"), jwk.get("kid")
     if jwk.get("use", "sig") != "sig" or not isinstance(operations, list) or "verify" not in operations:
-        raise InvalidKey("the use or key_ops of the key exclude verification")
+        raise JoseError("the use or key_ops of the key exclude verification")
     members = {name: value for name in _MEMBERS[kty] if isinstance(value := jwk.get(name), str)}
     if len(members) < len(_MEMBERS[kty]) or not isinstance(kid, str | None) or not isinstance(algorithm, str | None):
-        raise InvalidKey(f"a key has the strings {', '.join(_MEMBERS[kty])}, and alg and kid are strings if present")
+        raise JoseError(f"a key has the strings {', '.join(_MEMBERS[kty])}, and alg and kid are strings if present")
     key = PublicKey(*_numbers(members), members, kid, algorithm)
     if algorithm is not None and not key.fits(algorithm):
-        raise InvalidKey(f"{algorithm[:20]!r} is not a known signature algorithm for {key.kind}")
+        raise JoseError(f"{algorithm[:20]!r} is not a known signature algorithm for {key.kind}")
     return key
 
 
 def _numbers(members: dict[str, str]) -> tuple[str, tuple[int, int]]:
     """Return the kind and the numbers of a key."""
-    octets = [decode_base64url(members[name], InvalidKey) for name in ("n", "e", "x", "y") if name in members]
+    octets = [decode_base64url(members[name]) for name in ("n", "e", "x", "y") if name in members]
     kind, first, last = members.get("crv", "RSA"), int.from_bytes(octets[0]), int.from_bytes(octets[-1])
     curve = {"P-256": curves.P256, "P-384": curves.P384}.get(kind)
     point = ed25519.decode_point(octets[0]) if (members["kty"], kind) == ("OKP", "Ed25519") else None
@@ -140,7 +140,7 @@ def _numbers(members: dict[str, str]) -> tuple[str, tuple[int, int]]:
         is_full = {8 * len(one) for one in octets} == {curve.prime.bit_length()}  # RFC 7518 6.2.1.2: all octets
         point = (first, last) if is_full and curve.contains(first, last) else None
     if point is None:
-        raise InvalidKey(f"not a canonical key of RSA ({MIN_RSA_BITS} to {MAX_RSA_BITS} bits), P-256, P-384 or Ed25519")
+        raise JoseError(f"not a canonical key of RSA ({MIN_RSA_BITS} to {MAX_RSA_BITS} bits), P-256, P-384 or Ed25519")
     return kind, point
 
 
@@ -159,7 +159,7 @@ def parse_private_key(pem: str) -> PrivateKey:
     """Return the P-256 private key in a PEM text: PKCS#8 ("PRIVATE KEY") or SEC1 ("EC PRIVATE KEY"), not encrypted.
 
     A key has one encoding in DER, but for two optional parts. So DER is not parsed: each possible encoding is built and
-    compared. That also checks the public key. Raise InvalidKey for another key, several keys or another form.
+    compared. That also checks the public key. Raise JoseError for another key, several keys or another form.
     """
     label, text = found[0] if len(found := _PEM.findall(pem)) == 1 else ("", "")
     text = "".join(text.split())
@@ -174,7 +174,7 @@ def parse_private_key(pem: str) -> PrivateKey:
                 der = pkcs8 if label == "PRIVATE KEY" else sec1 if curve else b""  # SEC1 alone must name its curve
                 if text == base64.b64encode(der).decode():
                     return key
-    raise InvalidKey("expected one unencrypted P-256 private key in PEM, PKCS#8 or SEC1, as openssl writes it")
+    raise JoseError("expected one unencrypted P-256 private key in PEM, PKCS#8 or SEC1, as openssl writes it")
 
 
 def _tlv(tag: int, *contents: bytes) -> bytes:
@@ -188,24 +188,24 @@ def encode_base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def decode_base64url(text: str, error: type[ValueError]) -> bytes:
-    """Return the bytes of a base64url text. Raise `error` for padding, other characters or spare bits."""
+def decode_base64url(text: str) -> bytes:
+    """Return the bytes of a base64url text. Raise JoseError for padding, other characters or spare bits."""
     is_base64url = re.fullmatch("(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2,3})?", text)
     data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) if is_base64url else b""
     if encode_base64url(data) != text:
-        raise error("expected base64url without padding, line breaks or spare bits")
+        raise JoseError("expected base64url without padding, line breaks or spare bits")
     return data
 
 
-def parse_object(text: bytes, error: type[ValueError]) -> dict[str, JSON]:
-    """Return the JSON object in a UTF-8 text. Raise `error` for a text that two parsers could read differently."""
+def parse_object(text: bytes) -> dict[str, JSON]:
+    """Return the JSON object in a UTF-8 text. Raise JoseError for a text that two parsers could read differently."""
     try:
         value = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=int)  # int fails for NaN
         json.dumps(value, ensure_ascii=False).encode()  # fails for half of a surrogate pair
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
-        raise error(f"expected a JSON object without duplicate keys and with at most {MAX_BRACKETS} brackets")
+        raise JoseError(f"expected a JSON object without duplicate keys and with at most {MAX_BRACKETS} brackets")
     return value
 
 

@@ -20,8 +20,8 @@ from mcp_ref.basic.authorization.errors import VerificationUnavailable
 from mcp_ref.basic.authorization.server import Verify
 from mcp_ref.basic.authorization.verifiers import FRESH_SECONDS, HELD_SECONDS, MAX_INTROSPECTIONS, RETRY_SECONDS
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.jose.keys import PublicKey, encode_base64url, make_private_key
-from mcp_ref.lib.jose.tokens import InvalidToken, Jws
+from mcp_ref.lib.jose.keys import JoseError, PublicKey, encode_base64url, make_private_key
+from mcp_ref.lib.jose.tokens import Jws
 from mcp_ref.lib.jose.tokens import verify as verify_signature
 from mcp_ref.transports.trace import tracer
 from tests.basic.authorization.key_server import (
@@ -60,7 +60,7 @@ def or_none(verify: Verify) -> Verify:
     async def verify_token(token: str) -> Principal | None:
         try:
             return await verify(token)
-        except InvalidToken:
+        except JoseError:
             return None
 
     return verify_token
@@ -152,10 +152,11 @@ async def test_jwt_verifier_audiences_replace_the_resource() -> None:
         {"types": ()},
         {"skew": -1},
         {"skew": 301},
+        {"skew": float("nan")},
     ],
 )
 def test_jwt_verifier_refuses_an_unsafe_configuration(options: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"algorithms|audiences|skew"):
+    with pytest.raises(ValueError, match=r"algorithms|audiences|types|skew"):
         JwtVerifier(**options)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="audiences"):
         Introspection("https://auth.example", "id", "secret", audiences=())

@@ -16,7 +16,7 @@ from mcp_ref.lib.jose.keys import (
     MAX_BRACKETS,
     MAX_KEY_SET,
     MAX_KEYS,
-    InvalidKey,
+    JoseError,
     decode_base64url,
     encode_base64url,
     make_private_key,
@@ -80,11 +80,11 @@ def test_key_with_an_algorithm_fits_this_one_only() -> None:
 def test_algorithms_that_do_not_exist_fit_no_key(algorithm: str) -> None:
     for jwk in (RSA_JWK, EC_JWK, OKP_JWK):
         assert not parse_jwk(jwk).fits(algorithm)
-        with pytest.raises(InvalidKey):
+        with pytest.raises(JoseError):
             parse_jwk({**jwk, "alg": algorithm})
 
 
-MODULUS = int.from_bytes(decode_base64url(str(RSA_JWK["n"]), ValueError))
+MODULUS = int.from_bytes(decode_base64url(str(RSA_JWK["n"])))
 P = P256.prime
 BAD_KEYS: dict[str, JSON] = {
     "not an object": ["RSA"],
@@ -154,7 +154,7 @@ BAD_KEYS: dict[str, JSON] = {
 
 @pytest.mark.parametrize("name", BAD_KEYS)
 def test_parse_jwk_refuses(name: str) -> None:
-    with pytest.raises(InvalidKey):
+    with pytest.raises(JoseError):
         parse_jwk(BAD_KEYS[name])
 
 
@@ -176,17 +176,17 @@ def test_parse_key_set_skips_keys_for_other_uses() -> None:
 
 
 def test_parse_key_set_tells_why_all_keys_are_unusable() -> None:
-    with pytest.raises(InvalidKey, match=r"no key of the key set is usable.*exclude verification"):
+    with pytest.raises(JoseError, match=r"no key of the key set is usable.*exclude verification"):
         parse_key_set(key_set({**RSA_JWK, "use": "enc"}, {"kty": "oct"}))
 
 
 def test_parse_key_set_limits() -> None:
     assert len(parse_key_set(key_set(*[OKP_JWK] * MAX_KEYS))) == MAX_KEYS
-    with pytest.raises(InvalidKey, match=str(MAX_KEYS)):
+    with pytest.raises(JoseError, match=str(MAX_KEYS)):
         parse_key_set(key_set(*[OKP_JWK] * (MAX_KEYS + 1)))
     text = key_set(OKP_JWK)
     assert len(parse_key_set(text.ljust(MAX_KEY_SET))) == 1
-    with pytest.raises(InvalidKey, match=str(MAX_KEY_SET)):
+    with pytest.raises(JoseError, match=str(MAX_KEY_SET)):
         parse_key_set(text.ljust(MAX_KEY_SET + 1))
 
 
@@ -213,7 +213,7 @@ def test_parse_key_set_limits() -> None:
     ],
 )
 def test_parse_key_set_refuses_texts_that_are_not_strict_json(text: bytes) -> None:
-    with pytest.raises(InvalidKey):
+    with pytest.raises(JoseError):
         parse_key_set(text)
 
 
@@ -226,19 +226,19 @@ def test_parse_key_set_of_hostile_keys_ends_soon() -> None:
 
 def test_parse_object_counts_brackets() -> None:
     inner = "[" * (MAX_BRACKETS // 2) + "]" * (MAX_BRACKETS // 2)
-    assert parse_object(f'{{"a": {inner}}}'.encode(), InvalidKey).keys() == {"a"}
-    with pytest.raises(InvalidKey, match=str(MAX_BRACKETS)):
-        parse_object(b'{"a": [' + b"[]," * MAX_BRACKETS + b"0]}", InvalidKey)
+    assert parse_object(f'{{"a": {inner}}}'.encode()).keys() == {"a"}
+    with pytest.raises(JoseError, match=str(MAX_BRACKETS)):
+        parse_object(b'{"a": [' + b"[]," * MAX_BRACKETS + b"0]}")
 
 
 def test_decode_base64url_accepts_one_spelling_of_bytes() -> None:
     for length in range(70):
         data = bytes(range(190, 190 + length % 66))
-        assert decode_base64url(encode_base64url(data), ValueError) == data
+        assert decode_base64url(encode_base64url(data)) == data
     assert encode_base64url(b"\xfb\xff") == "-_8"
     for text in ("-_8=", "+/8", "-_9", "-_8 ", " -_8", "-_\n8", "A", "AAAAA", "-_8\x00", "é", "=", "A==="):
-        with pytest.raises(InvalidKey):
-            decode_base64url(text, InvalidKey)
+        with pytest.raises(JoseError):
+            decode_base64url(text)
 
 
 # ---------------------------------------------------------------------------------------------------- private keys
@@ -276,10 +276,10 @@ def test_parse_private_key_refuses_every_changed_byte(pem: str) -> None:
             if index in range(secret, secret + 32) and len(der) < 100:
                 assert parse_private_key(pem_of(changed, label)).secret != SECRET
                 continue
-            with pytest.raises(InvalidKey):
+            with pytest.raises(JoseError):
                 parse_private_key(pem_of(changed, label))
     for changed in (der + b"\x00", der[:-1], b"\x00" + der, der * 2, b""):
-        with pytest.raises(InvalidKey):
+        with pytest.raises(JoseError):
             parse_private_key(pem_of(changed, label))
 
 
@@ -289,7 +289,7 @@ def test_parse_private_key_refuses_other_encodings_of_a_key() -> None:
     indefinite = b"\x30\x80" + der[3:] + b"\x00\x00"
     long_length = b"\x30\x82\x00\x87" + der[3:]
     for other in (indefinite, long_length):
-        with pytest.raises(InvalidKey):
+        with pytest.raises(JoseError):
             parse_private_key(pem_of(other))
 
 
@@ -303,7 +303,7 @@ def test_parse_private_key_refuses_secrets_out_of_range() -> None:
     assert parse_private_key(sec1_of(1)).public.numbers == (P256.x, P256.y)
     assert parse_private_key(sec1_of(P256.order - 1)).public.numbers == (P256.x, P256.prime - P256.y)
     for secret in (0, P256.order, 2**256 - 1):
-        with pytest.raises(InvalidKey):
+        with pytest.raises(JoseError):
             parse_private_key(sec1_of(secret))
 
 
@@ -328,14 +328,14 @@ def test_parse_private_key_refuses_secrets_out_of_range() -> None:
     ],
 )
 def test_parse_private_key_refuses_other_texts(pem: str) -> None:
-    with pytest.raises(InvalidKey, match="expected one unencrypted P-256 private key"):
+    with pytest.raises(JoseError, match="expected one unencrypted P-256 private key"):
         parse_private_key(pem)
 
 
 def test_parse_private_key_of_a_huge_text_ends_soon() -> None:
     for text in ("-----BEGIN PRIVATE KEY-----" * 20_000, "-----BEGIN PRIVATE KEY-----" + " " * 500_000 + "x"):
         start = time.process_time()
-        with pytest.raises(InvalidKey):
+        with pytest.raises(JoseError):
             parse_private_key(text)
         assert time.process_time() - start < 1
 
@@ -345,7 +345,7 @@ def test_private_key_never_shows_its_secret() -> None:
     for text in (repr(key), str(key), f"{key!r}"):
         assert str(SECRET) not in text and hex(SECRET)[2:] not in text.lower()
     assert not re.search(r"secret=", repr(key))
-    with pytest.raises(InvalidKey) as caught:
+    with pytest.raises(JoseError) as caught:
         parse_private_key(PKCS8.replace("MIGH", "MIGI"))
     assert "ya+p2EW6" not in str(caught.value)
 
