@@ -141,6 +141,7 @@ class ScriptedAuthorizationServer(_Scripted):
         """The valid refresh tokens, with their scopes. Each is good for one use."""
         self._codes: dict[str, tuple[str, set[str]]] = {}  # challenge and scopes
         self._number = count(1)
+        self._registered: dict[str, set[str]] = {}  # the scopes for which a client may ask
 
     def begin(self, base: str) -> None:
         """Set the metadata, when the port is known."""
@@ -160,6 +161,8 @@ class ScriptedAuthorizationServer(_Scripted):
             await status(200, self.metadata)(exchange)
         elif seen.path == "/register":
             client: Object = {**json.loads(seen.body), "client_id": f"client-{next(self._number)}", **self.registration}
+            if isinstance(client.get("scope"), str):
+                self._registered[str(client["client_id"])] = set(str(client["scope"]).split())
             await status(201, client)(exchange)
         elif seen.path == "/authorize":
             await self._authorize(exchange, seen)
@@ -172,9 +175,11 @@ class ScriptedAuthorizationServer(_Scripted):
             await status(404)(exchange)
 
     async def _authorize(self, exchange: Exchange, seen: Seen) -> None:
-        code = f"code-{next(self._number)}"
-        self._codes[code] = seen.values["code_challenge"], set(seen.values.get("scope", "").split())
-        own = {"code": code, "state": seen.values["state"], "iss": str(self.metadata["issuer"])} | self.callback
+        code, scopes = f"code-{next(self._number)}", set(seen.values.get("scope", "").split())
+        self._codes[code] = seen.values["code_challenge"], scopes
+        is_allowed = scopes <= self._registered.get(seen.values["client_id"], scopes)
+        result = {"code": code} if is_allowed else {"error": "invalid_scope"}
+        own = {**result, "state": seen.values["state"], "iss": str(self.metadata["issuer"])} | self.callback
         location = f"{seen.values['redirect_uri']}?{urlencode({name: text for name, text in own.items() if text})}"
         await status(302, b"", ("Location", location))(exchange)
 

@@ -59,6 +59,8 @@ class OAuthClient:
     """The redirect URI that was registered, with its port; "" if the client did not register itself."""
     expires_at: float = 0
     """End of the secret, in seconds since 1970; 0 if it never ends."""
+    scope: str = ""
+    """The scopes that were registered; "" if the client may ask for any."""
 
     def is_usable(self) -> bool:
         """Return True if the secret of a registration has not ended."""
@@ -121,12 +123,16 @@ class Clients:
         elif self.metadata_url is not None and metadata.client_id_metadata_document_supported:
             client = OAuthClient(metadata.issuer, self.metadata_url)
         else:
-            stored = read_client(await self.store.get(f"client|{metadata.issuer}"))
-            if stored is not None and stored.is_usable() and _fits(stored.redirect_uri, self.redirect_uri):
+            stored, wanted = read_client(await self.store.get(f"client|{metadata.issuer}")), tuple(scopes)
+            known = tuple(stored.scope.split()) if stored is not None else ()
+            is_enough = not known or set(wanted) <= set(known)
+            if stored and is_enough and stored.is_usable() and _fits(stored.redirect_uri, self.redirect_uri):
                 with contextlib.suppress(OSError):  # another program uses the port: register again, with another one
                     return stored, await stack.enter_async_context(receive(stored.redirect_uri))
             receiver = await stack.enter_async_context(receive(self.redirect_uri))
-            client = await register(peers, metadata, self.client_name, receiver.redirect_uri, scopes)
+            # the old scopes too: else two MCP servers with one authorization server would take turns to register
+            wanted = tuple(dict.fromkeys((*known, *wanted)))
+            client = await register(peers, metadata, self.client_name, receiver.redirect_uri, wanted)
             await self.store.put(f"client|{metadata.issuer}", client.to_json())
             return client, receiver
         return client, await stack.enter_async_context(receive(self.redirect_uri))
@@ -192,7 +198,8 @@ async def register(
         raise RegistrationFailed(issuer, "it does not let clients register themselves")
     offered = metadata.token_endpoint_auth_methods_supported
     wanted = next((one for one in ("none", *AUTH_METHODS) if offered is None or one in offered), "none")
-    document = ClientMetadata(client_name, (redirect_uri,), " ".join(scopes), token_endpoint_auth_method=wanted)
+    scope = " ".join(scopes)
+    document = ClientMetadata(client_name, (redirect_uri,), scope, token_endpoint_auth_method=wanted)
     response = await _post(peers, issuer, endpoint, document.to_json())
     if response.redirect_uris is not None and redirect_uri not in response.redirect_uris:
         # [RFC 7591 3.2.1] the server may change any value
@@ -200,7 +207,9 @@ async def register(
     has_secret = response.client_secret is not None
     method = choose_auth_method(metadata, has_secret, response.token_endpoint_auth_method)
     ends = response.client_secret_expires_at or 0
-    return OAuthClient(issuer, response.client_id, response.client_secret, method, redirect_uri, ends)
+    # [RFC 7591 2] a client may ask for registered scopes only; not all authorization servers enforce or name them
+    bound = scope if response.names_scopes else ""
+    return OAuthClient(issuer, response.client_id, response.client_secret, method, redirect_uri, ends, bound)
 
 
 async def _post(peers: PeerRequests, issuer: str, endpoint: str, document: Object) -> RegisteredClient:

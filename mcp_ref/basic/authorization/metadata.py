@@ -233,6 +233,8 @@ class RegisteredClient:
     """End of the secret, in seconds since 1970; 0 if it never ends."""
     token_endpoint_auth_method: str | None = None
     redirect_uris: tuple[str, ...] | None = None
+    names_scopes: bool = False
+    """True if the response has a `scope`: the authorization server may refuse other scopes."""
 
 
 def parse_registration(body: bytes) -> RegisteredClient:
@@ -244,6 +246,7 @@ def parse_registration(body: bytes) -> RegisteredClient:
         client_secret_expires_at=_seconds(members, "client_secret_expires_at", 2**53),
         token_endpoint_auth_method=_text(members, "token_endpoint_auth_method"),
         redirect_uris=_texts(members, "redirect_uris"),
+        names_scopes=isinstance(members.get("scope"), str),
     )
 
 

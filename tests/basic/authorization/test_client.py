@@ -207,6 +207,22 @@ async def test_insufficient_scope_asks_for_the_old_and_the_new_scopes(revision: 
         assert world.asked_scopes() == ["read", "read write"]
 
 
+@pytest.mark.parametrize(
+    ("registration", "expected"),
+    [({}, ["read", "read write"]), ({"scope": None}, ["read"])],  # a response names the registered scopes, or does not
+)
+async def test_registration_for_some_scopes_is_renewed_for_others(registration: Object, expected: list[str]) -> None:
+    async with protected() as world:
+        world.auth.registration = registration
+        authorization = AuthorizationCode(open_browser=world.browse)
+        async with Client(world.url, authorization=authorization) as client:
+            world.mcp.needs["write"] = "write"
+            assert (await client.call_tool("write")).text == "written"
+            assert (await client.call_tool("read")).text == "read"
+        assert [seen.values["scope"] for seen in world.auth.requests("/register")] == expected
+        assert world.asked_scopes() == ["read", "read write"]
+
+
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#step-up-authorization-flow-3",
     "2026-07-28/basic/authorization/index#step-up-authorization-flow-4",
