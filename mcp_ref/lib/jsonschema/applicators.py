@@ -14,7 +14,7 @@ from itertools import islice
 from .errors import format_count, join_alternatives, quoted, quoted_names
 from .limits import TOO_DEEP_MESSAGE, Budget, BudgetExceeded
 from .model import Applied, CompiledSchema, Keyword, SchemaReader, Vocabulary, VocabularyRow, accept_any, find_errors
-from .values import JSON
+from .values import JSON, Check
 
 
 def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
@@ -26,6 +26,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
         def check(instance: JSON, budget: Budget) -> bool:
             if budget.depth <= 0:
                 raise BudgetExceeded(TOO_DEEP_MESSAGE)
+            budget.spend(target.cost)
             budget.depth -= 1
             valid = target.check(instance, budget)  # `build` must not read `target.check`, which can be set later
             budget.depth += 1
@@ -41,10 +42,10 @@ def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
 
     def build(reader: SchemaReader) -> Keyword:
         schemas = reader.apply_in_place(reader.subschemas(name))
-        checks = [schema.check for schema in schemas]
+        checks, cost = _checks_and_cost(schemas)
 
         def check(instance: JSON, budget: Budget) -> bool:
-            budget.spend(len(checks))
+            budget.spend(cost)
             for check_one in checks:
                 if check_one(instance, budget) is deciding:
                     return deciding
@@ -61,10 +62,10 @@ def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
 def one_of(reader: SchemaReader) -> Keyword:
     """Build `oneOf` (Core 10.2.1.3)."""
     schemas = reader.apply_in_place(reader.subschemas("oneOf"))
-    checks = [schema.check for schema in schemas]
+    checks, cost = _checks_and_cost(schemas)
 
     def check(instance: JSON, budget: Budget) -> bool:
-        budget.spend(len(checks))
+        budget.spend(cost)
         found = 0
         for check_one in checks:
             if check_one(instance, budget):
@@ -74,6 +75,7 @@ def one_of(reader: SchemaReader) -> Keyword:
         return found == 1
 
     def message(instance: JSON, budget: Budget) -> str:
+        budget.spend(cost)
         matching = [str(number) for number, check_one in enumerate(checks, 1) if check_one(instance, budget)]
         if not matching:
             return _no_match_message(schemas, instance, budget)
@@ -82,9 +84,16 @@ def one_of(reader: SchemaReader) -> Keyword:
     return Keyword("oneOf", check, message, _applied_if_valid(schemas))
 
 
+def _checks_and_cost(schemas: list[CompiledSchema]) -> tuple[list[Check], int]:
+    """Return the checks of subschemas, and the steps of calling each of them once."""
+    return [schema.check for schema in schemas], sum(schema.cost for schema in schemas)
+
+
 def _applied_if_valid(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget], Applied]:
+    _, cost = _checks_and_cost(schemas)
+
     def applied(instance: JSON, budget: Budget) -> Applied:
-        budget.spend(len(schemas))
+        budget.spend(cost)
         return ((None, schema) for schema in schemas if schema.check(instance, budget))
 
     return applied
@@ -109,7 +118,12 @@ def not_(reader: SchemaReader) -> Keyword:
     """Build `not` (Core 10.2.1.4). It has no `applied`, because a valid instance must violate the subschema."""
     [schema] = reader.apply_in_place([reader.subschema("not")])
     text = f"expected no match of {quoted(reader.schema['not'])}"
-    return Keyword("not", lambda instance, budget: not schema.check(instance, budget), text)
+
+    def check(instance: JSON, budget: Budget) -> bool:
+        budget.spend(schema.cost)
+        return not schema.check(instance, budget)
+
+    return Keyword("not", check, text)
 
 
 def if_then_else(reader: SchemaReader) -> Keyword | None:
@@ -121,13 +135,14 @@ def if_then_else(reader: SchemaReader) -> Keyword | None:
     condition = schemas["if"]
     then, otherwise = schemas.get("then"), schemas.get("else")
     on_true, on_false = (then.check if then else accept_any), (otherwise.check if otherwise else accept_any)
+    _, cost = _checks_and_cost(list(schemas.values()))
 
     def check(instance: JSON, budget: Budget) -> bool:
-        budget.spend(2)
+        budget.spend(cost)
         return on_true(instance, budget) if condition.check(instance, budget) else on_false(instance, budget)
 
     def applied(instance: JSON, budget: Budget) -> Applied:
-        budget.spend(2)
+        budget.spend(cost)
         if condition.check(instance, budget):
             yield None, condition
             if then:
@@ -145,11 +160,11 @@ def dependent_schemas(keyword: str) -> VocabularyRow:
         given = reader.mapping(keyword).items()
         values = {name: value for name, value in given if keyword != "dependencies" or not isinstance(value, list)}
         schemas = {name: reader.compile(value, keyword, name) for name, value in values.items()}
-        reader.apply_in_place(list(schemas.values()))
+        _, cost = _checks_and_cost(reader.apply_in_place(list(schemas.values())))
 
         def applied(instance: JSON, budget: Budget) -> Applied:
             if isinstance(instance, dict):
-                budget.spend(len(schemas))
+                budget.spend(cost)
                 for name, schema in schemas.items():
                     if name in instance:
                         yield None, schema
@@ -181,13 +196,13 @@ def items_of_draft_07(reader: SchemaReader) -> Keyword | None:
 def _items(first: list[CompiledSchema], rest: CompiledSchema | None) -> Keyword:
     if rest is not None and rest.false_error:
         rest.set_false("items", f"unexpected item, expected at most {format_count(len(first), 'items')}")
-    count, checks = len(first), [schema.check for schema in first]
-    check_rest = rest.check if rest is not None else None
+    count, (checks, cost) = len(first), _checks_and_cost(first)
+    check_rest, cost_of_rest = (rest.check, rest.cost) if rest is not None else (None, 1)
 
     def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, list):
             return True
-        budget.spend(len(instance))
+        budget.spend(cost + len(instance) * cost_of_rest)
         for check_one, item in zip(checks, instance, strict=False):
             if not check_one(item, budget):
                 return False
@@ -214,7 +229,7 @@ def contains(reader: SchemaReader) -> Keyword:
     most = reader.size("maxContains") if "maxContains" in reader else None
 
     def matches(instance: list[JSON], budget: Budget) -> list[int]:
-        budget.spend(len(instance))
+        budget.spend(len(instance) * schema.cost)
         return [index for index, item in enumerate(instance) if schema.check(item, budget)]
 
     def check(instance: JSON, budget: Budget) -> bool:
@@ -252,6 +267,7 @@ def properties(reader: SchemaReader) -> Keyword:
 
     def schemas_for(name: str, budget: Budget) -> list[CompiledSchema]:
         found = [named[name]] if name in named else []
+        budget.spend(4 * len(patterns))
         for pattern, schema in patterns:
             if pattern.search(name, budget):
                 found.append(schema)
@@ -265,11 +281,12 @@ def properties(reader: SchemaReader) -> Keyword:
                     yield name, schema
 
     checks = {name: schema.check for name, schema in named.items()}
-    check_rest = rest.check if rest is not None else accept_any
+    check_rest, cost_of_rest = (rest.check, rest.cost) if rest is not None else (accept_any, 1)
+    most = max([cost_of_rest, *(schema.cost for schema in named.values())])
 
     def check_named(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
-            budget.spend(len(instance))
+            budget.spend(len(instance) * most)
             for name, value in instance.items():
                 if not checks.get(name, check_rest)(value, budget):
                     return False
@@ -277,7 +294,7 @@ def properties(reader: SchemaReader) -> Keyword:
 
     def check_patterns(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
-            budget.spend(len(instance))
+            budget.spend(len(instance) * most)
             for name, value in instance.items():
                 for schema in schemas_for(name, budget):
                     if not schema.check(value, budget):
@@ -294,10 +311,11 @@ def property_names(reader: SchemaReader) -> Keyword:
     def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, dict):
             return True
-        budget.spend(len(instance))
+        budget.spend(len(instance) * schema.cost)
         return all(schema.check(name, budget) for name in instance)
 
     def message(instance: dict[str, JSON], budget: Budget) -> str:
+        budget.spend(len(instance) * schema.cost)
         bad = next(name for name in instance if not schema.check(name, budget))
         return f"the property name {quoted(bad)} is not allowed: {next(find_errors(schema, bad, budget))}"
 

@@ -6,6 +6,7 @@ Spec:  Validation 6 and 7. "Draft-07 6.5.7" means section 6.5.7 of draft-07's Va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sized
+from math import inf
 from operator import ge, gt, le, lt
 
 from .errors import format_count, join_alternatives, missing_properties_message, quoted
@@ -68,13 +69,23 @@ def _allowed_values(name: str, values: list[JSON]) -> Keyword:
     return Keyword(name, check, text)
 
 
+def multiple_of(reader: SchemaReader) -> Keyword:
+    """Build `multipleOf` (Validation 6.2.1). A number beyond the largest float has unknown digits, so it is refused."""
+    factor = reader.number("multipleOf")
+    if not 0 < factor < inf:
+        raise reader.error("multipleOf", "a number above 0" if factor <= 0 else "a smaller number")
+
+    def check(instance: JSON, budget: Budget) -> bool:
+        return not is_number(instance) or is_multiple(instance, factor, budget)  # type: ignore[arg-type]
+
+    return Keyword("multipleOf", check, f"expected a multiple of {quoted(factor)}")
+
+
 def _bound(name: str, holds: Callable[[int | float, int | float], bool], text: str) -> VocabularyRow:
-    """Return the vocabulary row of `multipleOf`, or of a limit such as `maximum` (Validation 6.2.1 to 6.2.5)."""
+    """Return the vocabulary row of a limit such as `maximum` (Validation 6.2.2 to 6.2.5)."""
 
     def build(reader: SchemaReader) -> Keyword:
         bound = reader.number(name)
-        if name == "multipleOf" and bound <= 0:
-            raise reader.error(name, "a number above 0")
 
         def check(instance: JSON, budget: Budget) -> bool:
             return not is_number(instance) or holds(instance, bound)  # type: ignore[arg-type]
@@ -144,7 +155,7 @@ def contains_bounds(reader: SchemaReader) -> None:
 def required(reader: SchemaReader) -> Keyword:
     """Build `required` (Validation 6.5.3)."""
     names = reader.strings("required", reader.schema["required"])
-    cost = len(names) // 16
+    cost = len(names) // 4
 
     def check(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
@@ -155,7 +166,11 @@ def required(reader: SchemaReader) -> Keyword:
                     return False
         return True
 
-    return Keyword("required", check, lambda instance, budget: missing_properties_message(names, instance))
+    def message(instance: dict[str, JSON], budget: Budget) -> str:
+        budget.spend(cost)
+        return missing_properties_message(names, instance)
+
+    return Keyword("required", check, message)
 
 
 def dependent_names(keyword: str) -> VocabularyRow:
@@ -202,8 +217,11 @@ def format_(reader: SchemaReader) -> Keyword | None:
 
 
 VALIDATION: Vocabulary = ((type_, "type"), (enum, "enum"), (const, "const"))
-VALIDATION += (_bound("multipleOf", is_multiple, "a multiple of"),)
-VALIDATION += (_bound("maximum", le, "at most"), _bound("exclusiveMaximum", lt, "less than"))
+VALIDATION += (
+    (multiple_of, "multipleOf"),
+    _bound("maximum", le, "at most"),
+    _bound("exclusiveMaximum", lt, "less than"),
+)
 VALIDATION += (_bound("minimum", ge, "at least"), _bound("exclusiveMinimum", gt, "more than"))
 VALIDATION += (_size("maxLength", str, le, "characters"), _size("minLength", str, ge, "characters"))
 VALIDATION += ((pattern, "pattern"), _size("maxItems", list, le, "items"), _size("minItems", list, ge, "items"))

@@ -7,6 +7,7 @@ the expected value, and often the actual value. Long values are shortened, becau
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from .values import JSON, Path
 
@@ -51,11 +52,34 @@ def quoted(value: JSON, max_length: int = 80) -> str:
         return f"an array of {len(value)} items"
     if isinstance(value, dict) and len(value) > max_length:
         return f"an object with {len(value)} properties"
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except ValueError:  # Python refuses to write an integer of so many digits
-        return "a number with too many digits"
-    return text if len(text) <= max_length else text[: max_length - 1] + "…"
+    text = ""
+    for piece in _pieces_of(value, max_length):
+        text += piece
+        if len(text) > max_length:
+            return text[: max_length - 1] + "…"
+    return text
+
+
+def _pieces_of(value: JSON, max_length: int) -> Iterator[str]:
+    """Yield the JSON text of a value, piece by piece, so that the caller can stop. Long strings lose their end."""
+    if isinstance(value, dict):
+        opening = "{"
+        for name, member in value.items():
+            yield opening + json.dumps(name[:max_length], ensure_ascii=False) + ": "
+            yield from _pieces_of(member, max_length)
+            opening = ", "
+        yield "}" if value else "{}"
+    elif isinstance(value, list):
+        opening = "["
+        for item in value:
+            yield opening
+            yield from _pieces_of(item, max_length)
+            opening = ", "
+        yield "]" if value else "[]"
+    elif isinstance(value, int) and value.bit_length() > 4 * max_length:  # slow to write in decimal digits
+        yield "a number with too many digits"
+    else:
+        yield json.dumps(value[:max_length] if isinstance(value, str) else value, ensure_ascii=False)
 
 
 def quoted_names(names: list[str]) -> list[str]:

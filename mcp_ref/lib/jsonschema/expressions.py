@@ -283,7 +283,7 @@ class Automaton:
                 new = [following for following in self.targets[state] if following not in reached]
                 reached.update(new)
                 ahead += new
-        budget.spend(len(reached) * 2)
+        budget.spend(30 + len(reached) * 4)
         return reached
 
 

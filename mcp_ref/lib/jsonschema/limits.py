@@ -24,8 +24,8 @@ class ValidationLimits:
     """Maximum nesting of subschemas in a schema, and of references during a validation, in levels."""
     subschemas: int = 20_000
     """Maximum number of compiled subschemas, in all documents together."""
-    steps: int = 2_000_000
-    """Maximum number of steps of one validation. Each subschema takes a step or more. The default: about a second."""
+    steps: int = 1_000_000
+    """Maximum number of steps of one validation. Each subschema takes a step or more. The default: about 0.1 s."""
     patterns: int = 500
     """Maximum number of different regular expressions in a schema."""
     pattern_length: int = 2_000

@@ -23,6 +23,8 @@ from .values import JSON, Check, Path, Step, is_integer, is_number
 Applied = Iterable[tuple[Step | None, "CompiledSchema"]]
 """Applied subschemas, each with the name or index of the part that it checks. None means the whole instance."""
 Apply = Callable[[JSON, Budget], Applied]
+ERROR_COST = 60
+"""The cost of one error text, in steps. Several subschemas can report the same error, so there can be millions."""
 Message = str | Callable[..., str]
 """An error text, to which `find_errors` adds the instance, or a function that returns the complete error text."""
 KeywordBuilder = Callable[["SchemaReader"], "Keyword | None"]
@@ -51,18 +53,19 @@ class Keyword:
 class CompiledSchema:
     """A schema or subschema that can validate instances. `check` calls the checks of all its keywords."""
 
-    __slots__ = ("check", "false_error", "in_place", "keywords", "location")
+    __slots__ = ("check", "cost", "false_error", "in_place", "keywords", "location")
 
     def __init__(self, location: str) -> None:
         self.location = location  # URI and JSON Pointer of the schema, for error messages
         self.check: Check = accept_any
+        self.cost = 1  # the steps of one call of `check`, without the steps that the keywords spend themselves
         self.keywords: list[Keyword] = []
         self.false_error: tuple[str, str] | None = None  # for the schema `false`: the keyword and the message
         self.in_place: list[CompiledSchema] = []  # schemas that are applied to the same instance as this schema
 
     def set_keywords(self, keywords: list[Keyword]) -> None:
         """Set the keywords of the schema, and combine their checks into one function."""
-        self.keywords = keywords
+        self.keywords, self.cost = keywords, 1 + len(keywords)
         checks = [keyword.check for keyword in keywords]
         match checks:
             case []:
@@ -95,8 +98,9 @@ def accept_any(instance: JSON, budget: Budget) -> bool:
 
 def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Path = ()) -> Iterator[ValidationError]:
     """Yield all errors of an invalid instance, in the order of the keywords."""
-    budget.spend(1)
+    budget.spend(schema.cost)
     if schema.false_error:
+        budget.spend(ERROR_COST)
         yield ValidationError(path, *schema.false_error)
     for keyword in schema.keywords:
         if keyword.applied is not None and not keyword.message:
@@ -106,6 +110,7 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
                 else:
                     yield from find_errors(subschema, instance[step], budget, (*path, step))  # type: ignore[index]
         elif not keyword.check(instance, budget):
+            budget.spend(ERROR_COST)
             text = keyword.message
             text = f"{text}, got {quoted(instance)}" if isinstance(text, str) else text(instance, budget)
             yield ValidationError(path, keyword.name, text)

@@ -26,7 +26,7 @@ def _unevaluated(name: str, container_type: type, false_message: str) -> Vocabul
         def applied(instance: JSON, budget: Budget) -> Iterator[tuple[Step, CompiledSchema]]:
             if isinstance(instance, container_type) and isinstance(instance, (list, dict)):
                 evaluated = _evaluated(siblings, instance, budget)
-                budget.spend(len(instance))
+                budget.spend(len(instance) * schema.cost)
                 for step in instance if isinstance(instance, dict) else range(len(instance)):
                     if step not in evaluated:
                         yield step, schema
@@ -48,7 +48,8 @@ def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[S
         if keyword.applied is not None:
             for step, subschema in keyword.applied(instance, budget):
                 if step is None:
-                    found |= _evaluated(subschema.keywords, instance, budget)
+                    found |= (further := _evaluated(subschema.keywords, instance, budget))
+                    budget.spend(len(further))
                 else:
                     found.add(step)
     return found

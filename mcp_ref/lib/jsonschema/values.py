@@ -61,22 +61,26 @@ def canonical_text(value: JSON, budget: Budget | None = None) -> str:
     if value is None:
         return "null"
     if budget is not None:
-        budget.spend(len(value) + 1)
+        budget.spend(2 * len(value) + 2)
     if isinstance(value, list):
         return "[" + ",".join([canonical_text(item, budget) for item in value]) + "]"
     members = [json.dumps(name) + ":" + canonical_text(member, budget) for name, member in value.items()]
     return "{" + ",".join(sorted(members)) + "}"
 
 
-def is_multiple(value: int | float, factor: int | float) -> bool:
+def is_multiple(value: int | float, factor: int | float, budget: Budget) -> bool:
     """Return True for an exact multiple of `factor` (Validation 6.2.1). In decimal, 0.3 is a multiple of 0.1."""
-    if isinstance(value, int) and isinstance(factor, int):
-        return value % factor == 0
+    if isinstance(value, int):
+        budget.spend(value.bit_length() >> 7)
+        if isinstance(factor, int):
+            return value % factor == 0
     if isinstance(value, float) and value - value != 0:
         return False  # infinity: the JSON number was too large for a float, so its digits are unknown
+    budget.spend(20)
     (digits, exponent), (factor_digits, factor_exponent) = _decimal(value), _decimal(factor)
     least = min(exponent, factor_exponent)
     dividend, divisor = digits * int(10 ** (exponent - least)), factor_digits * int(10 ** (factor_exponent - least))
+    budget.spend((dividend.bit_length() + divisor.bit_length()) >> 7)
     return dividend % divisor == 0
 
 
