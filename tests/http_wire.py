@@ -257,7 +257,7 @@ async def http_wire(
     try:
         yield wire
     finally:
-        await site.close()
+        await site.end_sessions()
         async with asyncio.timeout(PATIENCE):
             for task in (tasks := tuple(talk.tasks)):
                 task.cancel()
@@ -265,3 +265,4 @@ async def http_wire(
                 await asyncio.wait(tasks)
             await http.close()
             await listening.close(0.1)
+            await site.close()

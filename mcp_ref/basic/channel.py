@@ -53,6 +53,11 @@ class Channel(Protocol):
         return None
 
     @property
+    def state(self) -> object:
+        """The value that the server's lifespan has yielded; None without a lifespan."""
+        return None
+
+    @property
     def is_disconnected(self) -> bool:
         """True if the connection to the peer has ended."""
         return False

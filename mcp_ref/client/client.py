@@ -174,9 +174,11 @@ class Client(Connector):
         await self._notifications.close()
         if "_tools" in self.__dict__:
             await self._tools.close()
-        await self._close_session()
-        if self._handlers is not None:
-            await self._handlers.close()
+        try:
+            await self._close_session()
+        finally:
+            if self._handlers is not None:
+                await self._handlers.close()
 
     @property
     def server_info(self) -> Implementation:

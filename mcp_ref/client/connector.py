@@ -37,7 +37,7 @@ from ..jsonrpc.messages import INVALID_PARAMS, RequestId
 from ..jsonrpc.time_limits import TimeLimits
 from ..revisions import METHODS, Era, Revision
 from ..session import load_type
-from ..transports.base import Trace, Transport
+from ..transports.base import Trace, Transport, finish
 from ..transports.memory import memory_pair
 from ..transports.stdio import StdioClientTransport
 from ..transports.trace import trace_from_environment
@@ -307,11 +307,17 @@ class Connector:
             await asyncio.wait([self._restart_task])
 
     async def _close_session(self) -> None:
-        """Close the session and its transport. Wait at most 5 seconds for the end of an `InProcessServer`."""
+        """Close the session and its transport. Wait at most 5 seconds for the end of an `InProcessServer`.
+
+        Raise the exception of an `InProcessServer`, for example of its lifespan.
+        """
         if self._session is not None:
             await self._session.close()
-        if self._server_task is not None:
-            await asyncio.wait([self._server_task], timeout=5.0)
+        if (task := self._server_task) is not None:
+            await finish(task, timeout=5.0)
+            await finish(task, cancel=True, timeout=1.0)
+            if task.done() and not task.cancelled():
+                task.result()
 
     def _disconnected(self, session: ClientSession) -> None:
         """Report the end of a session. Restart the server's process (modern era), or change the state to LOST."""

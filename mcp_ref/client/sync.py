@@ -89,7 +89,8 @@ class SyncClient:
             waiting = asyncio.all_tasks(loop)
             for task in waiting:
                 task.cancel()
-            waiting.add(loop.create_task(self.client.close()))
+            waiting.add(closing := loop.create_task(self.client.close()))
+            closing.add_done_callback(lambda task: task.cancelled() or task.exception())  # `__exit__` has raised it
             loop.run_until_complete(asyncio.wait(waiting, timeout=10.0))
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()

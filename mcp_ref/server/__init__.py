@@ -1,6 +1,7 @@
 """The server: its tools, resources and prompts, and the ways to serve clients.
 
 context.py         `Context`: progress reports, log messages and input requests of a running tool
+lifespan.py        the lifespan: a context manager for the objects that handlers share
 catalog.py         the tools, resources and prompts of a server, and the notifications about their changes
 subscriptions.py   the request `subscriptions/listen` (modern era)
 stateless.py       stateless requests (modern era)

@@ -22,9 +22,10 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, ServerCapabilities, declares
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ..features.prompts import Prompts
     from ..features.resources import Resources
     from ..features.tools import Tools
+    from .lifespan import Lifespan
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,12 @@ MAX_WORKERS: Final = 32
 
 WORKER_NAME_PREFIX: Final = "mcp-worker"
 """The first part of the name of each worker thread."""
+
+WORKER_END_SECONDS: Final = 0.2
+"""Time for the worker threads to end after the last session or HTTP application, in seconds."""
+
+WORKER_END_CHECKS: Final = 50
+"""Number of checks in this time. An idle thread ends before the second check."""
 
 MAX_QUEUED_CHANGES: Final = 10_000
 """Maximum number of queued changes of one session or subscription. If there are more, the oldest is dropped."""
@@ -141,6 +149,13 @@ class OpenSubscriptions:
             await asyncio.wait(serving, timeout=SUBSCRIPTION_END_SECONDS)
 
 
+class Serving(Protocol):
+    """A session or an HTTP application that serves a catalog."""
+
+    async def close(self) -> None:
+        """End the session, or all sessions and subscriptions of the application."""
+
+
 class Catalog:
     """The tools, resources, prompts, completions and tasks of a server. `Server` documents the arguments."""
 
@@ -158,10 +173,14 @@ class Catalog:
         self.routes: dict[str, Route] = {}
         """The routes of stateless requests, by method."""
         self.announcers: set[Announcer] = set()
-        self.serving: set[object] = set()
-        """The sessions and HTTP applications that serve the catalog. When the set becomes empty, running tasks end."""
+        self.serving: set[Serving] = set()
+        """The sessions and HTTP applications that serve the catalog. See `remove_serving`."""
+        self.lifespan: Lifespan | None = None
+        """The author's context manager, entered while `serving` has members; None without one."""
         self.workers: concurrent.futures.Executor | None = None
-        """Our own worker threads. None until a plain `def` function runs, or if the author gave others."""
+        """Our own executor. None until a plain `def` function runs, or if the author gave another one."""
+        self.worker_threads: list[threading.Thread] = []
+        """The threads of `workers`, and earlier threads that still run a function."""
         self.needs_scopes = False
         """True if at least one tool, resource or prompt needs scopes."""
         self._nonempty_features: set[str] = set()  # features that have, or have had, an item
@@ -273,19 +292,62 @@ class Catalog:
         return DiscoverResult(names, self.capabilities(), self.instructions)
 
     @property
+    def state(self) -> object:
+        """The value that `lifespan` has yielded; None without a lifespan."""
+        return self.lifespan.state if self.lifespan is not None else None
+
+    @property
     def executor(self) -> concurrent.futures.Executor:
         """The executor for plain `def` functions. Without a given executor, our own threads start at the first use."""
         if self._executor is not None:
             return self._executor
         if self.workers is None:
-            self.workers = concurrent.futures.ThreadPoolExecutor(MAX_WORKERS, WORKER_NAME_PREFIX)
+            self.workers = concurrent.futures.ThreadPoolExecutor(
+                MAX_WORKERS, WORKER_NAME_PREFIX, lambda: self.worker_threads.append(threading.current_thread())
+            )
         return self.workers
 
-    async def remove_serving(self, member: object) -> None:
-        """Remove a session or an HTTP application from `serving`. If `serving` is then empty, end the running tasks."""
+    async def add_serving(self, member: Serving) -> None:
+        """Add a session or an HTTP application that begins to serve. Raise RuntimeError if the lifespan fails."""
+        self.serving.add(member)
+        if self.lifespan is not None:
+            try:
+                await self.lifespan.enter()
+            except BaseException:
+                await self.remove_serving(member)
+                raise
+
+    async def remove_serving(self, member: Serving) -> None:
+        """Remove a session or an HTTP application from `serving`. After the last, end all that the requests used."""
         self.serving.discard(member)
-        if not self.serving and "tasks" in self.__dict__:
-            await self.tasks.close()
+        if self.serving:
+            return
+        try:
+            if "tasks" in self.__dict__:
+                await self.tasks.close()
+            await self._end_workers()
+        finally:
+            if self.lifespan is not None and not self.serving:
+                await self.lifespan.leave()
+
+    async def _end_workers(self) -> None:
+        """End the worker threads. Python cannot stop a thread, so wait only `WORKER_END_SECONDS`."""
+        workers, self.workers = self.workers, None
+        if workers is None:
+            return
+        workers.shutdown(wait=False, cancel_futures=True)
+        for _ in range(WORKER_END_CHECKS):
+            self.worker_threads = [thread for thread in self.worker_threads if thread.is_alive()]
+            if not self.worker_threads:
+                return
+            await asyncio.sleep(WORKER_END_SECONDS / WORKER_END_CHECKS)
+        log.warning("the server has ended, but a handler still runs in a worker thread")
+
+    async def close(self) -> None:
+        """End all sessions and HTTP applications."""
+        for member in tuple(self.serving):
+            await member.close()
+            await self.remove_serving(member)
 
 
 HANDLERS: Final[dict[str, Callable[[Catalog], Handler]]] = {

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast, overload
 
 from ..basic.access import Principal, checked_scopes
 from ..basic.channel import RequestContext
@@ -39,10 +39,17 @@ from ..jsonrpc.messages import JSON, Object
 from ..lib.typed import schema_of
 
 if TYPE_CHECKING:
+    # Type checkers know this module, even if it is not installed. Before Python 3.13, `typing.TypeVar` has no defaults.
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from ..features.elicitation import ElicitResult
     from ..features.roots import Root
     from ..features.sampling import CreateMessageResult, ModelPreferences, SamplingMessage, ToolChoice
     from ..features.tools import Tool
+
+    S = TypeVarWithDefault("S", default=object, covariant=True)
+else:
+    S = TypeVar("S", covariant=True)
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -57,13 +64,19 @@ YIELD_INTERVAL = 32
 """Number of steps (sent notifications, checked URIs) after which a handler lets other handlers run."""
 
 
-class Context(RequestContext):
+class Context(RequestContext, Generic[S]):
     """The request being served, with methods to report progress, to log, and to request input from the client.
 
-    After the response to the request, progress reports and log messages are dropped.
+    `Context[Database]` is the context of a server whose lifespan yields a `Database` (lifespan.py). After the response
+    to the request, progress reports and log messages are dropped.
     """
 
     __slots__ = ()
+
+    @property
+    def state(self) -> S:
+        """The value that the server's lifespan has yielded; None without a lifespan. The type is not checked."""
+        return cast(S, self.channel.state)
 
     @property
     def principal(self) -> Principal | None:

@@ -141,7 +141,8 @@ class HttpApp:
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
         # The metadata is public, so a web page of any origin can read it.
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
-        catalog.serving.add(self)
+        self._starting: asyncio.Task[None] | None = None
+        self._is_started = False
 
     def _choose_authorization(self, options: HttpOptions) -> Authorize | None:
         """Return the function that checks callers, if any. Raise ValueError if scopes are needed without it."""
@@ -157,8 +158,23 @@ class HttpApp:
                              "; the command `run` needs --issuer and --resource")  # fmt: skip
         return None
 
+    async def start(self) -> None:
+        """Enter the lifespan of the server, if it is not entered. Raise RuntimeError if the lifespan fails."""
+        if self._starting is None:  # a task of its own, because the first request can be cancelled
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        try:
+            await self._catalog.add_serving(self)
+            self._is_started = True
+        finally:
+            self._starting = None
+
     async def handle(self, exchange: Exchange) -> None:
         """Serve one HTTP request."""
+        if not self._is_started:  # an ASGI server without lifespan events did not call `start`
+            await self.start()
         path = exchange.request.path
         if self._protection is not None and exchange.request.root + path in self._protection.paths:
             await self._document_checks.guard(exchange, None, self._send_metadata)
@@ -175,12 +191,17 @@ class HttpApp:
         assert self._protection is not None
         await exchange.respond(200, [*JSON_HEADERS, *checked.cors], json.dumps(self._protection.metadata()).encode())
 
-    async def close(self) -> None:
-        """End all sessions and subscriptions."""
+    async def end_sessions(self) -> None:
+        """End all sessions and subscriptions, and begin no others."""
         endings = [self._subscriptions.end(), self._endpoint.close()]
         if self._http_sse is not None:
             endings.append(self._http_sse.close())
         await asyncio.gather(*endings)
+
+    async def close(self) -> None:
+        """End all sessions, subscriptions and tasks. Requests in flight have `FINISH_SECONDS` to finish."""
+        await self.end_sessions()
+        await self._endpoint.finish(FINISH_SECONDS)
         await self._catalog.remove_serving(self)
 
 
@@ -199,12 +220,15 @@ async def serve_http(
     if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
         options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}
     app = HttpApp(catalog, session_limits, trace, **options)
-    listening = await serve_sockets(app.handle, host, port, ssl, http_limits)
+    await app.start()
     try:
-        name, bound_port = listening.address
-        shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
-        yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{bound_port}{app.path}"
+        listening = await serve_sockets(app.handle, host, port, ssl, http_limits)
+        try:
+            name, bound_port = listening.address
+            shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
+            yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{bound_port}{app.path}"
+        finally:
+            await app.end_sessions()  # first, because `listening.close` waits until all streams have ended
+            await listening.close(FINISH_SECONDS)
     finally:
-        await app.close()  # first, because `listening.close` waits until all streams have ended
-        await listening.close(FINISH_SECONDS)
-        await catalog.remove_serving(app)  # again, because a request that was still open can have created a task
+        await app.close()

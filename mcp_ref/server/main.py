@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Final, NoReturn
 
-from .catalog import WORKER_NAME_PREFIX, Catalog
+from .catalog import Catalog
 
 log = logging.getLogger(__name__)
 
@@ -27,12 +27,19 @@ STOP_SECONDS: Final = 0.2
 """Time for the cancelled asyncio tasks to end, and then for the worker threads, in seconds."""
 
 
-def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: Catalog) -> None:
-    """Run `serve` until its end, or until SIGINT or SIGTERM. Then end the worker threads of the catalog."""
+def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: Catalog, alternative: str) -> None:
+    """Run `serve` until its end, or until SIGINT or SIGTERM. Then end the worker threads of the catalog.
+
+    Raise RuntimeError if an event loop runs already. The error recommends the `alternative`, a piece of code.
+    """
+    if _is_loop_running():
+        raise RuntimeError(f"an event loop is running already, and this method would start another; use {alternative}")
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM)  # None if Python did not set it, so that Python cannot restore it
 
     async def until_terminated() -> None:
         task = asyncio.current_task()
-        if task is not None and threading.current_thread() is threading.main_thread():
+        if task is not None and is_main_thread:
             with contextlib.suppress(NotImplementedError):  # Windows
                 asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         try:
@@ -40,11 +47,23 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: C
         finally:
             await _end_tasks()
 
-    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-        asyncio.run(until_terminated())
+    try:
+        with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+            asyncio.run(until_terminated())
+    finally:
+        if is_main_thread and handler is not None:
+            signal.signal(signal.SIGTERM, handler)
     if catalog.workers is not None:
         catalog.workers.shutdown(wait=False, cancel_futures=True)
-        _end_threads()
+    _end_threads(catalog.worker_threads)
+
+
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def _end_tasks() -> None:
@@ -56,9 +75,8 @@ async def _end_tasks() -> None:
         _exit("a tool that ignores its cancellation is still running")
 
 
-def _end_threads() -> None:
+def _end_threads(workers: list[threading.Thread]) -> None:
     """Exit at once if a worker thread still runs a tool: Python would wait for the thread without end."""
-    workers = [thread for thread in threading.enumerate() if thread.name.startswith(WORKER_NAME_PREFIX)]
     for thread in workers:
         thread.join(STOP_SECONDS / len(workers))  # an idle thread ends immediately
     if any(thread.is_alive() for thread in workers):

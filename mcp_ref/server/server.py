@@ -84,6 +84,8 @@ class Server:
             One number for all methods, or a mapping such as `{"tools/list": 300.0}`. Only for 2026-07-28.
         cache_scope: "public" if all users can get a cached result, "private" if only the requesting user can.
         task_store: The store of the tasks. Default: in memory.
+        lifespan: A function that returns an async context manager, which the server enters before it serves and leaves
+            at the end. The value that it yields is `context.state`. See lifespan.py. Default: none.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -111,6 +113,7 @@ class Server:
         cache_ttl: float | Mapping[str, float] = 0.0,
         cache_scope: CacheScope | Mapping[str, CacheScope] = "public",
         task_store: TaskStore | None = None,
+        lifespan: Callable[[Server], AbstractAsyncContextManager[object]] | None = None,
     ) -> None:
         state_key = state_key if state_key is not None else secrets.token_bytes(32)
         if not isinstance(state_key, bytes):
@@ -126,6 +129,10 @@ class Server:
         )
         """The tools, resources, prompts, completions and tasks of this server."""
         self.limits, self.trace = limits, trace
+        if lifespan is not None:
+            from .lifespan import Lifespan  # lazy: few servers need it
+
+            self.catalog.lifespan = Lifespan(name, lifespan, self)
 
     @property
     def revisions(self) -> list[Revision]:
@@ -271,11 +278,23 @@ class Server:
         from .http import HttpApp, application  # lazy: a server on stdio loads no HTTP
 
         app = HttpApp(self.catalog, self.limits, self.trace, **options)
-        return application(app.handle, app.close)
+        return application(app.handle, app.close, start=app.start)
+
+    async def close(self) -> None:
+        """End all sessions, requests and tasks. Then leave the lifespan, and end the worker threads.
+
+        Servers on stdio, `serve_http` and ASGI servers with lifespan events do the same at their end. Call this method
+        at the end of a framework that has mounted `asgi()` and does not forward these events.
+        """
+        await self.catalog.close()
 
     def run(self) -> None:
-        """Run a program that serves on standard input and output, until the input ends or SIGINT or SIGTERM arrives."""
-        run_program(self.serve_stdio, self.catalog)
+        """Run a program that serves on standard input and output, until the input ends or SIGINT or SIGTERM arrives.
+
+        Raises:
+            RuntimeError: An event loop runs already, or the lifespan failed.
+        """
+        run_program(self.serve_stdio, self.catalog, "`await server.serve_stdio()`")
 
     def run_http(
         self,
@@ -293,6 +312,7 @@ class Server:
             options: See `HttpOptions`. `serve_http` documents the other arguments.
 
         Raises:
+            RuntimeError: An event loop runs already, or the lifespan failed.
             SystemExit: The address is not available. The text names it.
         """
 
@@ -302,7 +322,7 @@ class Server:
                 await asyncio.Event().wait()
 
         try:
-            run_program(listen, self.catalog)
+            run_program(listen, self.catalog, "`async with server.serve_http(...)`")
         except (OSError, OverflowError) as error:
             sys.exit(f"{self.info.name}: cannot serve on {host}:{port}: {getattr(error, 'strerror', None) or error}")
 

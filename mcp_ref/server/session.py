@@ -52,9 +52,9 @@ async def serve(
 ) -> None:
     """Serve one client until the transport ends. `serves_stateless` allows stateless requests too."""
     session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
-    catalog.serving.add(session)
-    catalog.announcers.add(session.announcer)
     try:
+        await catalog.add_serving(session)
+        catalog.announcers.add(session.announcer)
         await session.open()
         try:
             await asyncio.shield(session.ended)
@@ -103,6 +103,10 @@ class ServerSession(Session):
     @property
     def executor(self) -> Executor:
         return self.catalog.executor
+
+    @property
+    def state(self) -> object:
+        return self.catalog.state
 
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None

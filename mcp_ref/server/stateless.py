@@ -76,6 +76,10 @@ class StatelessRequest(Channel):
         return self.catalog.executor
 
     @property
+    def state(self) -> object:
+        return self.catalog.state
+
+    @property
     def peer_info(self) -> Implementation | None:
         try:
             return codec_for(self.revision).decode(Implementation, cast(Object, self._info))

@@ -454,6 +454,10 @@ class LiveTask(Channel):
         return self.origin.executor
 
     @property
+    def state(self) -> object:
+        return self.origin.state
+
+    @property
     def logging_level(self) -> str | None:  # type: ignore[override]  # read-only: a task cannot set the level
         return self.origin.logging_level
 

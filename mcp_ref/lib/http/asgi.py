@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Final, TypeAlias, cast
 
 from .message import Handler, HeaderList, Headers, HttpLimits, HttpRequest
@@ -27,7 +27,10 @@ MAX_UNSENT_BYTES: Final = 4 * 1024 * 1024
 
 
 def application(
-    handler: Handler, close: Callable[[], Awaitable[None]] | None = None, limits: HttpLimits | None = None
+    handler: Handler,
+    close: Callable[[], Awaitable[None]] | None = None,
+    limits: HttpLimits | None = None,
+    start: Callable[[], Awaitable[None]] | None = None,
 ) -> Application:
     """Return an ASGI application that serves HTTP requests with the handler.
 
@@ -37,12 +40,14 @@ def application(
         handler: A coroutine function that responds to one exchange.
         close: A coroutine function to call when the ASGI server sends the event `lifespan.shutdown`.
         limits: Only `body_size` is used. The ASGI server has its own limits on connections, heads and times.
+        start: A coroutine function to call when the ASGI server sends the event `lifespan.startup`.
     """
     body_size = (limits or HttpLimits()).body_size
+    steps = {"lifespan.startup": start, "lifespan.shutdown": close}
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            return await _serve_lifespan(receive, send, close)
+            return await _serve_lifespan(receive, send, steps)
         if scope["type"] != "http":
             raise ValueError(f"this application supports only HTTP, not {scope['type']}")
         body = await _read_body(receive, body_size)
@@ -61,12 +66,19 @@ def application(
     return app
 
 
-async def _serve_lifespan(receive: Receive, send: Send, close: Callable[[], Awaitable[None]] | None) -> None:
-    event: object = None
+async def _serve_lifespan(
+    receive: Receive, send: Send, steps: Mapping[str, Callable[[], Awaitable[None]] | None]
+) -> None:
+    event = ""
     while event != "lifespan.shutdown":
-        event = (await receive())["type"]
-        if event == "lifespan.shutdown" and close is not None:
-            await close()
+        event = cast(str, (await receive())["type"])
+        if (step := steps.get(event)) is not None:
+            try:
+                await step()
+            except Exception as error:
+                # [ASGI 3.0, Lifespan] the ASGI server logs the message, and exits
+                await send({"type": f"{event}.failed", "message": str(error)})
+                raise
         await send({"type": f"{event}.complete"})
 
 

@@ -50,7 +50,7 @@ from ...jsonrpc.messages import (
 from ...lib.http.message import Exchange, HeaderList
 from ...lib.http.sse import encode_event
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, REVISIONS_BY_NAME, Revision, find_revision
-from ..base import Drain, Notify, Trace
+from ..base import Drain, Notify, Trace, finish
 from ..trace import traced_exchange
 from .checks import (
     JSON_HEADERS,
@@ -150,6 +150,10 @@ class StreamableHttpEndpoint:
         self._closing = True
         await self._heartbeat.close()
         await self._table.close()
+
+    async def finish(self, seconds: float) -> None:
+        """Wait at most `seconds` until the stateless requests in flight have ended."""
+        await finish(*(each.task for each in self._requests), timeout=seconds)
 
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         frame, principal = exchange.request.body, access.id

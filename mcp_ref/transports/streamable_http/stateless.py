@@ -87,7 +87,7 @@ class StatelessExchange:
         self._response: StreamingResponse | None = None
         self._waiting: list[bytes] = []  # the events until the stream is open
         self._opening_task: asyncio.Task[None] | None = None
-        self._task: asyncio.Task[object] | None = None  # the task of this exchange, while the request is served
+        self.task: asyncio.Task[object] | None = None  # runs this exchange, while the request is served
         self._expected_cancellations = 0  # how often the task was cancelled, except by a server shutdown
         self._client_left = False
 
@@ -96,7 +96,7 @@ class StatelessExchange:
 
         Raise AccessRefused if the handler refused the access before anything was sent.
         """
-        task = self._task = asyncio.current_task()
+        task = self.task = asyncio.current_task()
         assert task is not None
         self._expected_cancellations = task.cancelling()
         gone = self._exchange.disconnected()
@@ -108,7 +108,7 @@ class StatelessExchange:
             if task.cancelling() > self._expected_cancellations:
                 raise  # the server shuts down
         finally:
-            self._task = None
+            self.task = None
             gone.remove_done_callback(self._cancel)
             if self._client_left:
                 task.uncancel()
@@ -126,10 +126,10 @@ class StatelessExchange:
 
     def _cancel(self, _: object) -> None:
         # [2026-07-28 basic/transports/streamable-http#cancellation] a disconnection MUST cancel the request
-        if self._task is not None and not self._client_left:
+        if self.task is not None and not self._client_left:
             self._client_left = True
-            self._task.cancel()
-            self._expected_cancellations = self._task.cancelling()
+            self.task.cancel()
+            self._expected_cancellations = self.task.cancelling()
 
     async def _open(self) -> None:
         """Open the event stream, and send the waiting events."""

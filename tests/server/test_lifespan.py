@@ -1,0 +1,457 @@
+"""The lifespan: entered before the first client is served, shared, and left after the last request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, MutableMapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import Client, Context, Server, SyncClient
+from mcp_ref.lib.http.asgi import Application
+from mcp_ref.lib.http.server import serve as serve_sockets
+from mcp_ref.revisions import REVISIONS
+from mcp_ref.transports.memory import memory_pair
+from tests.http_wire import under_asgi
+from tests.raw_peers import connected_client
+from tests.server_programs import serving
+from tests.settings import MODERN, PATIENCE, ROOT, SERVER_TRANSPORTS
+
+KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+
+
+class Site:
+    """A server whose lifespan, tools and tasks write to a log."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.begun, self.release = asyncio.Event(), asyncio.Event()
+        self.server = Server("site", lifespan=self.connect)
+        self.server.tool()(self.look)
+        self.server.tool()(self.look_from_a_thread)
+        self.server.tool()(self.wait)
+        self.server.tool("job", task="optional")(self.wait)
+
+    @asynccontextmanager
+    async def connect(self, server: Server) -> AsyncIterator[list[str]]:
+        assert server is self.server
+        self.log.append("enter")
+        async with asyncio.TaskGroup():  # a context manager that one asyncio task must enter and leave
+            yield self.log
+        self.log.append("leave")
+
+    async def look(self, context: Context[list[str]]) -> str:
+        context.state.append("look")
+        return "seen"
+
+    def look_from_a_thread(self, context: Context[list[str]] | None = None) -> str:
+        assert context is not None
+        context.state.append("thread")
+        return "seen"
+
+    async def wait(self, context: Context[list[str]]) -> str:
+        self.begun.set()
+        try:
+            await self.release.wait()
+        finally:
+            context.state.append("waited")
+        return "done"
+
+
+@KINDS
+@pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
+async def test_lifespan_state_reaches_every_handler_and_is_left_at_the_end(kind: str, revision: str) -> None:
+    site = Site()
+    async with connected_client(site.server, kind, revision) as wire:
+        await wire.ask("tools/call", {"name": "look", "arguments": {}})
+        await wire.ask("tools/call", {"name": "look_from_a_thread", "arguments": {}}, 2)
+        assert site.log == ["enter", "look", "thread"]
+    assert site.log == ["enter", "look", "thread", "leave"]
+
+
+async def test_context_state_without_a_lifespan_is_null() -> None:
+    server = Server("s")
+
+    @server.tool()
+    def state(context: Context) -> str:
+        return repr(context.state)
+
+    async with Client(server) as client:
+        assert (await client.call_tool("state")).text == "None"
+
+
+@ERAS
+async def test_lifespan_is_entered_once_for_overlapping_clients(revision: str) -> None:
+    site = Site()
+    async with site.server.serve_http() as url:
+        assert site.log == ["enter"]
+        clients = Client(site.server, revisions=[revision]), Client(url, revisions=[revision])
+        async with clients[0] as first, clients[1] as second:
+            await first.call_tool("look")
+            await second.call_tool("look")
+        assert site.log == ["enter", "look", "look"]
+    assert site.log == ["enter", "look", "look", "leave"]
+    async with Client(site.server, revisions=[revision]) as client:
+        await client.call_tool("look")
+    assert site.log[4:] == ["enter", "look", "leave"]
+
+
+@ERAS
+async def test_lifespan_is_left_after_the_requests_in_flight(revision: str) -> None:
+    site = Site()
+
+    async def call(url: str) -> str:
+        async with Client(url, revisions=[revision]) as client:
+            return (await client.call_tool("wait")).text
+
+    async with site.server.serve_http() as url:
+        calling = asyncio.create_task(call(url))
+        await site.begun.wait()
+        asyncio.get_running_loop().call_later(0.05, site.release.set)
+    assert site.log == ["enter", "waited", "leave"]
+    assert await calling == "done"
+
+
+@ERAS
+async def test_lifespan_is_left_after_the_tasks(revision: str) -> None:
+    site = Site()
+    async with Client(site.server, revisions=[revision]) as client:
+        await client.start_tool("job")
+        await site.begun.wait()
+    assert site.log == ["enter", "waited", "leave"]
+
+
+async def test_lifespan_of_a_new_client_waits_until_the_previous_entry_is_left() -> None:
+    log, leaving = list[str](), asyncio.Event()
+
+    @asynccontextmanager
+    async def slow(server: Server) -> AsyncIterator[None]:
+        log.append("enter")
+        yield
+        leaving.set()
+        await asyncio.sleep(0.01)
+        log.append("leave")
+
+    server = Server("s", lifespan=slow)
+    first = Client(server)
+    await first.connect()
+    closing = asyncio.create_task(first.close())
+    await leaving.wait()
+    async with Client(server):
+        assert log == ["enter", "leave", "enter"]
+    await closing
+    assert log == ["enter", "leave"] * 2
+
+
+# ------------------------------------------------------------------------------------------------ failures
+
+
+def failing(before: bool = True) -> Server:
+    """Return a server whose lifespan fails before or after it yields."""
+
+    @asynccontextmanager
+    async def fail(server: Server) -> AsyncIterator[None]:
+        if before:
+            raise OSError("no database")
+        yield
+        raise OSError("cannot close")
+
+    return with_a_tool(Server("notes", lifespan=fail))
+
+
+def with_a_tool(server: Server) -> Server:
+    server.tools.add(lambda: "ok", "ok")
+    return server
+
+
+REASON = "the server 'notes' cannot serve: its lifespan failed: OSError: no database"
+REASON_AT_THE_END = "the server 'notes' could not end: its lifespan failed: OSError: cannot close"
+
+
+@ERAS
+async def test_lifespan_that_fails_is_an_error_of_the_client_in_memory(revision: str) -> None:
+    with pytest.raises(RuntimeError, match=REASON):
+        async with Client(failing(), revisions=[revision]):
+            raise AssertionError
+    with pytest.raises(RuntimeError, match=REASON_AT_THE_END):
+        async with Client(failing(before=False), revisions=[revision]) as client:
+            assert (await client.call_tool("ok")).text == "ok"
+
+
+async def test_lifespan_that_fails_is_an_error_of_serve_http() -> None:
+    with pytest.raises(RuntimeError, match=REASON):
+        async with failing().serve_http():
+            raise AssertionError
+    with pytest.raises(RuntimeError, match=REASON_AT_THE_END):
+        async with failing(before=False).serve_http() as url, Client(url) as client:
+            assert (await client.call_tool("ok")).text == "ok"
+
+
+async def test_lifespan_is_left_if_the_port_is_in_use() -> None:
+    site = Site()
+    async with Server("other").serve_http() as url:
+        with pytest.raises(OSError, match="in use"):
+            async with site.server.serve_http(port=int(url.rpartition(":")[2].partition("/")[0])):
+                raise AssertionError
+    assert site.log == ["enter", "leave"]
+
+
+async def test_lifespan_that_fails_while_the_server_serves_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    fail = asyncio.Event()
+
+    async def work() -> None:
+        await fail.wait()
+        raise OSError("lost the database")
+
+    @asynccontextmanager
+    async def connect(server: Server) -> AsyncIterator[str]:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work())
+            yield "state"
+
+    server = with_a_tool(Server("s", lifespan=connect))
+    async with Client(server) as client:
+        with caplog.at_level(logging.ERROR):
+            fail.set()
+            while server.catalog.state is not None:
+                await asyncio.sleep(0)
+        assert (await client.call_tool("ok")).text == "ok"
+    assert "the lifespan of the server 's' failed while the server was serving" in caplog.text
+    assert "lost the database" in caplog.text
+
+
+async def test_lifespan_that_begins_is_cancelled_with_the_only_session() -> None:
+    log, entering = list[str](), asyncio.Event()
+
+    @asynccontextmanager
+    async def connect(server: Server) -> AsyncIterator[None]:
+        entering.set()
+        try:
+            await asyncio.Event().wait()
+            yield
+        finally:
+            log.append("cancelled")
+
+    session = asyncio.create_task(Server("s", lifespan=connect).serve(memory_pair()[1]))
+    await entering.wait()
+    session.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await session
+    assert log == ["cancelled"]
+
+
+async def test_lifespan_refuses_another_event_loop() -> None:
+    site = Site()
+    async with Client(site.server):
+
+        def connect() -> None:
+            with pytest.raises(RuntimeError, match="use one Server object for each event loop"):
+                SyncClient(site.server).__enter__()
+
+        await asyncio.to_thread(connect)
+    assert site.log == ["enter", "leave"]
+
+
+def test_lifespan_without_its_decorator_raises_type_error() -> None:
+    async def connect(server: Server) -> AsyncIterator[None]:
+        yield
+
+    with pytest.raises(TypeError, match=r"write @contextlib\.asynccontextmanager above `async def connect`"):
+        Server("s", lifespan=connect)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------ ASGI
+
+
+class Events:
+    """An ASGI server's side of the lifespan protocol."""
+
+    def __init__(self) -> None:
+        self.incoming: asyncio.Queue[MutableMapping[str, object]] = asyncio.Queue()
+        self.outgoing: asyncio.Queue[MutableMapping[str, object]] = asyncio.Queue()
+
+    async def connect(self, app: Application) -> None:
+        await app({"type": "lifespan"}, self.incoming.get, self.outgoing.put)
+
+    async def tell(self, event: str) -> MutableMapping[str, object]:
+        await self.incoming.put({"type": event})
+        return await self.outgoing.get()
+
+
+async def test_asgi_lifespan_events_enter_and_leave_the_lifespan() -> None:
+    site, events = Site(), Events()
+    running = asyncio.create_task(events.connect(site.server.asgi()))
+    assert await events.tell("lifespan.startup") == {"type": "lifespan.startup.complete"}
+    assert site.log == ["enter"]
+    assert await events.tell("lifespan.shutdown") == {"type": "lifespan.shutdown.complete"}
+    assert site.log == ["enter", "leave"]
+    await running
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_asgi_lifespan_that_fails_is_reported_to_the_asgi_server(before: bool) -> None:
+    events = Events()
+    running = asyncio.create_task(events.connect(failing(before).asgi()))
+    told = await events.tell("lifespan.startup")
+    if before:
+        assert told == {"type": "lifespan.startup.failed", "message": REASON}
+    else:
+        assert await events.tell("lifespan.shutdown") == {
+            "type": "lifespan.shutdown.failed",
+            "message": REASON_AT_THE_END,
+        }
+    with pytest.raises(RuntimeError):
+        await running
+
+
+@asynccontextmanager
+async def mounted(server: Server) -> AsyncIterator[str]:
+    """Serve a server's ASGI application without lifespan events. Give the URL."""
+    listening = await serve_sockets(under_asgi(server.asgi()))
+    try:
+        yield f"http://127.0.0.1:{listening.address[1]}/mcp"
+    finally:
+        await listening.close(0.1)
+
+
+@ERAS
+async def test_asgi_without_lifespan_events_enters_at_the_first_request_and_leaves_at_close(revision: str) -> None:
+    site = Site()
+    async with mounted(site.server) as url:
+        assert site.log == []
+        async with Client(url, revisions=[revision]) as client:
+            await asyncio.gather(client.call_tool("look"), client.call_tool("look"))
+        assert site.log == ["enter", "look", "look"]
+        await site.server.close()
+        assert site.log == ["enter", "look", "look", "leave"]
+
+
+async def test_asgi_without_lifespan_events_tries_again_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    fails = [True]
+
+    @asynccontextmanager
+    async def connect(server: Server) -> AsyncIterator[None]:
+        if fails:
+            fails.pop()
+            raise OSError("no database")
+        yield
+
+    server = with_a_tool(Server("notes", lifespan=connect))
+    async with mounted(server) as url:
+        with pytest.raises(Exception, match="500"):
+            async with Client(url):
+                raise AssertionError
+        assert REASON in caplog.text
+        async with Client(url) as client:
+            assert (await client.call_tool("ok")).text == "ok"
+        await server.close()
+
+
+# ------------------------------------------------------------------------------------------------ the end
+
+
+@ERAS
+async def test_server_close_ends_open_sessions_and_the_lifespan(revision: str) -> None:
+    site = Site()
+    async with Client(site.server, revisions=[revision]) as client:
+        calling = asyncio.create_task(client.call_tool("wait"))
+        await site.begun.wait()
+        await site.server.close()
+        assert site.log == ["enter", "waited", "leave"]
+        with pytest.raises(Exception, match="closed"):
+            await calling
+
+
+def worker_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("mcp-worker")]
+
+
+@ERAS
+@pytest.mark.parametrize("over_http", [False, True])
+async def test_worker_threads_end_with_the_server(revision: str, over_http: bool) -> None:
+    site = Site()
+    async with site.server.serve_http() as url:
+        async with Client(url if over_http else site.server, revisions=[revision]) as client:
+            await client.call_tool("look_from_a_thread")
+        assert worker_threads()
+    assert not worker_threads()
+
+
+async def test_worker_thread_that_does_not_end_delays_the_lifespan_only_briefly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    site, begun, release = Site(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        release.wait(PATIENCE)
+
+    site.server.tool()(hang)
+    async with Client(site.server) as client:
+        calling = asyncio.create_task(client.call_tool("hang"))
+        await asyncio.to_thread(begun.wait)
+        calling.cancel()
+    assert site.log == ["enter", "leave"]
+    assert "a handler still runs in a worker thread" in caplog.text
+    release.set()
+
+
+PROGRAM = """
+import sys
+from contextlib import asynccontextmanager
+from mcp_ref import Context, Server
+
+@asynccontextmanager
+async def connect(server):
+    print("enter", file=sys.stderr, flush=True)
+    if {fails}:
+        raise OSError("no database")
+    yield "state"
+    print("leave", file=sys.stderr, flush=True)
+
+server = Server("notes", lifespan=connect)
+
+@server.tool()
+def state(context: Context[str]) -> str:
+    return context.state
+"""
+
+
+def program(folder: Path, fails: bool = False) -> Path:
+    file = folder / "notes.py"
+    file.write_text(PROGRAM.replace("{fails}", str(fails)), "utf-8")
+    return file
+
+
+@ERAS
+async def test_run_command_over_stdio_enters_and_leaves_the_lifespan(tmp_path: Path, revision: str) -> None:
+    errors = list[bytes]()
+    command = [sys.executable, "-m", "mcp_ref", "run", str(program(tmp_path))]
+    async with Client(command, cwd=ROOT, revisions=[revision], on_stderr=errors.append) as client:
+        assert (await client.call_tool("state")).text == "state"
+    assert b"".join(errors).split() == [b"enter", b"leave"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_run_command_over_http_leaves_the_lifespan_at_a_signal(tmp_path: Path, number: int) -> None:
+    file = tmp_path / "notes.py"
+    file.write_text(PROGRAM.replace("{fails}", "False").replace('print("enter"', 'print("url", "enter"'), "utf-8")
+    with serving(file) as served:
+        assert served.line().startswith("notes: http")
+        assert served.stop(number).split() == [b"leave"]
+
+
+@pytest.mark.parametrize("over_http", [[], ["--http", "--port", "0"]])
+def test_run_command_with_a_failing_lifespan_says_why_and_exits(tmp_path: Path, over_http: list[str]) -> None:
+    command = [sys.executable, "-m", "mcp_ref", "run", str(program(tmp_path, fails=True)), *over_http]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    assert ended.returncode == 1 and ended.stdout == b""
+    assert REASON in ended.stderr.decode()

@@ -1,0 +1,55 @@
+"""A program that runs only a server: its start, and its effects on the program that called it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from mcp_ref import Server
+from tests.settings import PATIENCE, ROOT
+
+
+async def test_run_inside_an_event_loop_recommends_the_coroutine() -> None:
+    with warnings.catch_warnings(), pytest.raises(RuntimeError, match=r"use `await server\.serve_stdio\(\)`"):
+        warnings.simplefilter("error")
+        Server("s").run()
+
+
+async def test_run_http_inside_an_event_loop_recommends_the_context_manager() -> None:
+    with warnings.catch_warnings(), pytest.raises(RuntimeError, match=r"use `async with server\.serve_http\("):
+        warnings.simplefilter("error")
+        Server("s").run_http(port=0)
+
+
+HOST = """
+import signal
+from mcp_ref import Server
+
+def stop(number, frame):
+    raise SystemExit(7)
+
+for handler in (stop, signal.SIG_IGN, signal.SIG_DFL):
+    signal.signal(signal.SIGTERM, handler)
+    Server("s").run()
+    assert signal.getsignal(signal.SIGTERM) is handler
+signal.signal(signal.SIGTERM, stop)
+Server("s").run()
+signal.raise_signal(signal.SIGTERM)
+"""
+
+
+def test_run_restores_the_sigterm_handler_of_the_program() -> None:
+    command = [sys.executable, "-c", HOST]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    assert (ended.returncode, ended.stderr) == (7, b"")
+
+
+def test_run_in_a_thread_leaves_the_signals_alone() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    source = "import threading; from mcp_ref import Server; threading.Thread(target=Server('s').run).start()"
+    ended = subprocess.run([sys.executable, "-c", source], cwd=ROOT, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    assert ended.returncode == 0 and signal.getsignal(signal.SIGTERM) is before
