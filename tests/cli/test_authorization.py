@@ -273,6 +273,7 @@ def test_options_that_contradict_are_refused(words: list[str], said: str, capsys
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.attack("A14")
 def test_trace_shows_no_token(world: World, capsys: Captured) -> None:
     assert main(["list", "--trace", "--", world.url]) == 0
     text = default_path().read_text()
@@ -330,6 +331,7 @@ def test_login_with_a_secret_opens_no_browser(alone: World, monkeypatch: pytest.
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.attack("A17")
 def test_login_ends_at_ctrl_c(world: World) -> None:
     command = [sys.executable, "-m", "mcp_ref", "login", "--no-browser", "--", world.url]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:

@@ -38,8 +38,8 @@ from ...lib.http.message import Exchange, HeaderList, HttpLimits, bracket_ipv6
 from ...lib.http.server import serve
 from .authorization_code import SignIn, is_response
 
-LIMITS: Final = HttpLimits(connections=20, head_size=8 * 1024, body_size=0, head_time=5.0, idle_time=1.0)
-"""The limits of the receiver: 20 connections at once, and heads of 8 KiB."""
+LIMITS: Final = HttpLimits(connections=100, head_size=8 * 1024, body_size=0, head_time=5.0, idle_time=0.2)
+"""The limits of the receiver: 100 connections at once, so that guesses do not keep the response out; heads of 8 KiB."""
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _HEADERS: Final[HeaderList] = [

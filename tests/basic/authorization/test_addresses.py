@@ -171,6 +171,7 @@ def test_authorization_base_url_is_the_url_without_its_path() -> None:
         ("", False, False),
     ],
 )
+@pytest.mark.attack("A2")
 def test_accepts_resource_takes_the_url_and_from_the_root_document_its_ancestors(
     resource: str, own: bool, root: bool
 ) -> None:
@@ -214,6 +215,7 @@ def test_accepts_resource_compares_a_query_with_that_of_the_url() -> None:
         ("https://auth.example/" + "x" * MAX_URL, False, False),
     ],
 )
+@pytest.mark.attack("A7")
 def test_check_fetchable_allows_https_and_between_programs_of_one_machine_http(
     url: str, from_internet: bool, from_loopback: bool
 ) -> None:
@@ -285,6 +287,7 @@ def test_reach_of_a_name_is_an_error() -> None:
         reach_of("localhost")
 
 
+@pytest.mark.attack("A7")
 def test_may_connect_lets_no_server_lead_further_inside() -> None:
     """Stop a server on the internet whose metadata name an address of the client's own network."""
     internet, private, loopback = "93.184.216.34", "10.0.0.5", "127.0.0.1"
@@ -339,6 +342,7 @@ def test_may_connect_with_private_networks_allows_those_alone() -> None:
         "https://a|b.example/",
     ],
 )
+@pytest.mark.attack("A5")
 def test_browser_url_of_a_dangerous_url_is_an_error(url: str) -> None:
     """Stop an authorization endpoint that is a script, a file, an option, or another machine's plain http."""
     begin = time.process_time()
@@ -354,6 +358,7 @@ REBUILT = (
 )
 
 
+@pytest.mark.attack("A5")
 def test_browser_url_encodes_all_characters_that_a_shell_could_act_on() -> None:
     assert browser_url(HOSTILE_PATH) == REBUILT
     assert browser_url(REBUILT) == REBUILT
@@ -366,6 +371,7 @@ def test_browser_url_encodes_all_characters_that_a_shell_could_act_on() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the test runs sh")
+@pytest.mark.attack("A5")
 def test_browser_url_in_double_quotes_of_a_shell_stays_itself() -> None:
     shown = subprocess.run(["sh", "-c", f'printf %s "{REBUILT}"'], capture_output=True, timeout=10, check=True)
     assert shown.stdout.decode() == REBUILT

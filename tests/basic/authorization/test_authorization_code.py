@@ -114,12 +114,14 @@ def test_begin_sign_in_with_a_duplicate_parameter_is_an_error(query: str) -> Non
         "https://u@a.example",
     ],
 )
+@pytest.mark.attack("A5")
 def test_begin_sign_in_with_a_dangerous_endpoint_is_an_error(endpoint: str) -> None:
     """Stop before a URL exists that could be opened."""
     with pytest.raises(ValueError):
         _begin(replace(METADATA, authorization_endpoint=endpoint))
 
 
+@pytest.mark.attack("A5")
 def test_begin_sign_in_encodes_the_endpoint_for_shells() -> None:
     url = _begin(replace(METADATA, authorization_endpoint="https://auth.example/$(id)`x`\"'&|?y=$(id)")).url
     assert url.startswith("https://auth.example/%24%28id%29%60x%60%22%27%26%7C?y=%24%28id%29&response_type=code&")
@@ -186,6 +188,7 @@ def test_begin_sign_in_without_endpoint_or_with_a_foreign_redirect_is_an_error()
         ],
     ],
 )
+@pytest.mark.attack("A4")
 def test_read_response_compares_iss_by_the_table(metadata: ServerMetadata, iss: str, accepted: bool) -> None:
     """Stop the response of another authorization server."""
     sign_in = _begin(metadata)
@@ -201,6 +204,7 @@ def test_read_response_compares_iss_by_the_table(metadata: ServerMetadata, iss: 
 
 @pytest.mark.spec("2026-07-28/basic/authorization/index#authorization-response-validation-6")
 @pytest.mark.parametrize(("metadata", "iss"), [(METADATA, "iss=https%3A%2F%2Fevil.example"), (PROMISING, "")])
+@pytest.mark.attack("A4")
 def test_read_response_with_a_wrong_iss_shows_nothing_of_an_error(metadata: ServerMetadata, iss: str) -> None:
     sign_in = _begin(metadata)
     with pytest.raises(SignInRefused) as caught:
@@ -242,6 +246,7 @@ def test_read_response_with_an_error_marks_and_cuts_the_words_of_the_server() ->
         "state={state}" + "x" * 9000,
     ],
 )
+@pytest.mark.attack("A4")
 def test_read_response_without_the_state_of_the_sign_in_is_refused(state: str) -> None:
     """Stop a response whose `state` is missing, wrong or duplicate."""
     sign_in, other = _begin(), _begin()
@@ -270,6 +275,7 @@ def test_read_response_decodes_the_code_once() -> None:
     assert len(query) < MAX_RESPONSE
 
 
+@pytest.mark.attack("A14")
 def test_sign_in_repr_has_no_secrets() -> None:
     sign_in = _begin()
     shown = f"{sign_in!r} {sign_in}"

@@ -85,6 +85,7 @@ async def test_issuer_with_a_path_is_requested_in_the_fixed_order() -> None:
     ["https://other.example/mcp", "{base}/mcp2", "{base}/mc", "{base}", "{base}/mcp#x", "{base}/mcp?x=1",
      "http://user@{host}/mcp", "", None, 5],
 )  # fmt: skip
+@pytest.mark.attack("A2")
 async def test_foreign_resource_is_refused_before_any_other_request(resource: JSON) -> None:
     async with protected() as world:
         host = world.mcp.base.removeprefix("http://")
@@ -96,6 +97,7 @@ async def test_foreign_resource_is_refused_before_any_other_request(resource: JS
 
 
 @pytest.mark.parametrize("change", [str.upper, lambda base: base + "/", lambda base: base + "/other"])
+@pytest.mark.attack("A3")
 async def test_metadata_of_another_issuer_are_not_used(change: Callable[[str], str]) -> None:
     async with protected() as world:
         world.auth.metadata["issuer"] = change(world.auth.base)
@@ -188,6 +190,7 @@ async def test_client_without_2025_03_26_never_uses_the_origin() -> None:
         assert AS_PATH not in world.mcp.paths and world.opened == []
 
 
+@pytest.mark.attack("A13")
 async def test_slow_document_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DOCUMENT_SECONDS", 0.1)
     monkeypatch.setattr(PeerRequests.send, "__defaults__", (b"", 0.1))
@@ -210,6 +213,7 @@ async def test_slow_document_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
     ["http://169.254.169.254", "http://auth.example", "http://[::ffff:10.0.0.1]", "file:///etc/passwd",
      "https://u:p@auth.example", "https://auth.example/?x=1", "https://auth.example/#x", "javascript:alert(1)"],
 )  # fmt: skip
+@pytest.mark.attack("A7")
 async def test_issuer_that_must_not_be_requested_is_refused(issuer: str) -> None:
     async with protected() as world:
         world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [issuer]}
@@ -222,6 +226,7 @@ async def test_issuer_that_must_not_be_requested_is_refused(issuer: str) -> None
     ("server", "allowed"),
     [("127.0.0.1", True), ("10.1.2.3", False), ("93.184.216.34", False), (None, False)],
 )
+@pytest.mark.attack("A7")
 async def test_server_on_the_internet_leads_to_no_byte_on_this_machine(server: str | None, allowed: bool) -> None:
     received: list[bytes] = []
 

@@ -50,6 +50,7 @@ def _parsed(*fields: str) -> list[tuple[str, dict[str, str], str]]:
         ('Bearer x="caf\xe9"', [("bearer", {"x": "caf\xe9"}, "")]),
     ],
 )
+@pytest.mark.attack("A16")
 def test_parse_challenges_reads_the_grammar(field: str, expected: list[tuple[str, dict[str, str], str]]) -> None:
     assert _parsed(field) == expected
 
@@ -73,19 +74,23 @@ def test_parse_challenges_reads_the_grammar(field: str, expected: list[tuple[str
         'Bearer scope="a"\n',
     ],
 )
+@pytest.mark.attack("A16")
 def test_parse_challenges_ignores_a_field_that_breaks_the_grammar(field: str) -> None:
     assert _parsed(field, "Basic realm=x") == [("basic", {"realm": "x"}, "")]
 
 
+@pytest.mark.attack("A16")
 def test_parse_challenges_ignores_a_challenge_with_a_duplicate_parameter() -> None:
     assert _parsed('Bearer scope=a, SCOPE="b", Basic realm=x') == [("basic", {"realm": "x"}, "")]
 
 
+@pytest.mark.attack("A16")
 def test_parse_challenges_reads_two_schemes_and_two_fields() -> None:
     found = _parsed('DPoP algs="ES256", Bearer scope=a', "Basic realm=x")
     assert [scheme for scheme, _, _ in found] == ["dpop", "bearer", "basic"]
 
 
+@pytest.mark.attack("A16")
 def test_parse_challenges_limits_size_and_number() -> None:
     assert _parsed("Bearer x=" + "a" * MAX_FIELD) == []
     assert len(_parsed(*["Basic, Digest, Bearer"] * 100)) == MAX_CHALLENGES
@@ -105,6 +110,7 @@ def test_parse_challenges_limits_size_and_number() -> None:
         "a " * 4000,
     ],
 )
+@pytest.mark.attack("A16")
 def test_parse_challenges_of_hostile_fields_is_fast(hostile: str) -> None:
     begin = time.process_time()
     parse_challenges([hostile[:MAX_FIELD]] * 5)
@@ -125,6 +131,7 @@ def test_token_challenge_is_the_first_that_names_metadata() -> None:
     "2026-07-28/basic/authorization/index#scope-selection-strategy-3",
     "2025-11-25/basic/authorization#protected-resource-metadata-discovery-requirements-6",
 )
+@pytest.mark.attack("A16")
 def test_challenge_scopes_are_those_of_the_parameter_scope_alone() -> None:
     field = r'Bearer error_description="needs scope=\"admin\", scope=root", scope="files:read  files:read files:write"'
     assert parse_challenges([field])[0].scopes == ("files:read", "files:write")

@@ -229,6 +229,7 @@ async def test_registration_for_some_scopes_is_renewed_for_others(registration: 
     "2025-11-25/basic/authorization#step-up-authorization-flow-3",
     "2025-11-25/basic/authorization#step-up-authorization-flow-4",
 )
+@pytest.mark.attack("A10")
 async def test_insufficient_scope_without_a_new_scope_is_an_error_without_a_sign_in() -> None:
     async with connected() as (client, world):
         world.mcp.needs["write"] = "write"
@@ -249,6 +250,7 @@ class _Forgetful(dict[str, set[str]]):
         return super().__getitem__(token) - {"write"}
 
 
+@pytest.mark.attack("A10")
 async def test_step_ups_with_ever_new_scopes_are_bounded() -> None:
     async with connected() as (client, world):
         numbers = iter(range(100))
@@ -277,6 +279,7 @@ async def test_forbidden_for_another_reason_is_not_repeated() -> None:
         assert len(world.mcp.seen) == before + 1 and len(world.opened) == 1
 
 
+@pytest.mark.attack("A10")
 async def test_request_that_always_gets_401_fails_after_one_repetition() -> None:
     async with connected() as (client, world):
         world.mcp.always("/mcp", status(401))
@@ -336,6 +339,7 @@ async def test_token_without_refresh_token_ends_with_a_new_sign_in() -> None:
         assert len(world.opened) == 3
 
 
+@pytest.mark.attack("A9")
 async def test_hundred_requests_with_an_ended_token_cause_one_refresh() -> None:
     async with connected() as (client, world):
         world.auth.tokens.clear()
@@ -345,6 +349,7 @@ async def test_hundred_requests_with_an_ended_token_cause_one_refresh() -> None:
 
 
 @pytest.mark.parametrize("failure", [status(500), status(429), status(400, {"error": "temporarily_unavailable"})])
+@pytest.mark.attack("A9")
 async def test_failed_refresh_forgets_nothing(failure: object) -> None:
     async with connected() as (client, world):
         world.auth.tokens.clear()
@@ -355,6 +360,7 @@ async def test_failed_refresh_forgets_nothing(failure: object) -> None:
         assert len(world.opened) == 1
 
 
+@pytest.mark.attack("A9")
 async def test_refused_refresh_token_leads_to_a_sign_in() -> None:
     async with connected() as (client, world):
         world.auth.tokens.clear()
@@ -383,6 +389,7 @@ async def test_store_saves_the_sign_in_of_the_next_program() -> None:
         assert len(world.opened) == 1
 
 
+@pytest.mark.attack("A9")
 async def test_programs_with_one_store_refresh_once(tmp_path: Path) -> None:
     async with protected() as world:
         path = tmp_path / "credentials.json"
@@ -417,6 +424,7 @@ async def test_expired_stored_token_is_refreshed_without_discovery() -> None:
     "2025-11-25/basic/authorization#token-handling-5",
     "2025-06-18/basic/authorization#token-handling-5",
 )
+@pytest.mark.attack("A8")
 async def test_new_authorization_server_gets_no_credentials_of_the_old_one() -> None:
     async with connected() as (client, world), authorization_server() as other:
         old = {"client-1", *world.auth.tokens, *world.auth.refresh_tokens}
@@ -430,6 +438,7 @@ async def test_new_authorization_server_gets_no_credentials_of_the_old_one() -> 
         assert world.mcp.requests("/mcp")[-1].token in other.tokens
 
 
+@pytest.mark.attack("A8")
 async def test_known_authorization_server_is_preferred_among_several() -> None:
     async with connected() as (client, world), authorization_server() as other:
         world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [other.base, world.auth.base]}
@@ -439,6 +448,7 @@ async def test_known_authorization_server_is_preferred_among_several() -> None:
 
 
 @pytest.mark.spec("2026-07-28/basic/authorization/client-registration#authorization-server-binding-4")
+@pytest.mark.attack("A8")
 async def test_configured_client_is_not_used_at_another_authorization_server() -> None:
     async with protected() as world, authorization_server() as other:
         world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [other.base]}
@@ -511,6 +521,7 @@ async def test_registered_port_is_used_again() -> None:
     "callback",
     [{"iss": "https://other.example"}, {"iss": ""}, {"error": "access_denied", "code": ""}, {"code": ""}],
 )
+@pytest.mark.attack("A4")
 async def test_untrusted_response_never_reaches_the_token_endpoint(callback: dict[str, str]) -> None:
     async with protected() as world:
         world.auth.callback = callback
@@ -529,6 +540,7 @@ async def test_untrusted_response_never_reaches_the_token_endpoint(callback: dic
     ["javascript:alert(1)", "file:///etc/passwd", "http://auth.example/authorize", "-x", "https://u:p@auth.example/",
      "https://auth.example/a\nb", "https://auth.example/#x", f"https://auth.example/{'x' * 1_000_000}", "", 5],
 )  # fmt: skip
+@pytest.mark.attack("A5")
 async def test_hostile_authorization_endpoint_is_never_opened(endpoint: JSON) -> None:
     async with protected() as world:
         world.auth.metadata["authorization_endpoint"] = endpoint
@@ -537,6 +549,7 @@ async def test_hostile_authorization_endpoint_is_never_opened(endpoint: JSON) ->
         assert world.opened == []
 
 
+@pytest.mark.attack("A5")
 async def test_opened_url_has_no_character_that_a_shell_knows() -> None:
     async with protected() as world:
         world.auth.metadata["authorization_endpoint"] = f"{world.auth.base}/a\"`$(x)|&;'?own=$(y)"
@@ -546,6 +559,7 @@ async def test_opened_url_has_no_character_that_a_shell_knows() -> None:
         assert not set(url) & set("\"`$()|;' <>\\") and "own=" in url
 
 
+@pytest.mark.attack("A4")
 async def test_wrong_state_does_not_end_the_sign_in() -> None:
     async with protected() as world:
 
@@ -561,6 +575,7 @@ async def test_wrong_state_does_not_end_the_sign_in() -> None:
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("path", [f"{PRM_PATH}/mcp", AS_PATH, "/register", "/token"])
+@pytest.mark.attack("A6")
 async def test_redirect_of_an_authorization_request_is_never_followed(code: int, path: str) -> None:
     async with protected() as world, authorization_server() as target:
         server = world.mcp if path.startswith(PRM_PATH) else world.auth
@@ -570,6 +585,7 @@ async def test_redirect_of_an_authorization_request_is_never_followed(code: int,
         assert target.seen == []
 
 
+@pytest.mark.attack("A18")
 async def test_headers_of_the_caller_go_to_the_mcp_url_only() -> None:
     async with protected() as world:
         login = AuthorizationCode(open_browser=world.browse)
@@ -599,6 +615,7 @@ async def test_time_limits_stand_still_while_a_user_signs_in(monkeypatch: pytest
                 await client.call_tool("read")
 
 
+@pytest.mark.attack("A17")
 async def test_user_who_does_not_sign_in_ends_the_request() -> None:
     async def ignore(url: str) -> None:
         return None
@@ -609,6 +626,7 @@ async def test_user_who_does_not_sign_in_ends_the_request() -> None:
 
 
 @pytest.mark.parametrize("how", ["cancel", "close"])
+@pytest.mark.attack("A17")
 async def test_abandoned_sign_in_frees_its_port_within_a_second(how: str) -> None:
     async with protected() as world:
         opened = asyncio.Event()
@@ -637,6 +655,7 @@ async def test_abandoned_sign_in_frees_its_port_within_a_second(how: str) -> Non
         assert [task for task in asyncio.all_tasks() if "_run" in repr(task.get_coro())] == []
 
 
+@pytest.mark.attack("A17")
 async def test_browser_function_that_hangs_ends_with_the_time_of_the_user() -> None:
     async def hang(url: str) -> None:
         await asyncio.Event().wait()
@@ -787,6 +806,7 @@ async def test_private_results_of_two_users_are_kept_apart() -> None:
 
 
 @pytest.mark.spec("2026-07-28/basic/authorization/index#refresh-tokens-1")
+@pytest.mark.attack("A14")
 async def test_secrets_are_in_no_error_repr_or_trace() -> None:
     lines: list[str] = []
 

@@ -39,6 +39,7 @@ async def test_receiver_returns_the_query_of_the_response_and_closes() -> None:
             await _get(http, receiver.redirect_uri)
 
 
+@pytest.mark.attack("A12")
 async def test_receiver_has_its_port_for_itself_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     options: list[int] = []
 
@@ -66,6 +67,7 @@ async def test_receiver_has_its_port_for_itself_on_windows(monkeypatch: pytest.M
         ("OPTIONS", f"/callback{GOOD}", 405),
     ],
 )
+@pytest.mark.attack("A12")
 async def test_receiver_ignores_other_requests_and_continues_to_wait(method: str, path: str, status: int) -> None:
     async with HttpClient() as http, receive("http://127.0.0.1:0/callback") as receiver:
         receiver.expect(SIGN_IN)
@@ -76,6 +78,7 @@ async def test_receiver_ignores_other_requests_and_continues_to_wait(method: str
         assert await receiver.response() == GOOD[1:]
 
 
+@pytest.mark.attack("A12")
 async def test_receiver_takes_one_response_only() -> None:
     async with HttpClient() as http, receive("http://127.0.0.1:0/callback") as receiver:
         assert (await _get(http, receiver.redirect_uri + GOOD))[0] == 400  # no sign-in has begun
@@ -85,20 +88,23 @@ async def test_receiver_takes_one_response_only() -> None:
         assert await receiver.response() == GOOD[1:]
 
 
+@pytest.mark.attack("A12")
 async def test_receiver_survives_guesses_in_parallel_and_a_slow_client() -> None:
     async with HttpClient() as http, receive("http://127.0.0.1:0/callback") as receiver:
         receiver.expect(SIGN_IN)
         port = int(receiver.redirect_uri.split(":")[2].split("/")[0])
         _, slow = await asyncio.open_connection("127.0.0.1", port)
         slow.write(b"GET /callback")
-        guesses = [_get(http, f"{receiver.redirect_uri}?code=x&state={number}") for number in range(10)]
+        guesses = [_get(http, f"{receiver.redirect_uri}?code=x&state={number}") for number in range(50)]
         assert {code for code, _, _ in await asyncio.gather(*guesses)} == {400}
-        await _get(http, receiver.redirect_uri + GOOD)
+        async with HttpClient() as browser:
+            assert (await _get(browser, receiver.redirect_uri + GOOD))[0] == 200
         assert await receiver.response() == GOOD[1:]
         slow.close()
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "localhost", ""])
+@pytest.mark.attack("A12")
 async def test_receiver_refuses_a_foreign_host(host: str) -> None:
     async with receive("http://127.0.0.1:0/callback") as receiver:
         receiver.expect(SIGN_IN)

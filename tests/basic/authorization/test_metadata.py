@@ -135,6 +135,7 @@ def test_resource_metadata_of_a_server_can_be_read_again() -> None:
         "",
     ],
 )
+@pytest.mark.attack("A3")
 def test_server_metadata_of_another_issuer_are_refused(issuer: JSON) -> None:
     """Stop a document that names another issuer than the one that was asked for."""
     with pytest.raises(ValueError, match="'issuer' must be"):
@@ -353,6 +354,7 @@ def _parse_server(body: bytes) -> ServerMetadata:
     ],
     ids=lambda body: repr(body[:20]) if isinstance(body, bytes) else "",
 )
+@pytest.mark.attack("A13")
 def test_hostile_documents_are_an_error_within_the_limits(parse: Callable[[bytes], object], body: bytes) -> None:
     """Stop huge, deep and malformed documents."""
     begin = time.process_time()

@@ -47,6 +47,7 @@ def result(reply: Reply) -> Object:
     return cast(Object, reply.json["result"])
 
 
+@pytest.mark.attack("A11")
 async def test_session_belongs_to_its_principal_and_survives_a_new_token() -> None:
     async with served_over_http(Held().server, authorization=protection(two_people())) as web:
         talk = bearer(web, "ann-1")
@@ -65,6 +66,7 @@ async def test_session_belongs_to_its_principal_and_survives_a_new_token() -> No
         assert (await talk.delete()).status == 204
 
 
+@pytest.mark.attack("A11")
 async def test_http_sse_session_belongs_to_its_principal() -> None:
     async with served_over_http(Held().server, authorization=protection(two_people())) as web:
         stream = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}", "Authorization: Bearer ann-1")
@@ -77,6 +79,7 @@ async def test_http_sse_session_belongs_to_its_principal() -> None:
         assert (await stream.object())["id"] == "init"
 
 
+@pytest.mark.attack("A11")
 async def test_task_belongs_to_its_principal_and_survives_a_new_token() -> None:
     server, seen = Server("s"), list[str]()
 
@@ -101,6 +104,7 @@ async def test_task_belongs_to_its_principal_and_survives_a_new_token() -> None:
     assert seen == ["ann"]
 
 
+@pytest.mark.attack("A11")
 async def test_request_state_belongs_to_its_principal_and_survives_a_new_token() -> None:
     server = Server("s")
 
@@ -238,6 +242,7 @@ async def test_result_under_way_is_finished_after_the_token_has_expired(era: str
     "2025-11-25/basic/authorization#access-token-privilege-restriction-5",
     "2025-06-18/basic/authorization#access-token-privilege-restriction-5",
 )
+@pytest.mark.attack("A14")
 async def test_handler_cannot_reach_the_token() -> None:
     server, seen = Server("s"), list[str]()
 

@@ -94,6 +94,7 @@ async def test_request_without_a_token_is_401_with_the_metadata_and_without_erro
         "Basic Zm8=",
     ],
 )
+@pytest.mark.attack("A1")
 async def test_malformed_authorization_is_400_invalid_request(authorization: str) -> None:
     tokens = Tokens()
     tokens.grant("good")
@@ -104,6 +105,7 @@ async def test_malformed_authorization_is_400_invalid_request(authorization: str
     assert not tokens.asked
 
 
+@pytest.mark.attack("A1")
 async def test_two_authorization_headers_are_400() -> None:
     tokens = Tokens()
     tokens.grant("good")
@@ -157,6 +159,7 @@ BAD: dict[str, dict[str, object]] = {
     "2025-03-26/basic/authorization#token-handling-1",
     "2025-03-26/basic/authorization#token-handling-2",
 )
+@pytest.mark.attack("A1")
 async def test_token_that_is_not_for_this_server_is_401_with_one_body_for_all_reasons() -> None:
     server, calls = notes()
     tokens = Tokens()
@@ -176,6 +179,7 @@ async def test_token_that_is_not_for_this_server_is_401_with_one_body_for_all_re
     assert "x" * (MAX_TOKEN + 1) not in tokens.asked
 
 
+@pytest.mark.attack("A1")
 async def test_token_with_the_scheme_dpop_is_401() -> None:
     tokens = Tokens()
     tokens.grant("good")
@@ -233,6 +237,7 @@ EVERY_WAY: list[tuple[str, str, bytes]] = [
 @pytest.mark.spec("2025-03-26/basic/authorization#example%3A-authorization-code-grant-1")
 @pytest.mark.parametrize("mount", ["own sockets", "asgi"])
 @pytest.mark.parametrize("authorization", [None, "Bearer bad", "Bearer few"])
+@pytest.mark.attack("A20")
 async def test_every_way_in_is_guarded_and_preflight_and_metadata_are_open(
     mount: str, authorization: str | None
 ) -> None:
@@ -400,6 +405,7 @@ async def test_resource_template_and_prompt_have_scopes(message: Object, scope: 
         assert (await talk.post(message)).status == 200
 
 
+@pytest.mark.attack("A20")
 async def test_batch_needs_the_scopes_of_all_its_members() -> None:
     server, calls = notes()
     tokens = Tokens()
@@ -417,6 +423,7 @@ async def test_batch_needs_the_scopes_of_all_its_members() -> None:
         assert sorted(calls) == ["add", "secret", "whoami"]
 
 
+@pytest.mark.attack("A20")
 async def test_handshake_without_the_scopes_begins_no_session() -> None:
     tokens = Tokens()
     tokens.grant("few")

@@ -65,6 +65,7 @@ async def test_lock_is_held_by_one_task_at_a_time(make: Callable[[Path], MemoryS
     "2025-06-18/basic/authorization#token-theft-1",
     "2025-03-26/basic/authorization#security-considerations-2",
 )
+@pytest.mark.attack("A15")
 async def test_file_is_private_from_the_first_byte_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, modes = _file(tmp_path), []
     opened = os.open
@@ -100,6 +101,7 @@ async def test_file_is_private_from_the_first_byte_on(tmp_path: Path, monkeypatc
     ],
     ids=["cut", "later version", "list", "empty", "too large"],
 )
+@pytest.mark.attack("A15")
 async def test_unreadable_file_is_refused_and_never_overwritten(tmp_path: Path, content: bytes, why: str) -> None:
     store = FileStore(tmp_path / "credentials.json")
     store.path.write_bytes(content)
@@ -113,6 +115,7 @@ async def test_unreadable_file_is_refused_and_never_overwritten(tmp_path: Path, 
 
 @posix
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o602, 0o610])
+@pytest.mark.attack("A15")
 async def test_file_that_others_may_access_is_refused(tmp_path: Path, mode: int) -> None:
     store = FileStore(tmp_path / "credentials.json")
     await store.put("a", {})
@@ -122,6 +125,7 @@ async def test_file_that_others_may_access_is_refused(tmp_path: Path, mode: int)
 
 
 @posix
+@pytest.mark.attack("A15")
 async def test_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FileStore(tmp_path / "credentials.json")
     await store.put("a", {})
@@ -133,6 +137,7 @@ async def test_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pyte
 
 @posix
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+@pytest.mark.attack("A15")
 async def test_path_that_is_not_a_regular_file_is_refused(tmp_path: Path, kind: str) -> None:
     store, target = FileStore(tmp_path / "credentials.json"), tmp_path / "target"
     target.write_text('{"version": 1, "values": {}}')
@@ -182,6 +187,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.attack("A9")
 async def test_lock_holds_between_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FileStore(tmp_path / "credentials.json")
     with subprocess.Popen(

@@ -220,6 +220,7 @@ def attacks(issuer: KeyServer) -> dict[str, str]:
     "2025-06-18/basic/authorization#access-token-privilege-restriction-2",
     "2025-06-18/basic/authorization#access-token-privilege-restriction-4",
 )
+@pytest.mark.attack("A1")
 async def test_bad_tokens_are_401_with_one_body_and_the_handler_does_not_run() -> None:
     ran, server = list[str](), Server("s")
 
@@ -241,6 +242,7 @@ async def test_bad_tokens_are_401_with_one_body_and_the_handler_does_not_run() -
     assert ran == ["run"]
 
 
+@pytest.mark.attack("A1")
 async def test_key_of_one_issuer_signs_nothing_for_another() -> None:
     async with key_server() as one, key_server() as other:
         verify = or_none(JwtVerifier().for_server(RESOURCE, [one.issuer, other.issuer]))
@@ -271,6 +273,7 @@ async def test_keys_are_fetched_again_when_they_are_old(clock: Clock) -> None:
         assert issuer.asked.count("/jwks") == 2
 
 
+@pytest.mark.attack("A19")
 async def test_new_kid_fetches_the_keys_again_at_most_every_30_seconds(clock: Clock) -> None:
     async with key_server() as issuer:
         verify = jwt_verifier(issuer)
@@ -289,6 +292,7 @@ async def test_new_kid_fetches_the_keys_again_at_most_every_30_seconds(clock: Cl
         assert await verify(issuer.token(kid="1")) is None
 
 
+@pytest.mark.attack("A19")
 async def test_keys_out_of_reach_at_the_start_are_503_and_one_request_in_30_seconds(clock: Clock) -> None:
     async with key_server() as issuer:
         issuer.documents["/jwks"] = failing(500)
@@ -304,6 +308,7 @@ async def test_keys_out_of_reach_at_the_start_are_503_and_one_request_in_30_seco
             assert (await talk.post(modern_call("x"))).status == 404  # the server has no tools
 
 
+@pytest.mark.attack("A19")
 async def test_old_keys_hold_for_a_day_while_the_issuer_is_out_of_reach(clock: Clock) -> None:
     async with key_server() as issuer:
         verify = jwt_verifier(issuer)
@@ -326,6 +331,7 @@ async def test_old_keys_hold_for_a_day_while_the_issuer_is_out_of_reach(clock: C
             await verify(issuer.token({"jti": "late", "exp": end}))
 
 
+@pytest.mark.attack("A19")
 async def test_silent_issuer_delays_requests_with_old_keys_by_a_second_at_most(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +394,7 @@ HOSTILE: dict[str, Misbehave] = {
 
 @pytest.mark.parametrize("path", ["/jwks", METADATA])
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.attack("A13")
 async def test_hostile_documents_are_503_within_the_limits(
     name: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +424,7 @@ async def test_hostile_documents_are_503_within_the_limits(
         {"jwks_uri": None},
     ],
 )
+@pytest.mark.attack("A3")
 async def test_metadata_with_another_issuer_or_an_unsafe_key_server_are_not_used(metadata: Object) -> None:
     async with key_server() as issuer:
         issuer.metadata = metadata
@@ -457,6 +465,7 @@ async def test_verified_token_is_remembered_for_a_minute_and_its_end_is_still_ch
                 assert len(verified) == count_so_far
 
 
+@pytest.mark.attack("A14")
 async def test_memory_is_bounded_and_holds_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_half, "MAX_REMEMBERED", 3)
     async with key_server() as issuer:
@@ -567,6 +576,7 @@ def test_introspection_of_an_issuer_that_is_not_configured_is_an_error() -> None
 # ------------------------------------------------------------------------------------------------ secrets
 
 
+@pytest.mark.attack("A14")
 async def test_tokens_and_secrets_are_in_no_log_trace_or_repr(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,6 +134,7 @@ async def test_client_credentials_ask_for_no_refresh_token() -> None:
     "2026-07-28/basic/authorization/client-registration#authorization-server-binding-2",
     "2026-07-28/basic/authorization/client-registration#authorization-server-binding-4",
 )
+@pytest.mark.attack("A8")
 async def test_client_credentials_go_to_the_first_issuer_only() -> None:
     store = MemoryStore()
     async with protected() as first, protected() as second:
@@ -157,6 +158,7 @@ async def test_client_credentials_of_one_object_go_to_the_first_issuer_only() ->
         assert second.auth.paths == []
 
 
+@pytest.mark.attack("A8")
 async def test_client_credentials_do_not_follow_the_server_to_another_issuer() -> None:
     async with protected() as world:
         with pytest.raises(DiscoveryFailed, match="configured for"):
@@ -164,6 +166,7 @@ async def test_client_credentials_do_not_follow_the_server_to_another_issuer() -
         assert world.auth.paths == []
 
 
+@pytest.mark.attack("A14")
 async def test_client_credentials_refusal_is_an_error_without_secrets() -> None:
     async with protected() as world:
         world.auth.always("/token", status(401, {"error": "invalid_client", "error_description": "unknown"}))

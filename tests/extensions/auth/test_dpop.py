@@ -146,6 +146,7 @@ async def test_dpop_client_takes_over_the_nonce_of_a_response() -> None:
         assert parse_object(jws.payload).get("nonce") == nonce
 
 
+@pytest.mark.attack("A10")
 async def test_dpop_client_gives_up_if_the_server_refuses_every_nonce() -> None:
     async with protected() as world:
         Bound(world)
@@ -159,6 +160,7 @@ async def test_dpop_client_gives_up_if_the_server_refuses_every_nonce() -> None:
             assert (len(world.mcp.seen), len(world.opened)) == (asked + 2, opened)
 
 
+@pytest.mark.attack("A10")
 async def test_dpop_client_gives_up_if_the_authorization_server_refuses_every_nonce() -> None:
     async with protected() as world:
         Bound(world)
@@ -354,6 +356,7 @@ async def test_protection_refuses_the_proof_of_another_key(jkt: JSON) -> None:
 
 
 @pytest.mark.parametrize("is_on", [True, False])
+@pytest.mark.attack("A1")
 async def test_protection_refuses_a_bound_token_as_bearer_and_an_unbound_one_as_dpop(is_on: bool) -> None:
     guard = protection(bound_tokens(), dpop=DpopCheck() if is_on else None)
     async with served_over_http(notes()[0], authorization=guard) as web:

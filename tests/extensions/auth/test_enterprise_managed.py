@@ -91,6 +91,7 @@ async def test_enterprise_managed_refusal_of_the_provider_is_final() -> None:
         assert len(provider.requests("/token")) == 1 and "/token" not in world.auth.paths
 
 
+@pytest.mark.attack("A6")
 async def test_enterprise_managed_follows_no_redirect_with_the_id_token() -> None:
     async with identity_provider() as provider, identity_provider() as thief, protected() as world:
         provider.always("/token", status(307, b"", ("Location", f"{thief.base}/token")))

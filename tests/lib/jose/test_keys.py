@@ -153,6 +153,7 @@ BAD_KEYS: dict[str, JSON] = {
 
 
 @pytest.mark.parametrize("name", BAD_KEYS)
+@pytest.mark.attack("A13")
 def test_parse_jwk_refuses(name: str) -> None:
     with pytest.raises(JoseError):
         parse_jwk(BAD_KEYS[name])
@@ -180,6 +181,7 @@ def test_parse_key_set_tells_why_all_keys_are_unusable() -> None:
         parse_key_set(key_set({**RSA_JWK, "use": "enc"}, {"kty": "oct"}))
 
 
+@pytest.mark.attack("A13")
 def test_parse_key_set_limits() -> None:
     assert len(parse_key_set(key_set(*[OKP_JWK] * MAX_KEYS))) == MAX_KEYS
     with pytest.raises(JoseError, match=str(MAX_KEYS)):
@@ -217,6 +219,7 @@ def test_parse_key_set_refuses_texts_that_are_not_strict_json(text: bytes) -> No
         parse_key_set(text)
 
 
+@pytest.mark.attack("A13")
 def test_parse_key_set_of_hostile_keys_ends_soon() -> None:
     """Parse the slowest set within the limits: keys on Edwards' curve cost the most, one square root each."""
     start = time.process_time()
