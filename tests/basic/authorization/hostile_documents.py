@@ -69,10 +69,10 @@ DOCUMENTS: dict[str, Attack] = {
     "drip": lambda document: dripping,
 }
 """The attacks of all documents, by name."""
-_KEY = make_private_key().public.members
+_KEY: Object = {**make_private_key().public.members}
 KEY_SETS: dict[str, Attack] = {
     **DOCUMENTS,
-    "number": _with_keys(*({**_KEY, "kid": str(number)} for number in range(1_000))),
+    "number": _with_keys(*[{**_KEY, "kid": str(number)} for number in range(1_000)]),
     "modulus": _with_keys(rsa_key((1 << 65_535) + 1, 65_537)),
     "exponent": _with_keys(rsa_key((1 << 2_047) + 1, (1 << 2_000) + 1)),
 }

@@ -49,7 +49,7 @@ from mcp_ref import (
     SignInRefused,
 )
 from mcp_ref.lib.http.message import Exchange
-from mcp_ref.lib.jose.keys import make_private_key
+from mcp_ref.lib.jose.keys import JSON, make_private_key
 from mcp_ref.lib.jose.tokens import sign_jwt
 from tests.basic.authorization.hostile_documents import HARMLESS, PLACES, ROUNDS, hostile_documents
 from tests.basic.authorization.key_server import RESOURCE
@@ -113,7 +113,12 @@ async def test_hostile_keys_are_503_and_the_memory_of_the_server_stays_flat() ->
         url = await line_of(program)
 
         async def post(place: str, attack: str) -> None:
-            claims = {"iss": f"{base}/{place}/{attack}", "aud": RESOURCE, "sub": "a", "exp": time.time() + 60}
+            claims: dict[str, JSON] = {
+                "iss": f"{base}/{place}/{attack}",
+                "aud": RESOURCE,
+                "sub": "a",
+                "exp": time.time() + 60,
+            }
             token = sign_jwt({"alg": "ES256", "typ": "at+jwt", "kid": "1"}, claims, key.sign)
             headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             began = time.monotonic()
