@@ -114,10 +114,8 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("--client-secret-env", metavar="NAME",
                       help="sign in as a program: the environment variable with the secret of --client-id")  # fmt: skip
 
-    made = command("logout", "", "revoke and forget the tokens for a server", needs_server=True)
-    made.add_argument("--all", action="store_true", help="forget the tokens for all servers; give no URL")
+    command("logout", "", "revoke and forget the tokens for a server", needs_server=True)
     command("whoami", "", "print who issued your tokens, for which scopes, and until when", needs_server=True)
-    commands.choices["whoami"].add_argument("--json", action="store_true", help="print JSON, for programs")
 
     made = command("revisions", "[REVISION]",
                    "compare the revisions of the protocol, or list the changes of one revision")  # fmt: skip
@@ -188,8 +186,8 @@ def add_connection_options(parser: argparse.ArgumentParser, is_login: bool) -> N
         group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as root")
         group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level and above")
         group.add_argument("--stderr", action="store_true", help="show the server's standard error")
+        group.add_argument("--json", action="store_true", help="print JSON, for programs")
     group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
-    group.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -205,10 +203,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         options, surplus = parser.parse_known_intermixed_args(words[1:])
         options.name = words[0]
         misspelled = any(word.startswith("-") for word in surplus)
-        is_all = getattr(options, "all", False)
-        if is_all and server:
-            parser.error("--all signs out of all servers: leave out -- and the words after it")
-        if options.needs_server and not server and not misspelled and not is_all:
+        if options.needs_server and not server and not misspelled:
             asked = " ".join(word for word in words if word not in surplus)
             kind, example = ("URL", "https://mcp.example/mcp") if words[0] in ACCOUNT_COMMANDS else (
                 "command or URL", "python3 server.py")  # fmt: skip

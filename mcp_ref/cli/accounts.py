@@ -31,12 +31,11 @@ _REDIRECT_URI: Final = "http://127.0.0.1:0/callback"
 
 def run_account_command(options: argparse.Namespace) -> int:
     """Run one of the commands and return its exit code."""
-    url = parse_server(options.command) if options.command else ""
+    url = parse_server(options.command)
     if not isinstance(url, str):
         raise UsageError(f"{options.name} works only with the URL of a server, not with a command")
     try:
-        if url:
-            check_fetchable(url, url)
+        check_fetchable(url, url)
         return run_and_report({"login": login, "logout": logout, "whoami": whoami}[options.name](options, url))
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -76,7 +75,7 @@ async def login(options: argparse.Namespace, url: str) -> int:
     elif options.client_id or options.client_metadata_url == grant.client_id:  # the other commands refresh the token
         known = OAuthClient(grant.issuer, grant.client_id, None, grant.auth_method, _REDIRECT_URI)
         await store.put(f"client|{grant.issuer}", known.to_json())
-    show_grant(url, grant, options.json)
+    show_grant(url, grant)
     return 0
 
 
@@ -93,28 +92,20 @@ async def sign_in(authorizer: Authorizer, url: str) -> Grant | None:
 
 
 async def logout(options: argparse.Namespace, url: str) -> int:
-    """Revoke and forget the tokens for a URL, or all tokens and client ids."""
-    store = FileStore()
-    accounts = AuthorizationCode(store=store)
-    known = [key.partition("|")[2] for key in await store.keys() if key.startswith("server|")]
-    for one in known if options.all else [url]:
-        signed_out = await sign_out(accounts, one)
-        show.note(f"{one}: {'signed out' if signed_out else 'you were not signed in'}")
-    for key in await store.keys() if options.all else ():
-        await store.delete(key)
+    """Revoke and forget the tokens for a URL."""
+    signed_out = await sign_out(AuthorizationCode(store=FileStore()), url)
+    show.note(f"{url}: {'signed out' if signed_out else 'you were not signed in'}")
     return 0
 
 
 async def sign_out(accounts: AuthorizationCode, url: str) -> bool:
     """Revoke and forget the tokens for a URL. Return True if there were some."""
-    http = HttpClient()
-    try:
-        return await accounts.sign_out(url, http)
-    except TokenRefused as error:
-        show.note(f"the tokens are forgotten here, but some of them are valid until they end: {error}")
-        return True
-    finally:
-        await http.close()
+    async with HttpClient() as http:
+        try:
+            return await accounts.sign_out(url, http)
+        except TokenRefused as error:
+            show.note(f"the tokens are forgotten here, but some of them are valid until they end: {error}")
+            return True
 
 
 async def whoami(options: argparse.Namespace, url: str) -> int:
@@ -123,17 +114,15 @@ async def whoami(options: argparse.Namespace, url: str) -> int:
     if grant is None:
         show.note(f"you are not signed in to {url}\n{login_advice(url)}")
         return 4
-    show_grant(url, grant, options.json)
+    show_grant(url, grant)
     return 0
 
 
-def show_grant(url: str, grant: Grant, json: bool) -> None:
+def show_grant(url: str, grant: Grant) -> None:
     """Print who has issued the tokens, for which client and scopes, and when they end."""
-    ends = None if grant.expires_at is None else round(time.time() + grant.expires_at - time.monotonic())
-    if json:
-        return show.as_json({"server": url, "issuer": grant.issuer, "clientId": grant.client_id,
-                             "scopes": [*grant.scopes], "expiresAt": ends,
-                             "refreshable": grant.refresh_token is not None})  # fmt: skip
-    until = "unknown" if ends is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ends))
+    until = "unknown"
+    if grant.expires_at is not None:
+        ends = time.localtime(time.time() + grant.expires_at - time.monotonic())
+        until = time.strftime("%Y-%m-%d %H:%M:%S", ends)
     show.out(f"server   {url}\nissuer   {grant.issuer}\nclient   {grant.client_id}\nscopes   {' '.join(grant.scopes)}")
     show.out(f"expires  {until}{', then refreshed' if grant.refresh_token is not None else ''}")

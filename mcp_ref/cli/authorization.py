@@ -13,7 +13,6 @@ import os
 import re
 import shlex
 import sys
-from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from ..basic.authorization.addresses import check_fetchable
@@ -21,13 +20,11 @@ from ..basic.authorization.bearer import Bearer
 from ..basic.authorization.client import Authorizer
 from ..basic.authorization.errors import SignInNeeded
 from ..basic.authorization.loopback import open_in_browser
+from ..basic.authorization.metadata import MAX_TOKEN
 from ..basic.authorization.sign_in import AuthorizationCode, OpenBrowser
 from ..basic.authorization.store import FileStore, MemoryStore
 from . import UsageError
 from .person import has_terminal
-
-MAX_TOKEN: Final = 16 * 1024
-"""Maximum length of a token, in characters."""
 
 
 def authorizer_for(url: str, options: argparse.Namespace) -> Authorizer | None:

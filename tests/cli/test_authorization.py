@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import signal
@@ -23,6 +22,7 @@ from examples.protected import notes, protect, read_notes, server
 from examples.registered_clients import OAuthClient
 from mcp_ref import Server
 from mcp_ref.__main__ import main
+from mcp_ref.basic.authorization.metadata import MAX_TOKEN
 from mcp_ref.basic.authorization.store import default_path
 from mcp_ref.cli import authorization
 from mcp_ref.lib.http.message import Exchange, HttpRequest
@@ -161,11 +161,9 @@ def test_whoami_shows_issuer_scopes_and_end_without_a_token(world: World, capsys
     assert f"login -- {world.url}" in capsys.readouterr().err
     assert main(["login", "--", world.url]) == 0
     assert main(["whoami", "--", world.url]) == 0
-    assert main(["whoami", "--json", "--", world.url]) == 0
     out = capsys.readouterr().out
     assert f"issuer   {world.issuer.issuer}\n" in out and "scopes   notes:read\n" in out
-    shown = json.loads(out[out.index("{") :])
-    assert shown["issuer"] == world.issuer.issuer and shown["scopes"] == ["notes:read"] and shown["expiresAt"] > 0
+    assert re.search(r"^expires  20\d\d-.*, then refreshed$", out, re.MULTILINE)
     secrets = re.findall(r'"(?:access|refresh)_token": "([^"]+)"', default_path().read_text())
     assert len(secrets) == 2 and not any(secret in out for secret in secrets)
 
@@ -212,18 +210,12 @@ def test_logout_revokes_and_forgets(world: World, capsys: Captured) -> None:
     assert "you were not signed in" in capsys.readouterr().err
 
 
-def test_logout_all_forgets_client_ids_too(world: World) -> None:
-    assert main(["login", "--", world.url]) == 0
-    assert main(["logout", "--all"]) == 0
-    assert world.issuer.grants == {} and json.loads(default_path().read_text())["values"] == {}
-
-
 def test_token_env_and_token_file_send_a_token_and_ask_nobody(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured
 ) -> None:
     assert main(["login", "--", world.url]) == 0
     [token] = world.tokens - {""}
-    assert main(["logout", "--all"]) == 0
+    assert main(["logout", "--", world.url]) == 0
     monkeypatch.setenv("NOTES_TOKEN", token)
     (tmp_path / "token").write_text(token + "\n")
     assert main(["list", "--token-env", "NOTES_TOKEN", "--", world.url]) == 0
@@ -239,7 +231,7 @@ def test_mcp_ref_token_is_never_read(alone: World, monkeypatch: pytest.MonkeyPat
     assert alone.tokens == {""}
 
 
-@pytest.mark.parametrize("text", ["", "two words", "se\ncret", "secr\u00e9t", "x" * (authorization.MAX_TOKEN + 1)])
+@pytest.mark.parametrize("text", ["", "two words", "se\ncret", "secr\u00e9t", "x" * (MAX_TOKEN + 1)])
 def test_token_that_cannot_be_sent_is_refused_and_not_printed(text: str, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "token").write_text(text)
     assert main(["list", "--token-file", str(tmp_path / "token"), "--", "http://127.0.0.1:1/mcp"]) == 2

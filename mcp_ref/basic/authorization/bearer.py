@@ -5,7 +5,6 @@
 The client knows no authorization server that has issued it. So a refused token is an error, for the program to handle.
 
 Spec:  2026-07-28 basic/authorization/index#token-requirements; RFC 6750, section 2.1
-Above: the program makes it; `client.py` calls it.
 """
 
 from __future__ import annotations
@@ -31,12 +30,6 @@ class Bearer(Authorizer):
         self._token = token
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
-        """Return the program's token, as a grant.
-
-        Args:
-            peers: Not used.
-            grant: The latest grant.
-        """
         token = self._token if isinstance(self._token, str) else await self._token()
         if grant is not None and grant.access_token == token:
             return grant
@@ -44,16 +37,6 @@ class Bearer(Authorizer):
         return Grant(token, id=hashlib.sha256(token.encode()).hexdigest(), expires_at=ends)
 
     async def obtain(self, need: Need) -> Grant:
-        """Raise the error for a refused token.
-
-        Args:
-            need: The refusal.
-
-        Raises:
-            InsufficientScope: The token has too few scopes.
-            AuthorizationError: The server refuses the token for another reason.
-        """
         if need.wants_scopes:
             raise InsufficientScope(need.peers.server, need.challenge.scopes if need.challenge is not None else ())
-        raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given: it has "
-                                 "ended, or is for another server; get a new one")  # fmt: skip
+        raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given")

@@ -73,10 +73,6 @@ class MemoryStore:
         value = self._read().get(key)
         return value if isinstance(value, dict) else None
 
-    async def keys(self) -> list[str]:
-        """Return all keys."""
-        return list(self._read())
-
     async def put(self, key: str, value: Object) -> None:
         """Set the value of a key.
 
