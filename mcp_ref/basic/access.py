@@ -51,11 +51,11 @@ class Principal:
     """The servers that the token is made for."""
     audience_checked: bool = False
     """True if the author's own verifier has checked the audience. Else `audience` must contain the resource."""
-    id: str = field(init=False, repr=False, compare=False)
-    """Issuer, subject and client id, as JSON. Sessions and tasks belong to it. It survives a new token."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "id", json.dumps([self.issuer, self.subject, self.client_id]))
+    @property
+    def id(self) -> str:
+        """Issuer, subject and client id, as JSON. Sessions and tasks belong to it. It survives a new token."""
+        return json.dumps([self.issuer, self.subject, self.client_id])
 
 
 class AccessRefused(ProtocolError):
@@ -100,17 +100,12 @@ class Access:
 
     def check_scopes(self, message: Incoming, table: ScopeTable) -> None:
         """Raise AccessRefused if the caller lacks a scope that a message needs. A batch needs those of all members."""
-        if isinstance(message, Batch):
-            self.require({scope for member in message.messages for scope in self._scopes_for(member, table)})
-        else:
-            self.require(self._scopes_for(message, table))
-
-    def _scopes_for(self, message: Incoming, table: ScopeTable) -> Collection[str]:
-        if not isinstance(message, (Request, Notification)):
-            return ()
-        named = table.scopes_of(message) if table.needs_scopes else ()
-        general = self.method_scopes.get(message.method)
-        return {*named, *general} if general else named
+        needed = set[str]()
+        for one in message.messages if isinstance(message, Batch) else (message,):
+            if isinstance(one, (Request, Notification)):
+                named = table.scopes_of(one) if table.needs_scopes else ()
+                needed.update(named, self.method_scopes.get(one.method, ()))
+        self.require(needed)
 
     def copy(self) -> Self:
         """Return a copy: for another request, or for a task, whose refusals come too late for the HTTP response."""

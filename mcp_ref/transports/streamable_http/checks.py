@@ -90,8 +90,8 @@ def authorized_by(authenticate: Authenticate) -> Authorize:
             headers = [("WWW-Authenticate", "Bearer")]
             raise AccessRefused(401, "authentication required: send an Authorization header", headers)
         access = Access()
-        access.principal = principal = Principal("", name)
-        access.id = principal.id
+        access.principal = Principal("", name)
+        access.id = access.principal.id
         return access
 
     return authorize
