@@ -15,7 +15,7 @@ from examples.authorization_server import AuthorizationServer, Grant
 from examples.registered_clients import OAuthClient
 from mcp_ref import Context, JwtVerifier, Principal, Protection, Server
 from mcp_ref.basic.authorization.challenges import Challenge, parse_challenges
-from mcp_ref.basic.authorization.server import Verify
+from mcp_ref.basic.authorization.server import ProofCheck, Verifier, Verify
 from mcp_ref.lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
 from mcp_ref.lib.http.server import serve
 from mcp_ref.server.http import HttpApp
@@ -40,8 +40,8 @@ class Step:
 
     @property
     def token(self) -> str:
-        """The bearer token, or ""."""
-        return (self.headers.get("authorization") or "").removeprefix("Bearer ")
+        """The access token, or ""."""
+        return (self.headers.get("authorization") or "").partition(" ")[2]
 
     def __str__(self) -> str:
         return f"{self.method} {self.path} {self.status}"
@@ -92,7 +92,7 @@ class Notes:
     """Both servers, while they listen."""
 
     url: str
-    issuer: AuthorizationServer
+    issuer: AuthorizationServer = field(default_factory=AuthorizationServer)
     wire: list[Step] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
     """Tokens that the MCP server does not accept any more."""
@@ -114,10 +114,24 @@ class Notes:
 
 @contextlib.asynccontextmanager
 async def protected_notes(revision: str) -> AsyncIterator[Notes]:
-    """Serve both. The tool `end_token` makes the server refuse the token that called it, as if its time were over."""
-    issuer = AuthorizationServer()
+    """Serve both."""
+    issuer, wire = AuthorizationServer(), list[Step]()
     issuer.password = PASSWORD
-    notes = Notes("", issuer)
+    async with await serve(logged("auth", wire, issuer.handle)) as listener:
+        issuer.issuer = f"http://127.0.0.1:{listener.address[1]}"
+        async with protected_by(issuer.issuer, revision) as notes:
+            notes.wire, notes.issuer = wire, issuer
+            yield notes
+
+
+@contextlib.asynccontextmanager
+async def protected_by(
+    issuer: str, revision: str, verifier: Verifier | None = None, dpop: ProofCheck | None = None
+) -> AsyncIterator[Notes]:
+    """Serve the MCP server only, for tokens of another authorization server.
+
+    Its tool `end_token` makes it refuse the token that called it, as if its time were over.
+    """
     server = Server("protected", revisions=[revision])
 
     @server.tool()
@@ -137,16 +151,11 @@ async def protected_notes(revision: str) -> AsyncIterator[Notes]:
         notes.ended.add(notes.requests("mcp", "/mcp")[-1].token)
         return "ended"
 
-    async with (
-        await serve(logged("auth", notes.wire, issuer.handle)) as first,
-        await serve(lambda exchange: handle(exchange)) as second,
-    ):
-        issuer.issuer = f"http://127.0.0.1:{first.address[1]}"
-        notes.url = f"http://127.0.0.1:{second.address[1]}/mcp"
-        verify = _until_ended(JwtVerifier().for_server(notes.url, [issuer.issuer]), notes.ended)
-        protection = Protection(notes.url, [issuer.issuer], verify, scopes={"notes:read"})
+    async with await serve(lambda exchange: logged("mcp", notes.wire, app.handle)(exchange)) as listener:
+        notes = Notes(f"http://127.0.0.1:{listener.address[1]}/mcp")
+        verify = _until_ended((verifier or JwtVerifier()).for_server(notes.url, [issuer]), notes.ended)
+        protection = Protection(notes.url, [issuer], verify, scopes={"notes:read"}, dpop=dpop)
         app = HttpApp(server.catalog, authorization=protection)
-        handle = logged("mcp", notes.wire, app.handle)
         try:
             yield notes
         finally:
