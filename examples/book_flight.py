@@ -54,14 +54,12 @@ async def book_flight(origin: Airport, destination: Airport, day: date, context:
         raise ToolError("The origin and the destination are the same airport.")
     # In 2026-07-28, an elicitation ends the function. When the reply comes, the function runs again from its first
     # line, and `elicit` returns the earlier replies at once. So ask first, and book last.
-    answer = await context.elicit(f"{origin} to {destination} on {day}.", Flight, key="flight")
-    if answer.action != "accept" or answer.content is None:
+    flight = (await context.elicit(f"{origin} to {destination} on {day}.", Flight, key="flight")).data
+    if flight is None:  # the user declined, or closed the form
         return "No flight was booked: the user does not want to fly."
-    flight = Flight(**answer.content)  # type: ignore[arg-type]  # checked against the form
-    answer = await context.elicit(f"The {flight.departure} flight. Which seat?", Seat, key="seat")
-    if answer.action != "accept" or answer.content is None:
+    seat = (await context.elicit(f"The {flight.departure} flight. Which seat?", Seat, key="seat")).data
+    if seat is None:
         return "No flight was booked: the user does not want a seat."
-    seat = Seat(**answer.content)  # type: ignore[arg-type]
     # A client can send the last request twice, and the signature does not prevent this. The same replies have the same
     # reference, so the server does not book the flight twice.
     text = f"{origin} {destination} {day} {flight.departure}, {flight.passenger}, {seat.cabin}"

@@ -153,7 +153,7 @@ READING_ORDER = (
     "basic/authorization/verifiers.py",
     "features/pagination.py", "features/registry.py", "features/task_augmentation.py",
     "features/caching.py", "features/discover.py",
-    "features/invoke.py", "features/tools.py", "features/resources.py", "features/prompts.py",
+    "features/invoke.py", "features/typed_json.py", "features/tools.py", "features/resources.py", "features/prompts.py",
     "features/completion.py", "features/logging.py", "features/roots.py", "features/sampling.py",
     "features/elicitation.py", "features/__init__.py", "features/lazy.py",
     "transports/__init__.py", "transports/base.py", "transports/stdio.py", "transports/memory.py",

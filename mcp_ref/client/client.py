@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
 from ..basic.meta import EmptyResult, NotificationParams, RequestParams, checked_extensions
@@ -34,6 +34,7 @@ from .subscriptions import ServerNotifications, Subscription
 
 if TYPE_CHECKING:
     import os
+    from typing import TypedDict, Unpack
 
     from ..basic.authorization.client import Authorizer
     from ..extensions.tasks.receiver import Tasks
@@ -51,6 +52,17 @@ if TYPE_CHECKING:
     from ..transports.base import Trace, Transport
     from .handlers import ClientHandlers
     from .tools import ToolCalls
+
+    class CallOptions(TypedDict, total=False):
+        """The options of `Client.call_tool` besides `returns`."""
+
+        on_progress: ProgressHandler | None
+        timeout: float | None
+        max_timeout: float | None
+        meta: Mapping[str, object] | None
+
+
+T = TypeVar("T")
 
 
 class Client(Connector):
@@ -231,27 +243,44 @@ class Client(Connector):
         """
         return await self._tools.list_tools(timeout)
 
+    @overload
     async def call_tool(
-        self, name: str, arguments: Mapping[str, object] | None = None, *, on_progress: ProgressHandler | None = None,
-        timeout: float | None = None, max_timeout: float | None = None, meta: Mapping[str, object] | None = None,
-    ) -> CallToolResult:  # fmt: skip
+        self, name: str, arguments: Mapping[str, object] | None = None, **options: Unpack[CallOptions]
+    ) -> CallToolResult: ...
+    @overload
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, object] | None = None, *, returns: type[T],
+        **options: Unpack[CallOptions],
+    ) -> T: ...  # fmt: skip
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, object] | None = None, *, returns: type[object] | None = None,
+        on_progress: ProgressHandler | None = None, timeout: float | None = None, max_timeout: float | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> object:  # fmt: skip
         """Call a tool. If the server creates a task for the call, wait for the task.
 
         Args:
             name: Name of the tool.
             arguments: Arguments by name.
+            returns: The type of the tool's data, such as a dataclass, `int` or `list[str]`.
             on_progress: Called with progress, total and message.
             timeout: Time limit in seconds. If None, the client's `timeout` limits the request, but not a task.
             max_timeout: Total time limit in seconds. If it is given, each progress notification restarts `timeout`.
             meta: `_meta` of the request, such as trace context.
 
         Returns:
-            The result. Its `is_error` is True if the tool failed.
+            Without `returns`, the result. Its `is_error` is True if the tool failed. With `returns`, the data of the
+            result as an object of this type. The object is the same in all revisions.
 
         Raises:
             RemoteError: If the server refuses the call.
+            ToolError: If `returns` is given, and the tool failed.
+            InvalidMessage: If the result does not fit `returns`.
         """
-        return await self._tools.call_tool(self._tools.params(name, arguments, meta), on_progress, timeout, max_timeout)
+        params = self._tools.params(name, arguments, meta)
+        result = await self._tools.call_tool(params, on_progress, timeout, max_timeout)
+        return result if returns is None else self._tools.read(name, result, returns)
 
     async def start_tool(
         self, name: str, arguments: Mapping[str, object] | None = None, *, ttl: float | None = None,

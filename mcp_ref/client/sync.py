@@ -13,15 +13,21 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, overload
 
 from ..basic.lifecycle import Implementation
 from ..jsonrpc.errors import ConnectionClosed
 from ..revisions import Revision
 from .client import Client
 from .connector import InProcessServer
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ..features.tools import CallToolResult
+    from .client import CallOptions
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -134,7 +140,35 @@ class SyncClient:
 
     ping = _blocking(Client.ping)
     list_tools = _blocking(Client.list_tools)
-    call_tool = _blocking(Client.call_tool)
+
+    @overload
+    def call_tool(
+        self, name: str, arguments: Mapping[str, object] | None = None, **options: Unpack[CallOptions]
+    ) -> CallToolResult: ...
+    @overload
+    def call_tool(
+        self, name: str, arguments: Mapping[str, object] | None = None, *, returns: type[T],
+        **options: Unpack[CallOptions],
+    ) -> T: ...  # fmt: skip
+
+    def call_tool(
+        self, name: str, arguments: Mapping[str, object] | None = None, *, returns: type[object] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> object:  # fmt: skip
+        """Call a tool, as `Client.call_tool` does.
+
+        Args:
+            name: Name of the tool.
+            arguments: Arguments by name.
+            returns: The type of the tool's data.
+            options: See `Client.call_tool`.
+
+        Returns:
+            The result, or the data as an object of the type `returns`.
+        """
+        call = self.client.call_tool
+        return self.run(call(name, arguments, returns=returns, **options))  # type: ignore[arg-type]
+
     list_resources = _blocking(Client.list_resources)
     list_resource_templates = _blocking(Client.list_resource_templates)
     read_resource = _blocking(Client.read_resource)

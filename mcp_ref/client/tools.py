@@ -14,11 +14,13 @@ Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "a
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from ..basic.headers import parameter_headers
 from ..basic.meta import check_meta_keys
@@ -27,13 +29,15 @@ from ..basic.versioning import HEADER_MISMATCH
 from ..extensions.tasks.requestor import RunningTask, cancel_in_background
 from ..extensions.tasks.types import CreateTaskResult, Task, TaskRequestParams
 from ..features.task_augmentation import TaskMetadata
-from ..features.tools import CallToolRequestParams, CallToolResult, ResultChecker, Tool
-from ..jsonrpc.errors import RemoteError
-from ..jsonrpc.messages import METHOD_NOT_FOUND, Object, RequestId
+from ..features.tools import CallToolRequestParams, CallToolResult, ResultChecker, Tool, ToolError
+from ..features.typed_json import json_schema, read_json
+from ..jsonrpc.errors import InvalidMessage, RemoteError
+from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import Revision
 from .connector import Connector
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 OnProgress: TypeAlias = ProgressHandler | None
 Seconds: TypeAlias = float | None
@@ -130,6 +134,25 @@ class ToolCalls:
             cancel_in_background(running, self._cancellations)
             raise
 
+    @staticmethod
+    def read(name: str, result: CallToolResult, returns: type[T]) -> T:
+        """Return the data of a tool's result as an object of the type `returns`, in the same way for each revision.
+
+        Raises:
+            ToolError: The tool failed. The text of the error is the text of the result.
+            InvalidMessage: The data do not fit the type.
+        """
+        if result.is_error:
+            raise ToolError(result.text or f"tool {name!r} failed without a text")
+        faults = ["it has neither structured content nor a single text"]
+        for data in _possible_data(result, json_schema(returns)):
+            try:
+                return read_json(data, returns)
+            except ValueError as unfit:
+                faults.append(str(unfit))
+        expected = returns.__name__ if type(returns) is type else returns
+        raise InvalidMessage(f"the result of tool {name!r} is not of the type {expected}: {faults[:2][-1]}")
+
     async def start_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, ttl: Seconds
     ) -> RunningTask[CallToolResult]:
@@ -186,3 +209,23 @@ class ToolCalls:
         connector, task = self._connector, outcome.task.task if outcome.task is not None else None
         handle, check = connector.session.handle_input_request, partial(self._check_result, name)
         return RunningTask(connector.request, connector.revision, task, CallToolResult, outcome.result, handle, check)
+
+
+def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
+    """Return the JSON values that a result can mean for a type with this schema, the most probable value first."""
+    data = result.structured_content
+    if result.has_structured_content:
+        if not isinstance(data, dict) or data.keys() != {"result"}:
+            return [data]
+        # Before 2026-07-28, servers send {"result": ...} for data that are not an object. See `Tools`.
+        properties = schema.get("properties", {"result": {}}) if schema.get("type") == "object" else {}
+        return [data, data["result"]] if "result" in cast(Object, properties) else [data["result"], data]
+    if len(result.content) != 1 or result.content[0].type != "text":
+        return []
+    text = result.text
+    # Before 2025-06-18, results have no structured content, so servers send data as text: strings as they are.
+    possible: list[JSON] = [text]
+    if schema.get("type") != "string":
+        with contextlib.suppress(ValueError):
+            possible.insert(0, json.loads(text))
+    return possible

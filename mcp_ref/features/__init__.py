@@ -2,6 +2,7 @@
 
 lazy.py                Imports each of these modules when it is first used.
 invoke.py              Calls the Python function behind a tool, resource, prompt or completer.
+typed_json.py          Converts JSON to objects of a Python type.
 registry.py            Stores a server's tools, resources, resource templates or prompts.
 pagination.py          Splits long lists into pages.
 caching.py             Tells clients how long they can reuse a result, and stores results on the client.

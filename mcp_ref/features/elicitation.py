@@ -44,16 +44,25 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"m
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Generic, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import compile_schema
-from ..revisions import R2025_11_25, R2026_07_28, Availability, Revision
+from ..revisions import PYTHON_ONLY, R2025_11_25, R2026_07_28, Availability, Revision
 from .task_augmentation import TaskField, without_task_field
+
+if TYPE_CHECKING:
+    # Type checkers know this module, even if it is not installed. Before Python 3.13, `typing.TypeVar` has no defaults.
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    D = TypeVarWithDefault("D", default=object, covariant=True)
+else:
+    D = TypeVar("D", covariant=True)
 
 URL_ELICITATION_REQUIRED = -32042
 """Error code: the user must visit a URL before the server can serve the request. 2025-11-25 only.
@@ -103,7 +112,7 @@ class ElicitRequestParams:
 
 
 @dataclass
-class ElicitResult:
+class ElicitResult(Generic[D]):
     """The user's decision, and the values of an accepted form."""
 
     action: Literal["accept", "decline", "cancel"]
@@ -111,6 +120,12 @@ class ElicitResult:
     content: dict[str, str | int | float | bool | list[str]] | None = None
     """The values of an accepted form, by field name."""
     meta: Object | None = None
+    data: Annotated[D | None, PYTHON_ONLY] = dataclasses.field(default=None, kw_only=True)
+    """The values as an object of the class that `Context.elicit` got. None without a class, or if not accepted."""
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        return {name: member for name, member in wire.items() if name != "data"}
 
 
 @dataclass

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import roots as roots
     from . import sampling as sampling
     from . import tools as tools
+    from . import typed_json as typed_json
 
 
 def __getattr__(name: str) -> ModuleType:

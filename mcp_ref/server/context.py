@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast, overload
 
 from ..basic.access import Principal, checked_scopes
@@ -36,7 +37,6 @@ from ..features.logging import LoggingLevel, LoggingMessageNotificationParams, i
 from ..features.task_augmentation import add_task_field
 from ..jsonrpc.errors import InvalidMessage
 from ..jsonrpc.messages import JSON, Object
-from ..lib.typed import schema_of
 
 if TYPE_CHECKING:
     # Type checkers know this module, even if it is not installed. Before Python 3.13, `typing.TypeVar` has no defaults.
@@ -194,8 +194,19 @@ class Context(RequestContext, Generic[S]):
         """
         self.channel.begin_task()
 
+    @overload
     async def elicit(
-        self, message: str, schema: Mapping[str, object] | type, *,
+        self, message: str, schema: type[T], *,
+        timeout: float | None = ..., key: str | None = ..., as_task: bool = ...,
+    ) -> ElicitResult[T]: ...  # fmt: skip
+    @overload
+    async def elicit(
+        self, message: str, schema: Mapping[str, object], *,
+        timeout: float | None = ..., key: str | None = ..., as_task: bool = ...,
+    ) -> ElicitResult: ...  # fmt: skip
+
+    async def elicit(
+        self, message: str, schema: Mapping[str, object] | type[object], *,
         timeout: float | None = USER_TIMEOUT, key: str | None = None, as_task: bool = False,
     ) -> ElicitResult:  # fmt: skip
         """Ask the user to fill in a form.
@@ -210,7 +221,8 @@ class Context(RequestContext, Generic[S]):
             as_task: True to run the request as a task, if the client supports tasks (2025-11-25).
 
         Returns:
-            The user's action: `accept` with the content of the form, `decline` or `cancel`.
+            The user's action: `accept` with the content of the form, `decline` or `cancel`. If `schema` is a class and
+            the user accepted, `data` is an object of this class.
 
         Raises:
             CapabilityError: The client did not declare elicitation by form.
@@ -222,7 +234,7 @@ class Context(RequestContext, Generic[S]):
         capability = self.channel.peer_capabilities.get("elicitation")
         if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
             raise self.channel.capability_error("elicitation.form")
-        requested = schema_of(schema) if isinstance(schema, type) else cast(Object, schema)
+        requested = features.typed_json.json_schema(schema) if isinstance(schema, type) else cast(Object, schema)
         if (fault := elicitation.schema_fault(requested, self.revision)) is not None:
             raise ValueError(f"no form can show this schema: {fault}")
         mode = "form" if self.revision.elicitation_modes else None
@@ -233,6 +245,12 @@ class Context(RequestContext, Generic[S]):
             errors = elicitation.content_errors(requested, result.content or {})  # type: ignore[arg-type]
             if errors:
                 raise InvalidMessage(f"the content of the form does not match the schema: {'; '.join(errors)}")
+            if isinstance(schema, type):
+                try:
+                    data = features.typed_json.read_json(result.content or {}, schema)  # type: ignore[arg-type]
+                    return replace(result, data=data)
+                except ValueError as error:
+                    raise InvalidMessage(f"the content of the form is not valid: {error}") from None
         return result
 
     async def elicit_url(

@@ -288,7 +288,7 @@ def test_progress_is_a_finite_number(value: float) -> None:
 
 async def _calling(client: Client, wire: Wire, calls: list[asyncio.Task[object]], **options: object) -> Object:
     """Begin one more call; gives the request as it was sent."""
-    calls.append(asyncio.create_task(client.call_tool("t", **options)))  # type: ignore[arg-type]
+    calls.append(asyncio.create_task(client.call_tool("t", **options)))  # type: ignore[call-overload]
     return await wire.receive_object()
 
 

@@ -1,0 +1,39 @@
+"""JSON as an object of the Python type that a program names, such as `returns=Seat`.
+
+The type is a dataclass, a model of pydantic, or any other type that lib/typed supports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import TypeVar, cast
+
+from ..jsonrpc.messages import JSON, Object
+from ..lib.jsonschema import Validator, compile_schema
+from ..lib.typed import reader_of, schema_of
+from ..lib.typed.unions import Reader
+
+T = TypeVar("T")
+
+MAX_TYPES = 256
+"""Maximum number of types whose compiled schemas are stored."""
+
+
+@lru_cache(MAX_TYPES)
+def _compile(type_: Hashable) -> tuple[Object, Validator, Reader | None]:
+    schema = schema_of(type_)
+    return schema, compile_schema(schema), reader_of(type_)
+
+
+def json_schema(type_: type[object]) -> Object:
+    """Return the JSON Schema of a type. Raise TypeError if the type has none."""
+    return _compile(cast(Hashable, type_))[0]
+
+
+def read_json(value: JSON, type_: type[T]) -> T:
+    """Convert JSON to an object of a type. Raise ValueError if the JSON does not fit the type."""
+    _, validator, read = _compile(cast(Hashable, type_))
+    if not validator.is_valid(value):
+        raise ValueError("; ".join(map(str, validator.errors(value))))
+    return cast(T, value if read is None else read(value))

@@ -1,0 +1,222 @@
+"""Results as objects of Python types: `call_tool(..., returns=T)` and `elicit(..., T)`, in every revision."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any, Literal, assert_type
+
+import pytest
+
+from mcp_ref import (
+    CallToolResult,
+    Client,
+    Context,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    InvalidMessage,
+    Server,
+    SyncClient,
+    ToolError,
+)
+from mcp_ref.features.elicitation import ElicitationHandler
+from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.revisions import REVISIONS
+from tests.forked_python import quick_python
+from tests.messages import request, result_of
+from tests.raw_peers import connected_client, handshake, raw_server, reply
+from tests.settings import SERVER_TRANSPORTS
+
+KINDS = pytest.mark.parametrize("kind", [kind for kind in SERVER_TRANSPORTS if kind in ("memory", "stdio", "http")])
+EVERY_REVISION = pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
+ELICITING = pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+
+
+@dataclass
+class Seat:
+    """A place on a train."""
+
+    row: Annotated[int, {"minimum": 1}]
+    side: Literal["window", "aisle"] = "aisle"
+
+    def __post_init__(self) -> None:
+        if self.row == 13:
+            raise ValueError("row 13 does not exist")
+
+
+@dataclass
+class Odd:
+    """An object with a member that is named as the wrapper of older revisions."""
+
+    result: int
+
+
+def make_server() -> Server:
+    server = Server("trains")
+    data: dict[str, tuple[Any, object]] = {
+        "seat": (Seat, Seat(4, "window")),
+        "seats": (list[Seat], [Seat(1), Seat(2)]),
+        "perhaps_seat": (Seat | None, Seat(3)),
+        "no_seat": (Seat | None, None),
+        "number": (int, 5),
+        "text": (str, "5"),
+        "day": (date, date(2025, 1, 31)),
+        "odd": (Odd, Odd(7)),
+        "counts": (dict[str, int], {"result": 2}),
+    }
+    for name, (type_, value) in data.items():
+
+        def give(value: Any = value) -> Any:
+            return value
+
+        give.__annotations__ = {"value": Any, "return": type_}
+        server.tools.add(give, name)
+
+    @server.tool()
+    def fails() -> Seat:
+        raise ToolError("the train is full")
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        result = await context.elicit("Which seat?", Seat)
+        assert_type(result, ElicitResult[Seat])
+        assert_type(result.data, Seat | None)
+        untyped = await context.elicit("Which seat?", {"type": "object", "properties": {"row": {"type": "integer"}}})
+        assert_type(untyped, ElicitResult)
+        return f"{result.data} {result.action} {untyped.data}"
+
+    return server
+
+
+@contextlib.asynccontextmanager
+async def connected(kind: str, revision: str, **options: Any) -> AsyncIterator[Client]:
+    async with contextlib.AsyncExitStack() as stack:
+        if kind == "http":
+            target: Any = await stack.enter_async_context(make_server().serve_http())
+        else:
+            source = "from tests.features.test_typed_json import make_server\nmake_server().run()"
+            target = quick_python(source) if kind == "stdio" else make_server()
+        yield await stack.enter_async_context(Client(target, revision=revision, **options))
+
+
+# ------------------------------------------------------------------------------------------------ tools
+
+
+@KINDS
+@EVERY_REVISION
+async def test_call_tool_returns_the_same_object_in_every_revision(kind: str, revision: str) -> None:
+    async with connected(kind, revision) as client:
+        assert_type(await client.call_tool("number"), CallToolResult)
+        assert_type(await client.call_tool("seat", returns=Seat), Seat)
+        assert await client.call_tool("seat", returns=Seat) == Seat(4, "window")
+        assert await client.call_tool("seats", {}, returns=list[Seat]) == [Seat(1), Seat(2)]
+        assert await client.call_tool("perhaps_seat", returns=Seat) == Seat(3)
+        nothing: Any = type(None)
+        assert await client.call_tool("no_seat", returns=nothing) is None
+        assert await client.call_tool("number", returns=int) == 5
+        assert await client.call_tool("text", returns=str) == "5"
+        assert await client.call_tool("day", returns=date) == date(2025, 1, 31)
+        assert await client.call_tool("odd", returns=Odd) == Odd(7)
+        assert await client.call_tool("counts", returns=dict[str, int]) == {"result": 2}
+
+
+@EVERY_REVISION
+async def test_call_tool_raises_the_error_of_the_tool_and_names_a_result_of_another_type(revision: str) -> None:
+    async with connected("memory", revision) as client:
+        with pytest.raises(InvalidMessage, match="the result of tool 'seats' is not of the type Seat: expected an obj"):
+            await client.call_tool("seats", returns=Seat)
+        with pytest.raises(InvalidMessage, match="the result of tool 'seat' is not of the type int: expected an integ"):
+            await client.call_tool("seat", returns=int)
+        if revision > "2024-10-07":  # this revision has no mark for an error
+            with pytest.raises(ToolError, match=r"^the train is full$"):
+                await client.call_tool("fails", returns=Seat)
+        with pytest.raises(TypeError, match="complex has no JSON Schema"):
+            await client.call_tool("seat", returns=complex)
+
+
+RESULTS: list[tuple[Object, Any, object]] = [
+    ({"structuredContent": {"result": 5}}, int, 5),
+    ({"structuredContent": {"row": 5, "more": 1}}, Seat, Seat(5)),
+    ({"structuredContent": {"result": {"a": 1}}}, dict[str, int], {"a": 1}),
+    ({"content": [{"type": "text", "text": "[1]"}]}, list[int], [1]),
+    ({"content": [{"type": "text", "text": "[1"}]}, list[int], "expected an array"),
+    ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, str, "nor a single text"),
+    ({"content": [{"type": "image", "data": "", "mimeType": "image/png"}]}, str, "nor a single text"),
+    ({"structuredContent": {"row": 13}}, Seat, "row 13 does not exist"),
+    ({"structuredContent": {"row": 0}}, Seat, "row: expected at least 1, got 0"),
+]
+
+
+@pytest.mark.parametrize(("result", "returns", "expected"), RESULTS, ids=str)
+async def test_call_tool_reads_results_of_other_servers(result: Object, returns: Any, expected: object) -> None:
+    async with raw_server(lambda t: Client(t, revision="2025-11-25")) as (client, wire):
+        await handshake(client, wire, "2025-11-25", {"tools": {}})
+        calling = asyncio.create_task(client.call_tool("t", returns=returns))
+        await reply(wire, "tools/call", {"content": [], **result})
+        if isinstance(expected, str):
+            with pytest.raises(InvalidMessage, match=expected):
+                await calling
+        else:
+            assert await calling == expected
+
+
+def test_sync_client_call_tool_returns_objects() -> None:
+    with SyncClient(make_server()) as client:
+        assert_type(client.call_tool("seat"), CallToolResult)
+        assert_type(client.call_tool("seat", {}, returns=Seat, timeout=5.0), Seat)
+        assert client.call_tool("seats", returns=list[Seat]) == [Seat(1), Seat(2)]
+        with pytest.raises(ToolError, match="the train is full"):
+            client.call_tool("fails", returns=Seat)
+
+
+# ------------------------------------------------------------------------------------------------ elicitation
+
+
+def answering(*results: ElicitResult) -> ElicitationHandler:
+    remaining = list(results)
+
+    async def answer(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+        return remaining.pop(0)
+
+    return answer
+
+
+@KINDS
+@ELICITING
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        (ElicitResult("accept", {"row": 2, "side": "window"}), "Seat(row=2, side='window') accept None"),
+        (ElicitResult("accept", {"row": 2}), "Seat(row=2, side='aisle') accept None"),
+        (ElicitResult("decline"), "None decline None"),
+        (ElicitResult("cancel"), "None cancel None"),
+    ],
+    ids=str,
+)
+async def test_elicit_returns_an_object_of_the_class_of_the_form(
+    kind: str, revision: str, first: ElicitResult, expected: str
+) -> None:
+    answers = answering(first, ElicitResult("accept", {"row": 1}))
+    async with connected(kind, revision, elicitation=answers) as client:
+        assert await client.call_tool("ask", returns=str) == expected
+
+
+@ELICITING
+async def test_elicit_refuses_content_that_the_class_refuses(revision: str) -> None:
+    async with connected("memory", revision, elicitation=answering(ElicitResult("accept", {"row": 13}))) as client:
+        refused = await client.call_tool("ask")
+        assert refused.text == "the content of the form is not valid: value: row 13 does not exist"
+
+
+@pytest.mark.parametrize("action", ["accept", "decline"])
+async def test_elicit_result_takes_no_data_from_the_client(action: str) -> None:
+    async with connected_client(make_server(), "memory", "2025-11-25", {"elicitation": {}}) as wire:
+        await wire.send(request("tools/call", {"name": "ask"}, 1))
+        await reply(wire, "elicitation/create", {"action": "cancel", "data": {"row": 1}})
+        await reply(wire, "elicitation/create", {"action": action, "content": {"row": 1}, "data": "forged"})
+        result = result_of(await wire.receive())
+        assert result["content"] == [{"type": "text", "text": "None cancel None"}]
