@@ -26,6 +26,11 @@ never loads `features/prompts.py`. All imports inside the package are relative, 
 
 from __future__ import annotations
 
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - first of all, because older versions fail at imports in other modules
+    raise ImportError(f"{__name__} needs Python 3.11 or later, this is {sys.version_info[0]}.{sys.version_info[1]}")
+
 import importlib
 from typing import TYPE_CHECKING
 

@@ -23,11 +23,11 @@ EXIT_OK, EXIT_USAGE, EXIT_INTERRUPTED = 0, 2, 130
 PROGRAM = f"python3 -m {__package__}"
 
 EPILOG = f"""\
-SERVER is the command that starts the server, or the URL of the server. Write SERVER after two dashes:
+SERVER is the URL of the server, or the command that starts the server. Write a command after two dashes:
 
+  {PROGRAM} list http://127.0.0.1:8000/mcp
   {PROGRAM} list -- python3 server.py
   {PROGRAM} call add a=1 b=2 -- npx -y some-server --its-option
-  {PROGRAM} list -- http://127.0.0.1:8000/mcp
 
 Write an argument as NAME=VALUE. VALUE is a string if the tool's input schema requires a string; otherwise it is JSON.
 In NAME:=JSON, the value is always JSON.
@@ -36,10 +36,10 @@ In NAME:=JSON, the value is always JSON.
 ACCOUNT_COMMANDS = "login", "logout", "whoami"
 
 ACCOUNT_EPILOG = f"""\
-URL is the address of an MCP server. Write it after two dashes. After `login`, the other commands use the tokens:
+URL is the address of an MCP server. After `login`, the other commands use the tokens:
 
-  {PROGRAM} login -- https://mcp.example/mcp
-  {PROGRAM} list -- https://mcp.example/mcp
+  {PROGRAM} login https://mcp.example/mcp
+  {PROGRAM} list https://mcp.example/mcp
 """
 
 EXIT_CODES = """
@@ -63,7 +63,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
         made.set_defaults(needs_server=needs_server, command=[])
-        server = "-- URL" if name in ACCOUNT_COMMANDS else "-- SERVER ..." if needs_server else ""
+        server = "URL" if name in ACCOUNT_COMMANDS else "(URL | -- COMMAND ...)" if needs_server else ""
         made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, server)))
         if needs_server:
             made.epilog = (ACCOUNT_EPILOG if name in ACCOUNT_COMMANDS else EPILOG) + EXIT_CODES
@@ -190,25 +190,46 @@ def add_connection_options(parser: argparse.ArgumentParser, is_login: bool) -> N
     group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
 
 
+def split_server(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words before `--`, and the words after it."""
+    at = words.index("--") if "--" in words else len(words)
+    return list(words[:at]), list(words[at + 1 :])
+
+
+def split_url(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the words without the URL of the server, and this URL: the last URL that is not the value of an option."""
+    for at in reversed(range(1, len(words))):
+        if words[at].startswith(("http://", "https://")) and words[at - 1] not in ("--issuer", "--client-metadata-url"):
+            return words[:at] + words[at + 1 :], [words[at]]
+    return words, []
+
+
+def suggested_server(words: list[str]) -> str:
+    """Return the words that name the server in a correct command line, from the words of a wrong command line."""
+    if len(words) == 1:
+        words = [_import_module("transports.stdio").corrected_command(words[0]) or words[0]]
+    return words[0] if words[0].startswith(("http://", "https://")) else f"-- {' '.join(words)}"
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options. `options.command` is the list of words after `--`. Raise SystemExit for invalid options."""
+    """Return the options. `options.command` has the words of the server. Raise SystemExit for invalid options."""
     main_parser, commands = build_parsers()
-    words = list(arguments)
-    server = words[words.index("--") + 1 :] if "--" in words else []
-    words = words[: words.index("--")] if "--" in words else words
+    words, server = split_server(arguments)
     if words and not words[0].startswith("-"):
         if words[0] not in commands:
             main_parser.error(f"unknown command {words[0]!r}{did_you_mean(words[0], commands)}")
         parser = commands[words[0]]
+        if not server and parser.get_default("needs_server"):
+            words, server = split_url(words)
         options, surplus = parser.parse_known_intermixed_args(words[1:])
         options.name = words[0]
         misspelled = any(word.startswith("-") for word in surplus)
         if options.needs_server and not server and not misspelled:
-            asked = " ".join(word for word in words if word not in surplus)
-            kind, example = ("URL", "https://mcp.example/mcp") if words[0] in ACCOUNT_COMMANDS else (
-                "command or URL", "python3 server.py")  # fmt: skip
-            parser.error(f"the server is missing: add two dashes, then the {kind} of the server, for example\n"
-                         f"  {PROGRAM} {asked} -- {' '.join(surplus) or example}")  # fmt: skip
+            asked = [word for word in words if word not in surplus]
+            is_account = options.name in ACCOUNT_COMMANDS
+            server_words = surplus or (["https://example.com/mcp"] if is_account else ["python3", "server.py"])
+            parser.error(f"the server is missing: add its URL{'' if is_account else ', or two dashes and its command'}, "
+                         f"for example\n  {PROGRAM} {' '.join(asked)} {suggested_server(server_words)}")  # fmt: skip
         if surplus:
             parser.error(f"unrecognized arguments: {' '.join(surplus)}")
         if server and not options.needs_server:

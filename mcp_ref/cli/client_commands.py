@@ -194,6 +194,8 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     else:
         show.as_json(result.structured_content)
     if result.is_error:
+        if getattr(client.session.transport, "stderr_tail", b"") and not options.stderr:
+            show.note("the server has written to its standard error: --stderr shows the text")
         show_expected_arguments(tool, arguments)
     return 1 if result.is_error else 0
 

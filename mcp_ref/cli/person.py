@@ -50,43 +50,59 @@ async def ask_person(request: ElicitRequestFormParams | ElicitRequestURLParams) 
     if isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#safe-url-handling] show the whole URL, and do not open it without consent
         note(f"The server wants you to visit {request.url}\nThis program does not open the URL.")
-        try:
-            answer = await ask_line("Will you visit the URL? [y/n] ")
-        except EOFError:
-            answer = "n"
-        return ElicitResult("accept" if answer.strip().lower() in ("y", "yes") else "decline")
+        return ElicitResult("accept" if await confirms("Will you visit the URL?") else "decline")
+    if not request.requested_schema.get("properties"):
+        return ElicitResult("accept", {}) if await confirms("Do you accept?") else ElicitResult("decline")
     note("(an empty line skips a field or keeps its default; Ctrl-D declines the form)")
-    while True:
-        try:
-            content = await fill_in(request.requested_schema)
-        except EOFError:
-            return ElicitResult("decline")
-        errors = content_errors(request.requested_schema, content)
-        if not errors:
-            return ElicitResult("accept", content)  # type: ignore[arg-type]
-        note("\n".join(errors))
+    try:
+        return ElicitResult("accept", await fill_in(request.requested_schema))  # type: ignore[arg-type]
+    except EOFError:
+        return ElicitResult("decline")
+
+
+async def confirms(question: str) -> bool:
+    """Return True if the user answers a question with y or yes. Ctrl-D means no."""
+    try:
+        return (await ask_line(f"{question} [y/n] ")).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 async def fill_in(schema: Object) -> Object:
     """Return the content of a form: the typed values, and the defaults of skipped fields."""
     content: Object = {}
-    fields = schema.get("properties")
+    fields, required = schema["properties"], schema.get("required")
     assert isinstance(fields, dict)  # the client has checked the schema
     for name, field in fields.items():
         assert isinstance(field, dict)
-        text = (await ask_line(field_prompt(name, field))).rstrip("\n")
-        if text:
-            content[name] = read_value(text, json_types(field))
-        elif field.get("default") is not None:
-            content[name] = field["default"]
+        is_required = isinstance(required, list) and name in required
+        alone: Object = {**schema, "properties": {name: field}, "required": [name] if is_required else []}
+        while errors := content_errors(alone, value := await ask_field(name, field)):
+            note("\n".join(errors))
+        content |= value
     return content
 
 
-def field_prompt(name: str, field: Object) -> str:
+async def ask_field(name: str, field: Object) -> Object:
+    """Return {name: value} with the value that the user types, or the default. Without both, return {}."""
+    is_boolean = json_types(field) == {"boolean"}
+    text = (await ask_line(field_prompt(name, field, is_boolean))).rstrip("\n")
+    if is_boolean and text.lower() in _BOOLEANS:
+        return {name: _BOOLEANS[text.lower()]}
+    if text:
+        return {name: read_value(text, json_types(field))}
+    return {name: field["default"]} if field.get("default") is not None else {}
+
+
+_BOOLEANS = {"y": True, "yes": True, "n": False, "no": False}
+
+
+def field_prompt(name: str, field: Object, is_boolean: bool) -> str:
     """Return the text that asks the user for a field."""
     about = [str(field[name]) for name in ("title", "description") if name in field][:1]
-    about += [f"default {json.dumps(field['default'])}"] if field.get("default") is not None else []
-    return f"{name} ({', '.join([type_text(field), *about])}): "
+    if (default := field.get("default")) is not None:
+        about.append(f"default {('y' if default else 'n') if is_boolean else json.dumps(default)}")
+    return f"{name} ({', '.join(['y/n' if is_boolean else type_text(field), *about])}): "
 
 
 async def ask_line(prompt: str) -> str:

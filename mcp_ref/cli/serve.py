@@ -53,8 +53,6 @@ def serve(options: argparse.Namespace) -> int:
         server.trace = tracer()
     if options.http:
         return serve_http(server, options)
-    if sys.stdin.isatty():
-        note(f"{server.info.name}: waiting for messages of a client on standard input; press Ctrl-D or Ctrl-C to stop")
     server.run()
     return 0
 

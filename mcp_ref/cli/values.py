@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 
 from ..jsonrpc.messages import JSON, Object
 from . import UsageError
@@ -20,8 +21,8 @@ def read_arguments(words: list[str], schema: Object | None) -> Object:
     """Return the arguments of a call. Raise UsageError for a malformed word, invalid JSON, or a duplicate name."""
     arguments: Object = {}
     properties = schema.get("properties") if schema is not None else None
-    for word in words:
-        name, sign, value = _split(word)
+    names = list(properties) if isinstance(properties, dict) else []
+    for name, sign, value in _split_all(words, names):
         if name in arguments:
             raise UsageError(f"{name} is given twice; write a list as {name}='[1, 2]'")
         member = properties.get(name) if isinstance(properties, dict) else None
@@ -31,14 +32,18 @@ def read_arguments(words: list[str], schema: Object | None) -> Object:
 
 def read_string_arguments(words: list[str]) -> dict[str, str]:
     """Return the arguments of a prompt, which are strings."""
-    return {name: value for name, _, value in map(_split, words)}
+    return {name: value for name, _, value in _split_all(words, [])}
 
 
-def _split(word: str) -> tuple[str, str, str]:
-    match = _PAIR.fullmatch(word)
-    if match is None:
-        raise UsageError(f"cannot read the argument {word!r}: write NAME=VALUE, or NAME:=JSON")
-    return match[1], match[2], match[3]
+def _split_all(words: list[str], names: list[str]) -> list[tuple[str, str, str]]:
+    """Return (name, sign, value) of each word. For a word without a name, raise UsageError, which suggests `names`."""
+    pairs = [_PAIR.fullmatch(word) for word in words]
+    if None not in pairs:
+        return [(match[1], match[2], match[3]) for match in pairs if match is not None]
+    given = {match[1] for match in pairs if match is not None}
+    free = iter(name for name in names if name not in given)
+    better = [word if pair else f"{next(free, 'NAME')}={word.lstrip('=')}" for word, pair in zip(words, pairs, strict=True)]
+    raise UsageError(f"cannot read the argument {words[pairs.index(None)]!r}: write {shlex.join(better)}")
 
 
 def _json(name: str, value: str) -> JSON:

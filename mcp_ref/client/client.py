@@ -107,7 +107,7 @@ class Client(Connector):
 
     def __init__(
         self, server: Sequence[str] | str | InProcessServer | Transport, *,
-        revision: Revision | str | None = None, revisions: Sequence[Revision | str] = REVISIONS,
+        revision: Revision | str | None = None, revisions: Sequence[Revision | str] | None = None,
         eras: MutableMapping[str, Era] | None = None, info: Implementation | None = None,
         sampling: SamplingHandler | None = None, sampling_tools: bool = False,
         elicitation: ElicitationHandler | None = None, elicitation_url: bool = False,
@@ -123,7 +123,8 @@ class Client(Connector):
         http: HttpClient | None = None,
         limits: Limits | None = None, cache: ResponseCache | bool = True, trace: Trace | None = None,
     ) -> None:  # fmt: skip
-        self.revisions: Sequence[Revision] = sorted_revisions(revisions if revision is None else [revision])
+        names = [revision] if revision is not None else REVISIONS if revisions is None else revisions
+        self.revisions: Sequence[Revision] = sorted_revisions(names)
         self.cache = (ResponseCache() if cache else None) if isinstance(cache, bool) else cache
         """The cache of modern-era results, or None if the client has no cache."""
         self._info = info or Implementation("mcp_ref", __version__)

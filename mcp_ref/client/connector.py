@@ -33,7 +33,7 @@ from ..features.caching import ResponseCache
 from ..features.pagination import MAX_ITEMS, MAX_PAGES, all_pages
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
-from ..jsonrpc.messages import INVALID_PARAMS, RequestId
+from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestId
 from ..jsonrpc.time_limits import TimeLimits
 from ..revisions import METHODS, Era, Revision
 from ..session import load_type
@@ -405,6 +405,9 @@ class Connector:
         try:
             return await all_pages(fetch, self.max_pages, self.max_items)
         except RemoteError as error:
+            if error.code == METHOD_NOT_FOUND:  # a server can declare a capability, and lack one of its lists
+                log.warning("the server has no %s: %s", method, error)
+                return []
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard the cached pages
             if error.code != INVALID_PARAMS or not self.response_cache.forget(self.cache_key[0], method):
                 raise

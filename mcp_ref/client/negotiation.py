@@ -42,7 +42,10 @@ from .session import ClientSession
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-"""Time to wait for the response to `server/discover` before the client sends `initialize` too, in seconds."""
+"""Maximum time to wait for the response to `server/discover` before the client sends `initialize` too, in seconds.
+
+If half of the request's time limit is shorter, the client waits only for this half.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,12 @@ async def negotiate(
     Args:
         session: An open session.
         client: The client's revisions, name and capabilities.
-        timeout: Time limit of each request, in seconds.
+        timeout: Time limit in seconds, also if the client sends both requests.
         known_era: The era that an earlier client found for this server.
 
     Raises:
         UnsupportedRevision: If client and server have no revision in common.
+        RequestTimeout: If the server did not respond in time.
         McpError: If a request failed. `Session.request` documents these exceptions.
     """
     if not client.revisions_of("modern") or (known_era == "legacy" and client.revisions_of("legacy")):
@@ -96,12 +100,25 @@ async def negotiate(
                 raise
             if not client.revisions_of("modern"):
                 raise client.no_common_revision_error(_supported_in(error)) from None
+    if not client.revisions_of("legacy"):
+        return await _probe(session, client, timeout, None)
+    probe_seconds = PROBE_SECONDS if timeout is None else min(PROBE_SECONDS, timeout / 2)
+    try:
+        async with session.dispatcher.time_limits.timeout(timeout):
+            return await _probe(session, client, timeout, probe_seconds)
+    except TimeoutError:
+        raise RequestTimeout(f"server/discover and initialize: no response within {timeout} seconds") from None
+
+
+async def _probe(
+    session: ClientSession, client: ClientIdentity, timeout: float | None, probe_seconds: float | None
+) -> ServerIdentity:
+    """Send `server/discover`, and `initialize` if the server is legacy or does not respond in `probe_seconds`."""
     probe = asyncio.create_task(_discover(session, client, timeout))
     handshake: asyncio.Task[ServerIdentity] | None = None
     try:
-        limit = session.dispatcher.time_limits.timeout(PROBE_SECONDS if client.revisions_of("legacy") else None)
         with contextlib.suppress(TimeoutError):
-            async with limit:
+            async with session.dispatcher.time_limits.timeout(probe_seconds):
                 await asyncio.wait([probe])
         if not probe.done():
             handshake = asyncio.create_task(_initialize(session, client, timeout))

@@ -33,7 +33,7 @@ from ..extensions.tasks.types import TASK_METHODS
 from ..features.caching import CACHEABLE, ResponseCache
 from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.dispatcher import Limits
-from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
+from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Object, Request, RequestId, Response
 from ..revisions import METHODS, Method, Revision
 from ..session import Handler, SendRequest, Session, load_type
@@ -177,6 +177,8 @@ class ClientSession(Session):
         return "server"
 
     async def _serve(self, request: Request) -> Object:
+        if request.method in ("server/discover", "initialize"):
+            self.transport_ended(ConnectionClosed("the server repeats what it is sent: it is not an MCP server"))
         result = await super()._serve(request)
         meta = request.params.get("_meta")
         related = meta.get(RELATED_TASK) if isinstance(meta, dict) else None

@@ -205,7 +205,9 @@ class Dispatcher(Requester):
         """Respond to an invalid request with an error. For an invalid response, raise an error in our caller."""
         if malformed.expects_no_response or (malformed.id is None and not self.reports_unreadable):
             if not self.fail(malformed):
-                log.warning("ignored an invalid JSON-RPC message: %s", malformed.error.message)
+                text, advice = malformed.text, "if a `print` in the server wrote this, print to standard error"
+                why = f"{text!r}; {advice}" if text else malformed.error.message
+                log.warning("ignored an invalid JSON-RPC message: %s", why)
             return
         response = ErrorResponse(malformed.id, malformed.error, self.omits_unknown_ids)
         if batch is None:

@@ -47,6 +47,9 @@ MAX_BATCH: Final = 1000
 ID_SEARCH_BYTES: Final = 1 << 20
 """Maximum number of bytes, from the start of an unreadable frame, that `decode` searches for the `id` (1 MiB)."""
 
+MAX_QUOTED: Final = 200
+"""Maximum number of bytes that the log quotes from a frame that is not a JSON object."""
+
 
 @dataclass(slots=True)
 class Error:
@@ -101,6 +104,8 @@ class Malformed:
     """Id of the invalid message; None if the id is unreadable."""
     expects_no_response: bool = False
     """True for an invalid response, or a notification with invalid params. The dispatcher then sends no error."""
+    text: str = field(default="", compare=False)
+    """The start of a frame that is not a JSON object, for the log."""
 
 
 @dataclass(slots=True)
@@ -188,12 +193,12 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
     try:
         value = parse_json(frame)
     except ValueError as error:
-        return _unreadable(frame, str(error))
+        return _unreadable(frame, Error(PARSE_ERROR, f"Parse error: {error}"))
     if type(value) is dict:
         return read_message(value)
     if type(value) is list:
         return _read_batch(value)
-    return invalid_request("a message must be a JSON object")
+    return _unreadable(frame, Error(INVALID_REQUEST, "Invalid Request: a message must be a JSON object"))
 
 
 def read_message(value: Object) -> Message | Malformed:
@@ -268,8 +273,10 @@ _TOKEN = re.compile(_STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _unreadable(frame: bytes | bytearray | memoryview, fault: str) -> Malformed:
-    return _with_recovered_id(frame, Error(PARSE_ERROR, f"Parse error: {fault}"))
+def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
+    malformed = _with_recovered_id(frame, error)
+    malformed.text = str(frame[:MAX_QUOTED], "utf-8", "replace")
+    return malformed
 
 
 def oversize(start: bytes, limit: int) -> Malformed:

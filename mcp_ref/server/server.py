@@ -102,7 +102,7 @@ class Server:
         icons: list[Icon] | None = None,
         website_url: str | None = None,
         instructions: str | None = None,
-        revisions: Sequence[Revision | str] = REVISIONS,
+        revisions: Sequence[Revision | str] | None = None,
         logging: bool = True,
         page_size: int = 1000,
         executor: Executor | None = None,
@@ -124,6 +124,7 @@ class Server:
             )
         self.info = Implementation(name, version, title, description, icons, website_url)
         hints = hints_by_method(cache_ttl, cache_scope)
+        revisions = REVISIONS if revisions is None else revisions
         self.catalog = Catalog(
             self.info, instructions, revisions, logging, page_size, extensions, task_store, executor, hints, state_key
         )
@@ -294,6 +295,9 @@ class Server:
         Raises:
             RuntimeError: An event loop runs already, or the lifespan failed.
         """
+        if sys.stdin is not None and sys.stdin.isatty():
+            wait = "waiting for the messages of a client on standard input; press Ctrl-D or Ctrl-C to stop"
+            print(f"{self.info.name}: {wait}", file=sys.stderr, flush=True)
         run_program(self.serve_stdio, self.catalog, "`await server.serve_stdio()`")
 
     def run_http(

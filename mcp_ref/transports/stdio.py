@@ -28,6 +28,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import socket
 import stat
@@ -323,6 +324,8 @@ INHERITED_VARIABLES = (
           "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE")
 )  # fmt: skip
 """The environment variables that a server inherits. Others can hold secrets, so a caller must pass them explicitly."""
+SILENT_GRACE_SECONDS = 0.2
+"""Time for which `close` waits, before the first signal, for a server that has written no output, in seconds."""
 STDERR_TAIL_BYTES = 8192
 """Maximum number of bytes that an error message quotes from the end of the server's standard error."""
 
@@ -330,6 +333,14 @@ STDERR_TAIL_BYTES = 8192
 def server_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a server process: the `INHERITED_VARIABLES` that are set, and `extra`."""
     return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ} | dict(extra or {})
+
+
+def corrected_command(word: str) -> str:
+    """Return what the user probably meant by a word that is not a program: a script, or a URL. Else return ""."""
+    interpreter = {".py": "python3", ".js": "node"}.get(os.path.splitext(word)[1])
+    if interpreter is not None:
+        return f"{interpreter} {word}"
+    return f"http://{word}" if re.fullmatch(r"([\w.-]+:\d+|localhost|[\w.-]+\.\w+(?=/))(/\S*)?", word) else ""
 
 
 class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
@@ -364,6 +375,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._exited: asyncio.Future[None] | None = None
+        self._has_spoken = False  # True if the server has written to its output
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
@@ -379,7 +391,9 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
                 lambda: self, *self.command, env=environment, cwd=self._cwd, start_new_session=own_group
             )
         except (OSError, ValueError) as error:
+            better = corrected_command(self.command[0])
             hint = "; is it installed, and on the PATH?" if isinstance(error, FileNotFoundError) else ""
+            hint = f"; write {better}" if better else hint
             raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {error}{hint}") from error
         self._process = process
         self._stdin = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
@@ -403,6 +417,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Read bytes that the server wrote to its stdout (1) or stderr (2)."""
         if fd == 1:
+            self._has_spoken = True
             self._lines.feed(data)
         elif fd == 2:
             self.stderr_tail = (self.stderr_tail + data)[-STDERR_TAIL_BYTES:]
@@ -463,7 +478,9 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         for step in (None, signal.SIGTERM, kill):
             if step is not None:
                 self._signal(step)
-            await asyncio.wait([exited], timeout=self._grace)
+            # A server that has not begun to work has nothing to clean up.
+            grace = self._grace if step is not None or self._has_spoken else min(self._grace, SILENT_GRACE_SECONDS)
+            await asyncio.wait([exited], timeout=grace)
             if exited.done():
                 break
         self._signal(kill)  # ends the processes that the server left running

@@ -234,6 +234,52 @@ def test_no_answer_in_time_is_3(capsys: Captured) -> None:
     assert capsys.readouterr().err == "tools/call: no response within 1.0 seconds\n"
 
 
+def test_call_without_parameter_names_suggests_the_names(capsys: Captured) -> None:
+    assert ask("call", "add", "1", "2") == 2
+    assert capsys.readouterr().err.endswith("cannot read the argument '1': write a=1 b=2\n")
+    assert ask("call", "add", "b=2", "1", "3") == 2
+    assert capsys.readouterr().err.endswith("cannot read the argument '1': write b=2 a=1 NAME=3\n")
+    assert ask("prompt", "translate", "tea time") == 2
+    assert capsys.readouterr().err.endswith("cannot read the argument 'tea time': write 'NAME=tea time'\n")
+
+
+def test_failed_call_mentions_the_option_stderr_if_the_server_has_written_there(capsys: Captured) -> None:
+    source = """
+from mcp_ref import Server
+server = Server("failing")
+@server.tool()
+def boom() -> str:
+    raise RuntimeError("the reason")
+server.run()"""
+    advice = "the server has written to its standard error: --stderr shows the text\n"
+    assert ask("call", "boom", server=quick_python(source)) == 1
+    assert capsys.readouterr().err == f"Tool boom failed\n{advice}"
+    assert ask("call", "boom", "--stderr", server=quick_python(source)) == 1
+    err = capsys.readouterr().err
+    assert "RuntimeError: the reason" in err and advice not in err
+
+
+def test_list_shows_the_other_lists_of_a_server_that_lacks_one(capsys: Captured) -> None:
+    source = """
+import json, sys
+results = {
+    "initialize": {"protocolVersion": "2024-11-05", "capabilities": {"resources": {}, "prompts": {}},
+                   "serverInfo": {"name": "old", "version": "1"}},
+    "resources/list": {"resources": [{"uri": "memo://insights", "name": "insights"}]},
+    "prompts/list": {"prompts": [{"name": "demo"}]},
+}
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" in request:
+        method = request["method"]
+        found = {"result": results[method]} if method in results else {"error": {"code": -32601, "message": method}}
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **found}), flush=True)
+"""
+    assert ask("list", server=python(source)) == 0
+    out = capsys.readouterr().out
+    assert "memo://insights" in out and "\nPrompts\n  demo\n" in out and "templates" not in out
+
+
 def test_no_common_revision_is_3(capsys: Captured) -> None:
     for ours, theirs in (("2025-11-25", "2024-11-05"), ("2026-07-28", "2025-11-25"), ("2025-11-25", "2026-07-28")):
         assert ask("list", "--revision", ours, server=[*DEMO, "--revision", theirs]) == 3
@@ -263,7 +309,13 @@ def test_argument_without_a_value_is_2(word: str, capsys: Captured) -> None:
     ("words", "why"),
     [
         (["lst"], "unknown command 'lst'; did you mean 'list'?"),
-        (["list"], "the server is missing: add two dashes, then the command or URL of the server"),
+        (["list"], "the server is missing: add its URL, or two dashes and its command"),
+        (["list", "server.py"], "for example\n  python3 -m mcp_ref list -- python3 server.py\n"),
+        (["list", "server.js"], "for example\n  python3 -m mcp_ref list -- node server.js\n"),
+        (["list", "localhost:8123/mcp"], "for example\n  python3 -m mcp_ref list http://localhost:8123/mcp\n"),
+        (["whoami"], "add its URL, for example\n  python3 -m mcp_ref whoami https://example.com/mcp\n"),
+        (["list", "http://a/", "http://b/"], "unrecognized arguments: http://a/"),
+        (["read", "http://a/"], "the following arguments are required: URI\n"),
         (
             ["list", "python3", "server.py", "--json"],
             "for example\n  python3 -m mcp_ref list --json -- python3 server.py\n",
@@ -551,13 +603,41 @@ def test_a_person_at_a_terminal_fills_in_a_form() -> None:
     assert out == "a table for 2 at 20:00\n"
     assert "The server asks: A table for tonight?" in terminal
     assert "guests (integer): " in terminal and 'time ("18:00"|"20:00"): ' in terminal
-    assert "window (boolean, default false): " in terminal
+    assert "window (y/n, default n): " in terminal
 
 
-def test_a_person_whose_answers_do_not_fit_is_asked_again() -> None:
-    out, terminal = at_a_terminal(b"many\n20:00\n\n" + b"4\n18:00\ntrue\n", "call", "book_table")
+def test_form_asks_again_only_for_the_field_with_the_invalid_value() -> None:
+    out, terminal = at_a_terminal(b"many\n4\n19:00\n18:00\nperhaps\ny\n", "call", "book_table")
     assert out == "a table for 4 at 18:00\n"
     assert 'guests: expected an integer, got "many"' in terminal
+    assert [terminal.count(f"{name} (") for name in ("guests", "time", "window")] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(("typed", "value"), [("y", True), ("No", False), ("YES", True), ("n", False), ("true", True)])
+def test_form_takes_y_and_n_for_a_boolean(typed: str, value: bool) -> None:
+    source = """
+from mcp_ref import Context, Server
+server = Server("curious")
+@server.tool()
+async def ask(context: Context) -> str:
+    form = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
+    return str((await context.elicit("Sure?", form)).content)
+server.run()"""
+    out, terminal = at_a_terminal(f"\n{typed}\n".encode(), "call", "ask", server=quick_python(source))
+    assert out == f"{{'sure': {value}}}\n" and terminal.count("sure (y/n): ") == 2
+
+
+@pytest.mark.parametrize(("typed", "action"), [(b"y\n", "accept"), (b"n\n", "decline"), (b"\x04", "decline")])
+def test_form_without_fields_asks_for_consent(typed: bytes, action: str) -> None:
+    source = """
+from mcp_ref import Context, Server
+server = Server("curious")
+@server.tool()
+async def ask(context: Context) -> str:
+    return (await context.elicit("Delete all?", {"type": "object", "properties": {}})).action
+server.run()"""
+    out, terminal = at_a_terminal(typed, "call", "ask", server=quick_python(source))
+    assert out == f"{action}\n" and "Delete all?" in terminal
 
 
 def test_a_server_cannot_play_tricks_with_the_terminal_of_the_person_it_asks() -> None:

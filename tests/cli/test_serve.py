@@ -174,7 +174,24 @@ def test_a_url_where_nothing_listens_is_3(capsys: Captured) -> None:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         assert main(["list", "--", f"http://{where}/mcp"]) == 3
     err = capsys.readouterr().err
-    assert f"{where} cannot be reached" in err and "Traceback" not in err
+    assert f"{where} cannot be reached: no program listens there; is the server running?" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["call", "add", "a=1", "b=2", "URL"], ["call", "URL", "add", "a=1", "b=2"]])
+def test_url_needs_no_dashes_before_it(words: list[str], url: str, capsys: Captured) -> None:
+    assert main([url if word == "URL" else word for word in words]) == 0
+    assert capsys.readouterr().out == "3\n"
+
+
+def test_uri_of_a_resource_can_be_an_http_url_before_the_url_of_the_server(url: str, capsys: Captured) -> None:
+    assert main(["read", "https://example.com/page", url]) == 1
+    assert "https://example.com/page" in capsys.readouterr().err
+
+
+def test_https_url_of_a_server_without_tls_says_so(url: str, capsys: Captured) -> None:
+    assert main(["list", url.replace("http://", "https://")]) == 3
+    assert "does not use TLS: write http:// in place of https://" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("url", ["http://", "http:///mcp", "http://127.0.0.1:99999/mcp", "http://[::1/mcp"])
@@ -196,7 +213,8 @@ def test_a_url_that_refuses_is_3_with_the_status_and_the_servers_words(status: i
     assert err == f"{asked}: {server.url}: the server answered HTTP {status}: show your badge\n"
     with answering(status, "<h1>No</h1>", "text/html") as server:
         assert main(["list", "--", server.url]) == 3
-    assert capsys.readouterr().err == f"{asked}: {server.url}: the server answered HTTP {status}\n"
+    hint = "; is there an MCP server at this URL? Its path is often /mcp" if status == 404 else ""
+    assert capsys.readouterr().err == f"{asked}: {server.url}: the server answered HTTP {status}{hint}\n"
 
 
 def test_url_with_401_and_without_an_authorization_server_is_1_and_says_what_to_do(capsys: Captured) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import re
 import ssl
 from asyncio import StreamReader, StreamWriter
@@ -121,7 +122,9 @@ class _Connection:
         except asyncio.IncompleteReadError as incomplete:
             if incomplete.partial:
                 raise HttpError("the connection ended in the middle of the response's head") from None
-            raise StaleConnection("the connection ended without a response") from None
+            is_tls = self.used_before or self.origin.scheme == "https"
+            hint = "" if is_tls else "; if the server uses TLS, write https://"
+            raise StaleConnection(f"the connection ended without a response{hint}") from None
         except OSError as error:
             raise StaleConnection(f"the connection broke before the response: {error}") from error
 
@@ -372,8 +375,7 @@ class HttpClient:
             if isinstance(error, TimeoutError):
                 raise HttpTimeout(f"{host}:{port} was not reached within {self._limits.connect:g} s") from None
             if isinstance(error, (OSError, UnicodeError)):
-                why = "no program listens there" if isinstance(error, ConnectionRefusedError) else error
-                raise HttpError(f"{host}:{port} cannot be reached: {why}") from error
+                raise HttpError(f"{host}:{port} cannot be reached: {_reason(error)}") from error
             raise
         self._all.add(connection)
         return connection
@@ -401,6 +403,16 @@ class HttpClient:
         if connection.reader._buffer:  # type: ignore[attr-defined]
             # The client would take these bytes of the proxy for bytes of the server.
             raise HttpError(f"the proxy {proxy.hostname} sent data before the client used the tunnel to {target}")
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    """Return the reason why no connection was made, in words that say what to do, if the reason is a common one."""
+    # asyncio joins the errors of a host with several addresses to the text of one OSError without a number.
+    if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error):
+        return "no program listens there; is the server running?"
+    if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+        return f"the server does not use TLS: write http:// in place of https:// ({error.reason})"
+    return str(error)
 
 
 def _is_allowed(address: str | None, may_connect: MayConnect | None) -> bool:

@@ -56,7 +56,15 @@ from ..http_sse.client import SseClientTransport
 from ..trace import traced_http_client
 from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type, public_url
 from .resumption import listen, read_and_resume
-from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, StatelessRequests, describe_http_error, error_in, remove
+from .stateless_client import (
+    CLOSE_SECONDS,
+    MAX_RESPONSE,
+    NOT_AN_ENDPOINT,
+    StatelessRequests,
+    describe_http_error,
+    error_in,
+    remove,
+)
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +281,7 @@ class StreamableHttpClientTransport(Transport):
             body = await response.read(MAX_RESPONSE)
             if kind != JSON_TYPE and ids:
                 why = f"the response is {kind or 'without content type'}, not {JSON_TYPE} or {SSE_TYPE}"
-                return self._fail_requests(ids, why, deliver)
+                return self._fail_requests(ids, f"{why}; {NOT_AN_ENDPOINT}", deliver)
             if kind == JSON_TYPE and body:
                 self._deliver_frame(unanswered, deliver, body)
         if unanswered:

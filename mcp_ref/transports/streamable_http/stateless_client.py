@@ -32,6 +32,8 @@ MAX_DETAIL: Final = 200
 """Maximum length of a quoted HTTP error body, in characters."""
 CLOSE_SECONDS: Final = 5.0
 """Time that cancelled requests have to close their connections, in seconds."""
+NOT_AN_ENDPOINT: Final = "is there an MCP server at this URL? Its path is often /mcp"
+"""The end of an error message about a response that a web server without MCP could have sent."""
 _CALLER_ERRORS: Final = frozenset({401, 403, 407, 408, 429})
 """The HTTP errors that depend on the caller. They do not show which revisions the server supports."""
 
@@ -171,7 +173,8 @@ def describe_http_error(response: HttpResponse, body: bytes) -> str:
     text, detail = f"the server answered HTTP {response.status}", ""
     if (found := error_in(body)) is not None:
         detail = found.error.message
-    elif media_type(response.headers) in (JSON_TYPE, "text/plain"):  # do not quote an HTML page
+    elif media_type(response.headers) in (JSON_TYPE, "text/plain", ""):  # do not quote an HTML page
         detail = body[: 4 * MAX_DETAIL].decode("utf-8", "replace")
     detail = " ".join(detail.split())[:MAX_DETAIL]
-    return f"{text}: {detail}" if detail else text
+    text += f": {detail}" if detail else ""
+    return f"{text}; {NOT_AN_ENDPOINT}" if found is None and response.status in (404, 405, 501) else text
