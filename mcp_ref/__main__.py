@@ -226,10 +226,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         misspelled = any(word.startswith("-") for word in surplus)
         if options.needs_server and not server and not misspelled:
             asked = [word for word in words if word not in surplus]
-            is_account = options.name in ACCOUNT_COMMANDS
-            server_words = surplus or (["https://example.com/mcp"] if is_account else ["python3", "server.py"])
-            parser.error(f"the server is missing: add its URL{'' if is_account else ', or two dashes and its command'}, "
-                         f"for example\n  {PROGRAM} {' '.join(asked)} {suggested_server(server_words)}")  # fmt: skip
+            advice, example = "add its URL, or two dashes and its command", ["python3", "server.py"]
+            if options.name in ACCOUNT_COMMANDS:
+                advice, example = "add its URL", ["https://example.com/mcp"]
+            example = [*asked, suggested_server(surplus or example)]
+            parser.error(f"the server is missing: {advice}, for example\n  {PROGRAM} {' '.join(example)}")
         if surplus:
             parser.error(f"unrecognized arguments: {' '.join(surplus)}")
         if server and not options.needs_server:

@@ -42,7 +42,9 @@ def _split_all(words: list[str], names: list[str]) -> list[tuple[str, str, str]]
         return [(match[1], match[2], match[3]) for match in pairs if match is not None]
     given = {match[1] for match in pairs if match is not None}
     free = iter(name for name in names if name not in given)
-    better = [word if pair else f"{next(free, 'NAME')}={word.lstrip('=')}" for word, pair in zip(words, pairs, strict=True)]
+    better = [
+        word if pair else f"{next(free, 'NAME')}={word.lstrip('=')}" for word, pair in zip(words, pairs, strict=True)
+    ]
     raise UsageError(f"cannot read the argument {words[pairs.index(None)]!r}: write {shlex.join(better)}")
 
 

@@ -306,6 +306,18 @@ async def test_a_server_that_never_says_anything_is_an_error_in_time(make: objec
         assert methods == ["server/discover", "initialize"][: 2 if both else 1]
 
 
+async def test_negotiation_with_both_requests_ends_at_the_time_limit_of_one() -> None:
+    """Check that a legacy server that ignores the probe gets `initialize` before half of the time is over."""
+    async with raw_server(of) as (client, wire):
+        client.timeout = 1.0
+        connecting = asyncio.create_task(client.connect())
+        await asked_for(wire, "server/discover")
+        begun = asyncio.get_running_loop().time()
+        await greeted(wire, await wire.receive_object())
+        await done(connecting)
+        assert asyncio.get_running_loop().time() - begun < 0.9
+
+
 # ------------------------------------------------------------------------------------------------ earlier clients
 
 

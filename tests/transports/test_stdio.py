@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, ConnectionClosed, InvalidMessage, RemoteError
+from mcp_ref import Client, ConnectionClosed, InvalidMessage, RemoteError, RequestTimeout
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.transports.stdio import INHERITED_VARIABLES, StdioClientTransport, server_environment
 from tests.forked_python import python
@@ -226,6 +226,62 @@ async def test_a_missing_command_is_named_at_once() -> None:
         async with Client(["no-such-command-anywhere"]):
             pass
     assert time.monotonic() - begun < 1
+
+
+@pytest.mark.parametrize(
+    ("word", "better"),
+    [
+        ("server.py", "python3 server.py"),
+        ("build/index.js", "node build/index.js"),
+        ("127.0.0.1:8000/mcp", "http://127.0.0.1:8000/mcp"),
+        ("localhost:8000", "http://localhost:8000"),
+        ("example.com/mcp", "http://example.com/mcp"),
+        ("server", ""),
+        ("./bin/server", ""),
+        ("bin/server", ""),
+    ],
+)
+async def test_command_that_is_no_program_suggests_a_correct_one(word: str, better: str) -> None:
+    with pytest.raises(ConnectionClosed, match=f"write {better}$" if better else "is it installed, and on the PATH?"):
+        async with Client([word]):
+            pass
+
+
+async def test_server_that_repeats_its_input_is_named_as_no_server() -> None:
+    with pytest.raises(ConnectionClosed, match="repeats what it is sent: it is not an MCP server"):
+        async with Client(["cat"]):
+            pass
+
+
+async def test_text_that_a_server_prints_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with Client(server_command("print('Starting up ...', 7, flush=True)\nprint(42, flush=True)\n")) as client:
+        await client.ping()
+    advice = "if a `print` in the server wrote this, print to standard error"
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("mcp_ref")] == [
+        f"ignored an invalid JSON-RPC message: 'Starting up ... 7'; {advice}",
+        f"ignored an invalid JSON-RPC message: '42'; {advice}",
+    ]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sleep")
+async def test_server_that_has_sent_nothing_is_ended_without_the_grace_of_two_seconds() -> None:
+    begun = time.monotonic()
+    with pytest.raises(RequestTimeout, match=r"server/discover and initialize: no response within 0\.5 seconds"):
+        async with Client(["sleep", "100"], timeout=0.5):
+            pass
+    assert time.monotonic() - begun < 2
+
+
+def test_run_at_a_terminal_says_that_it_waits_for_a_client() -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, b"\x04")
+        done = subprocess.run(server_command(), stdin=theirs, capture_output=True, timeout=20, check=True)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.stdout == b"" and done.stderr.decode().startswith("under-test: waiting for the messages of a client")
 
 
 async def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_last_words() -> None:

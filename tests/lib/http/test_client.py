@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import socket
 import ssl
@@ -11,6 +12,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -603,8 +605,22 @@ async def test_connect_to_a_closed_port_is_an_error_that_names_it() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]  # bound, but not listening
         async with client() as http:
-            with pytest.raises(HttpError, match=f"127.0.0.1:{port} cannot be reached"):
+            with pytest.raises(HttpError, match=f"127.0.0.1:{port} cannot be reached: nothing listens there"):
                 await get(http, f"http://127.0.0.1:{port}/")
+
+
+async def test_connect_to_a_closed_port_of_several_addresses_is_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object, **__: object) -> NoReturn:
+        number = errno.ECONNREFUSED
+        raise OSError(
+            f"Multiple exceptions: [Errno {number}] ('::1', 8000, 0, 0), [Errno {number}] ('127.0.0.1', 8000)"
+        )
+
+    monkeypatch.setattr(asyncio, "open_connection", refuse)
+    async with client() as http:
+        with pytest.raises(HttpError) as caught:
+            await get(http, "http://localhost:8000/")
+    assert str(caught.value) == "localhost:8000 cannot be reached: nothing listens there; is the server running?"
 
 
 async def test_response_head_later_than_first_byte_is_a_timeout() -> None:
@@ -772,6 +788,20 @@ async def test_tls_certificate_that_fails_verification_is_an_error_and_nothing_i
         with pytest.raises(HttpError, match="certificate verify failed"):
             await get(http, server.url(host=host), Authorization="Bearer x")
         assert server.asked == []
+
+
+async def test_https_to_a_server_without_tls_and_http_to_a_server_with_tls_suggest_the_other_scheme() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with listening(refuse) as port, client(tls=trust()) as http:
+        with pytest.raises(HttpError, match="does not use TLS: write http:// in place of https://"):
+            await get(http, f"https://127.0.0.1:{port}/")
+    async with scripted([OK], tls=server_tls()) as server, client() as http:
+        with pytest.raises(HttpError, match="if the server uses TLS, write https://"):
+            await get(http, server.url().replace("https://", "http://"))
 
 
 async def test_address_is_checked_between_connect_and_tls() -> None:
