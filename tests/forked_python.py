@@ -109,7 +109,11 @@ def _parent() -> tuple[int, str]:
     with process.stdout:
         assert process.stdout.read() == b"ready\n"
 
+    owner = os.getpid()
+
     def stop() -> None:
+        if os.getpid() != owner:
+            return  # a worker, which shares the parent with other workers
         process.kill()
         process.wait()
         with contextlib.suppress(OSError):

@@ -103,7 +103,6 @@ class _Reports:
 def _work(session: pytest.Session, groups: list[list[pytest.Item]], queue: int, pipe: int) -> None:
     """Run the tests of one file after another, and end this process."""
     status = 1
-    atexit._clear()  # what was started during the collection is shared, and belongs to the first process
     try:
         plugins = session.config.pluginmanager
         plugins.unregister(name="terminalreporter")

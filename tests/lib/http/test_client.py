@@ -605,7 +605,7 @@ async def test_connect_to_a_closed_port_is_an_error_that_names_it() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]  # bound, but not listening
         async with client() as http:
-            with pytest.raises(HttpError, match=f"127.0.0.1:{port} cannot be reached: nothing listens there"):
+            with pytest.raises(HttpError, match=f"127.0.0.1:{port} cannot be reached: no program listens there"):
                 await get(http, f"http://127.0.0.1:{port}/")
 
 
@@ -620,7 +620,7 @@ async def test_connect_to_a_closed_port_of_several_addresses_is_one_reason(monke
     async with client() as http:
         with pytest.raises(HttpError) as caught:
             await get(http, "http://localhost:8000/")
-    assert str(caught.value) == "localhost:8000 cannot be reached: nothing listens there; is the server running?"
+    assert str(caught.value) == "localhost:8000 cannot be reached: no program listens there; is the server running?"
 
 
 async def test_response_head_later_than_first_byte_is_a_timeout() -> None:
