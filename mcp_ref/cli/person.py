@@ -60,10 +60,10 @@ async def ask_person(request: ElicitRequestFormParams | ElicitRequestURLParams) 
         return ElicitResult("decline")
 
 
-async def confirms(question: str) -> bool:
-    """Return True if the user answers a question with y or yes. Ctrl-D means no."""
+async def confirms(prompt: str) -> bool:
+    """Return True if the user types y or yes. Ctrl-D means no."""
     try:
-        return (await ask_line(f"{question} [y/n] ")).strip().lower() in ("y", "yes")
+        return (await ask_line(f"{prompt} [y/n] ")).strip().lower() in ("y", "yes")
     except EOFError:
         return False
 
