@@ -241,7 +241,7 @@ async def test_a_missing_command_is_named_at_once() -> None:
         ("bin/server", ""),
     ],
 )
-async def test_client_command_that_is_no_program_suggests_a_correct_one(word: str, better: str) -> None:
+async def test_client_command_without_a_program_suggests_a_correct_one(word: str, better: str) -> None:
     with pytest.raises(ConnectionClosed, match=f"write {better}$" if better else "is it installed, and on the PATH?"):
         async with Client([word]):
             pass
