@@ -150,7 +150,7 @@ class Requester:
         try:
             async with asyncio.timeout_at(end) as pending.timer, self._slots:
                 self.time_limits.running[pending.timer] = pending.postpone
-                if self.time_limits.is_stopped:
+                if self.time_limits.stops:
                     self.time_limits.stop(pending.timer)
                 await self._transport.drain(related)  # a peer that does not read gets no more messages
                 if self._closing_error is not None:
@@ -174,7 +174,8 @@ class Requester:
             self._give_up(id, batch, "the caller stopped waiting")
             raise
         finally:
-            self.time_limits.running.pop(pending.timer, None)
+            if pending.timer is not None:
+                self.time_limits.running.pop(pending.timer, None)
             if id is not None:
                 del self.pending[id]
                 if batch is not None:
