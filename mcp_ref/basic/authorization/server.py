@@ -37,6 +37,7 @@ from weakref import WeakKeyDictionary
 from ...jsonrpc.messages import Object
 from ...lib.http.message import HeaderList, Headers, HttpRequest
 from ...lib.jose.keys import ALGORITHMS, JoseError
+from ...lib.jose.tokens import MAX_DATE
 from ..access import Access, AccessRefused, Principal, checked_scopes
 from .addresses import check_fetchable, issuer_metadata_urls, resource_metadata_urls
 from .challenges import read_credentials, write_challenge
@@ -130,7 +131,7 @@ class Protection:
         self.hide_forbidden, self._dpop, self._remembers = hide_forbidden, dpop, isinstance(verify, Verifier)
         # The HTTP server reuses the headers of a connection that sends the same head again. Only the syntax is kept.
         self._parsed: WeakKeyDictionary[Headers, tuple[str, str, bytes]] = WeakKeyDictionary()
-        self._remembered: dict[bytes, tuple[TokenAccess, float]] = {}  # with the time of its end, monotonic
+        self._remembered: dict[bytes, tuple[TokenAccess, float, float]] = {}  # with the ends of memory and token
         self._schemes: Sequence[Literal["Bearer", "DPoP"]] = ("Bearer", "DPoP") if dpop is not None else ("Bearer",)
         if dpop is not None and dpop.is_required:
             self._schemes = ("DPoP",)
@@ -161,8 +162,8 @@ class Protection:
             AccessRefused: The request has no valid token.
         """
         scheme, token, digest = self._parsed.get(request.headers) or self._credentials(request.headers)
-        access, until = self._remembered.get(digest, (None, 0.0))
-        if access is None or time.monotonic() >= until:
+        access, until, ends_at = self._remembered.get(digest, (None, 0.0, 0.0))
+        if access is None or time.monotonic() >= until or time.time() >= ends_at:
             access = await self._access(scheme, token, digest)
         if scheme == "dpop" and self._dpop is not None:
             refused = self._dpop.check(request, token, access.principal, self.resource)
@@ -190,8 +191,8 @@ class Protection:
         if self._remembers:
             if len(self._remembered) >= MAX_REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
-            left = REMEMBERED_SECONDS if access.ends_at is None else access.ends_at - time.time()
-            self._remembered[digest] = access, time.monotonic() + min(REMEMBERED_SECONDS, left)
+            ends_at = MAX_DATE if access.ends_at is None else access.ends_at
+            self._remembered[digest] = access, time.monotonic() + REMEMBERED_SECONDS, ends_at
         return access
 
     def _credentials(self, headers: Headers) -> tuple[str, str, bytes]:
