@@ -14,10 +14,13 @@ import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
+from mcp_ref.demo.authorization import STEPS, ShowServer
 from mcp_ref.demo.screen import PURPOSE, Screen
+from mcp_ref.lib.http.message import Headers, HttpRequest
 from mcp_ref.revisions import LEGACY, METHODS
 from tests.settings import ROOT
 
@@ -135,6 +138,55 @@ def test_http_demo_has_the_same_chapters_and_three_of_its_own(runs: dict[str, st
     pipes, http = (re.findall(r"^\d+\. (.*?)(?:  |$)", runs[way], re.MULTILINE) for way in ("pipes", "http"))
     own = ["Over HTTP: headers", "Over HTTP: sessions", "Over HTTP: streams"]
     assert [title for title in http if title not in own] == pipes and set(own) < set(http)
+
+
+def test_demo_shows_each_step_to_a_token_with_its_check(shown: str) -> None:
+    own = shown[shown.index("Authorization  ") : shown.index("The legacy era: a handshake")]
+    sent = re.findall(r"^    client -> (\w+ \S+)$|^    server <- status (\d+)$", own, re.MULTILINE)
+    assert [request or status for request, status in sent] == [
+        "POST /mcp", "401", "GET /.well-known/oauth-protected-resource/mcp", "200",
+        "GET /.well-known/oauth-authorization-server", "200", "POST /register", "201", "GET /authorize", "302",
+        "GET /callback", "200", "POST /token", "200", "POST /mcp", "GET /jwks", "200", "200", "POST /mcp", "200",
+        "POST /mcp", "401",
+    ]  # fmt: skip
+    text = " ".join(own.split())
+    for before, after in STEPS.values():
+        assert text.count(before) == 1 and text.count(" ".join(after.split())) == 1
+        assert text.index(before) < text.index(" ".join(after.split()))
+        assert re.search(r"(client|server) (\w+ )?(reads|compares|keeps|hashes|verifies|checked)", after), after
+        assert "This stops" in after
+    assert re.findall(r"^  (\d)\. ", own, re.MULTILINE) == list("12345678")
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "status"),
+    [
+        ("/authorize", {"client_id": "other"}, 400),
+        ("/authorize", {"redirect_uri": "http://127.0.0.1/evil"}, 400),
+        ("/authorize", {}, 302),
+        ("/elsewhere", {}, 404),
+    ],
+)
+def test_authorization_server_of_the_demo_checks_the_redirect_uri(
+    path: str, values: dict[str, str], status: int
+) -> None:
+    issuer, uri = ShowServer(), "http://127.0.0.1/callback"
+    body = json.dumps({"redirect_uris": [uri]}).encode()
+    [*_, client] = issuer.respond(HttpRequest("POST", "/register", "", Headers([]), body))
+    asked = {"client_id": str(client["client_id"]), "redirect_uri": uri, "state": "s", **values}
+    assert issuer.respond(HttpRequest("GET", path, urlencode(asked), Headers([])))[0] == status
+
+
+def test_authorization_server_of_the_demo_checks_the_verifier() -> None:
+    issuer, uri = ShowServer(), "http://127.0.0.1/callback"
+    body = json.dumps({"redirect_uris": [uri]}).encode()
+    [*_, client] = issuer.respond(HttpRequest("POST", "/register", "", Headers([]), body))
+    asked = {"client_id": str(client["client_id"]), "redirect_uri": uri, "state": "s", "code_challenge": "x"}
+    _, location, _ = issuer.respond(HttpRequest("GET", "/authorize", urlencode(asked), Headers([])))
+    code = re.findall("code=([^&]+)", location)[0]
+    form = urlencode({"code": code, "code_verifier": "wrong", "resource": uri}).encode()
+    status, _, document = issuer.respond(HttpRequest("POST", "/token", "", Headers([]), form))
+    assert (status, document) == (400, {"error": "invalid_grant"})
 
 
 def test_http_demo_shows_the_session_and_a_stream_that_is_resumed(runs: dict[str, str]) -> None:

@@ -23,6 +23,7 @@ from ..jsonrpc.messages import Object
 from ..revisions import REVISIONS
 from ..session import DEFAULT_TIMEOUT
 from . import legacy
+from .authorization import authorization
 from .connections import PACKAGE, Connections, HttpConnections, StdioConnections
 from .host import ALL_FEATURES, NOTES, PROJECT, cancel_call, claim_server_info
 from .screen import Screen
@@ -47,6 +48,7 @@ async def tour(out: TextIO, http: bool = False) -> None:
         await connections.modern_chapters(screen)
         await features(screen, connections)
         await dead_server(screen, connections)
+        await authorization(screen)
         await legacy.handshake(screen, connections)
         await connections.legacy_chapters(screen)
         await legacy.session(screen, connections)
