@@ -103,7 +103,7 @@ class Session(Channel):
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
         """Done when the transport has ended or is closed. The result is the error that ended the transport, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
-        self.dispatcher.unbatchable = frozenset({"initialize"})
+        self.dispatcher.unbatchable = self.dispatcher.holds_later = frozenset({"initialize"})
         # A client sends no error for unreadable input, because such input is often the output of a `print`.
         self.dispatcher.reports_unreadable = role == "server"
         self._routes: dict[str, Route] = {}

@@ -161,10 +161,14 @@ class Phase(Enum):
 NEW, INITIALIZING, OPERATING = Phase  # a global name, because Python 3.11 reads `Phase.NEW` slowly
 
 
-def phase_error(phase: Phase, method: str) -> str | None:
-    """Return the reason why a server refuses a request in this phase, or None if it serves the request."""
+def phase_error(phase: Phase, method: str, can_restart: bool = False) -> str | None:
+    """Return the reason why a server refuses a request in this phase, or None if it serves the request.
+
+    With `can_restart`, `initialize` begins a new session in place of the old one.
+    """
     if method == "initialize":
-        return None if phase is NEW else "initialize must be sent only once; this session is already initialized"
+        first = phase is NEW or can_restart
+        return None if first else "initialize must be sent only once; this session is already initialized"
     if phase is NEW and method != "ping":
         # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. After
         # the response to `initialize`, the specification does not forbid requests, so the server serves them.

@@ -102,6 +102,8 @@ class Dispatcher(Requester):
         """True if the peer can send batches (`Revision.batch`)."""
         self.unbatchable: frozenset[str] = frozenset()
         """Methods that must not be part of a batch."""
+        self.holds_later: frozenset[str] = frozenset()
+        """Methods whose response comes before any later message is handled."""
         self.omits_unknown_ids = False
         """True if the error for an unreadable request has no `id`; if False, null (`Revision.error_id_optional`)."""
         self.reports_unreadable = True
@@ -112,6 +114,7 @@ class Dispatcher(Requester):
         self._on_notification = on_notification
         self._serving: dict[RequestId, _ActiveRequest] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot
+        self._held: list[Incoming] | None = None  # received while a method of `holds_later` is served
         self._pause_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -119,6 +122,8 @@ class Dispatcher(Requester):
         """Handle the content of one received frame, without waiting. Do nothing after `close`."""
         if self._closed:
             return
+        if self._held is not None and len(self._held) < self._limits.max_in_flight:
+            return self._held.append(incoming)
         match incoming:
             case Batch():
                 self._receive_batch(incoming)
@@ -174,6 +179,8 @@ class Dispatcher(Requester):
             return self._refuse(Malformed(Error(INTERNAL_ERROR, text), request.id), batch)
         if batch is not None:
             batch.unfinished += 1
+        if request.method in self.holds_later:
+            self._held = []
         entry = self._serving[request.id] = _ActiveRequest()
         entry.task = self._run_in_slot(self._run(request, entry, batch))
 
@@ -197,9 +204,16 @@ class Dispatcher(Requester):
                 self._send(response, request.id)
             else:
                 self._transport.end_without_response(request.id)
+            if request.method in self.holds_later:
+                self._receive_held()
             await self._transport.drain(request.id)
         except asyncio.CancelledError:
             pass  # the response is already in the queue of the transport
+
+    def _receive_held(self) -> None:
+        held, self._held = self._held or [], None
+        for incoming in held:
+            self.receive(incoming)
 
     def _refuse(self, malformed: Malformed, batch: _ReceivedBatch | None) -> None:
         """Respond to an invalid request with an error. For an invalid response, raise an error in our caller."""
@@ -278,6 +292,12 @@ class Dispatcher(Requester):
         if entry is not None:
             entry.stop()
         return entry is not None
+
+    def cancel_others(self, id: RequestId) -> None:
+        """Stop serving all requests of the peer except the request `id`, and send no responses."""
+        for other, entry in self._serving.items():
+            if other != id:
+                entry.stop()
 
     def is_serving(self, id: RequestId) -> bool:
         """Return True if the peer's request `id` has no response yet and is not cancelled."""

@@ -137,7 +137,7 @@ class ServerSession(Session):
     def phase_error(self, method: str) -> str | None:
         if self.phase is OPERATING and method != "initialize":
             return None
-        return lifecycle.phase_error(self.phase, method)
+        return lifecycle.phase_error(self.phase, method, self.transport.can_restart)
 
     def context(self, request: Request, params: object) -> Context:
         return Context(self, request.id, cast(RequestParams, params).meta, self.transport.principal)
@@ -146,6 +146,8 @@ class ServerSession(Session):
         return self._initialize if method.name == "initialize" else self.catalog.handler(method)
 
     async def _initialize(self, params: InitializeRequestParams, context: Context) -> InitializeResult:
+        if self.phase is not NEW:
+            self._restart(context)
         revision = lifecycle.choose_revision(params.protocol_version, self.catalog.legacy_revisions)
         self.use_revision(revision)
         declared = self.catalog.capabilities()
@@ -154,6 +156,14 @@ class ServerSession(Session):
         self.peer_info = params.client_info
         self.phase = OPERATING if self.initialized.is_set() else INITIALIZING
         return InitializeResult(revision.name, declared, self.catalog.info, self.catalog.instructions)
+
+    def _restart(self, context: Context) -> None:
+        """Forget the state of the old session, and cancel its requests."""
+        self.dispatcher.cancel_others(context.request_id)
+        self.initialized.clear()
+        self.subscriptions.clear()
+        self.logging_level = "debug"
+        self._remove_tasks()
 
     def handle_notification(self, method: str, params: object) -> None:
         if isinstance(params, CancelledNotificationParams):
@@ -179,5 +189,8 @@ class ServerSession(Session):
     async def close(self, reason: McpError | None = None) -> None:
         self.announcer.close()
         await super().close(reason)
+        self._remove_tasks()
+
+    def _remove_tasks(self) -> None:
         if self.transport.principal is None and "task_owner" in self.__dict__:
-            self.catalog.tasks.remove_all_of(self.task_owner)
+            self.catalog.tasks.remove_all_of(self.__dict__.pop("task_owner"))

@@ -57,6 +57,8 @@ class Transport(requester.Transport, Protocol):
 
     principal: str | None = None
     """The authenticated caller, or None if the transport authenticates no callers. The principal never changes."""
+    can_restart: bool = False
+    """True if `initialize` can begin a new session on this transport. Over HTTP, each session has its own transport."""
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Open the transport. From now on, pass each message to `receive`. Raises ConnectionClosed on failure."""

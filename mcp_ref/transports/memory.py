@@ -22,6 +22,8 @@ MAX_UNREAD = 64 * 1024
 class MemoryTransport(Transport):
     """One of the two connected transports that `memory_pair` returns."""
 
+    can_restart = True
+
     def __init__(self, trace: Trace | None = None) -> None:
         self.peer: MemoryTransport | None = None
         self._trace = trace or no_trace

@@ -195,6 +195,8 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
     Each descriptor can be a pipe, a socket, a terminal or a plain file. The caller closes both descriptors.
     """
 
+    can_restart = True  # a bridge can share this process among clients, and each client sends `initialize`
+
     def __init__(self, source: int, sink: int, *, max_line: int = MAX_LINE, trace: Trace | None = None) -> None:
         super().__init__(max_line, trace)
         self._source, self._sink = source, sink
@@ -451,7 +453,8 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         code = self._process.get_returncode() if self._process is not None else None
         how = "closed its output" if code is None else f"exited with code {code}"
         if code is not None and code < 0:
-            how = f"was killed by signal {signal.Signals(-code).name}"
+            names = {member.value: member.name for member in signal.Signals}  # real-time signals have no names
+            how = f"was killed by signal {names.get(-code, -code)}"
         tail = self.stderr_tail.decode("utf-8", "replace").strip()
         logs = f"; its standard error ends with:\n{tail}" if tail else " and wrote nothing to standard error"
         return f"the server {self.command[0]!r} {how}{logs}"

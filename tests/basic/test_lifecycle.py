@@ -96,14 +96,58 @@ async def test_ping_before_initialize_gets_a_response(kind: str) -> None:
     "2025-03-26/basic/lifecycle#initialization-1",
     "2024-11-05/basic/lifecycle#initialization-1",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_initialize_comes_once(kind: str) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in SERVER_TRANSPORTS if "http" in kind or kind == "asgi"])
+async def test_initialize_comes_once_in_a_session_over_http(kind: str) -> None:
     async with connected_client(everything(), kind, "2024-11-05") as wire:
         await wire.send(initialize("2025-11-25", id="again"))
         again = await wire.receive_object()
         assert (again["id"], member(again, "error", "code")) == ("again", INVALID_REQUEST)
         listed = await wire.ask("prompts/list")
         assert "title" not in str(listed)  # the first handshake still holds
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SERVER_TRANSPORTS if kind in ("memory", "stdio")])
+async def test_initialize_on_a_connection_with_a_session_begins_a_new_session(kind: str) -> None:
+    # a bridge, such as one from stdio to HTTP+SSE, can connect one client after the other to the same process
+    server = everything()
+    entered, ended = asyncio.Event(), asyncio.Event()
+
+    @server.tool()
+    async def wait_for_ever() -> str:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    async with connected_client(server, kind, "2024-11-05") as wire:
+        await wire.ask("resources/subscribe", {"uri": "test://watched-resource"})
+        await wire.send(request("tools/call", {"name": "wait_for_ever", "arguments": {}}, id="old"))
+        await entered.wait()
+        await wire.send(initialize("2025-11-25", id="again"))
+        again = await wire.receive_object()
+        assert (again["id"], member(again, "result", "protocolVersion")) == ("again", "2025-11-25")
+        await ended.wait()
+        await wire.send(notification("notifications/initialized"))
+        assert "title" in str(await wire.ask("prompts/list"))
+        server.resource_updated("test://watched-resource")
+        await wire.nothing_more()
+
+
+@pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-5")
+@pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)
+async def test_messages_after_initialize_wait_for_its_response(kind: str) -> None:
+    async with raw_client(everything(), kind) as wire:
+        await wire.send(initialize("2025-03-26"))
+        await wire.send(notification("notifications/initialized"))
+        await wire.send([request("ping", id=2), request("prompts/list", id=3)])
+        await wire.send(request("ping", id=4))
+        assert member(await wire.receive_object(), "result", "protocolVersion") == "2025-03-26"
+        later = [await wire.receive(), await wire.receive()]
+        [batch] = [message for message in later if isinstance(message, list)]
+        assert {member(response, "id") for response in batch} == {2, 3}
+        assert {"jsonrpc": "2.0", "id": 4, "result": {}} in later
 
 
 @pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-5")

@@ -290,21 +290,23 @@ async def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_l
             pass
 
 
-@pytest.mark.parametrize(("name", "arguments"), [("leave", {"code": 5}), ("wait", {})])
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(None, "exited with code 5"), (signal.SIGKILL, "killed by signal SIGKILL"), (40, "killed by signal 40")],
+)
 async def test_a_server_that_dies_in_the_middle_of_calls_fails_all_of_them_within_a_second(
-    name: str, arguments: Object
+    number: int | None, expected: str
 ) -> None:
     async with Client(server_command(), revision="2025-11-25", timeout=None) as client:
         waiting = [asyncio.create_task(client.call_tool("wait")) for _ in range(3)]
         await client.ping()
         begun = time.monotonic()
-        if name == "leave":
-            waiting.append(asyncio.create_task(client.call_tool(name, arguments)))
+        if number is None:
+            waiting.append(asyncio.create_task(client.call_tool("leave", {"code": 5})))
         else:
             transport = client.session.transport
             assert isinstance(transport, StdioClientTransport) and transport.pid is not None
-            os.kill(transport.pid, signal.SIGKILL)
-        expected = "exited with code 5" if name == "leave" else "killed by signal SIGKILL"
+            os.kill(transport.pid, number)
         for call in waiting:
             with pytest.raises(ConnectionClosed, match=expected):
                 await call
