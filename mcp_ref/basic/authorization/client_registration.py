@@ -196,8 +196,9 @@ async def register(
     issuer, endpoint = metadata.issuer, metadata.registration_endpoint
     if endpoint is None:
         raise RegistrationFailed(issuer, "it does not let clients register themselves")
-    offered = metadata.token_endpoint_auth_methods_supported
-    wanted = next((one for one in ("none", *AUTH_METHODS) if offered is None or one in offered), "none")
+    # of two ways to send a secret, the server's first: some list client_secret_basic, and refuse it without client_id
+    offered = metadata.token_endpoint_auth_methods_supported or ("none",)
+    wanted = "none" if "none" in offered else next((one for one in offered if one in AUTH_METHODS), "none")
     scope = " ".join(scopes)
     document = ClientMetadata(client_name, (redirect_uri,), scope, token_endpoint_auth_method=wanted)
     response = await _post(peers, issuer, endpoint, document.to_json())

@@ -51,7 +51,10 @@ async def test_registration_sends_the_metadata_of_a_native_client() -> None:
     [
         (None, "none"),
         (("client_secret_post", "none"), "none"),
-        (("client_secret_post", "client_secret_basic"), "client_secret_basic"),
+        (("client_secret_post", "client_secret_basic"), "client_secret_post"),
+        (("private_key_jwt", "client_secret_basic", "client_secret_post"), "client_secret_basic"),
+        (("private_key_jwt",), "none"),
+        ((), "none"),
         (("client_secret_post",), "client_secret_post"),
     ],
 )
