@@ -179,7 +179,10 @@ async def test_metadata_advertise_the_issuer_pkce_and_iss() -> None:
         assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
         issuer = talk.server.issuer
         metadata = parse_server_metadata(reply.body, issuer, issuer)
-        assert metadata.supports_pkce and metadata.authorization_response_iss_parameter_supported
+        assert (
+            "S256" in metadata.code_challenge_methods_supported
+            and metadata.authorization_response_iss_parameter_supported
+        )
         assert metadata.registration_endpoint == f"{issuer}/register"
         assert not metadata.client_id_metadata_document_supported
 

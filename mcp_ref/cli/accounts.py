@@ -73,7 +73,7 @@ async def login(options: argparse.Namespace, url: str) -> int:
     if isinstance(authorizer, ClientCredentials):
         await accounts.keep(url, grant)
     elif options.client_id or options.client_metadata_url == grant.client_id:  # the other commands refresh the token
-        known = OAuthClient(grant.issuer, grant.client_id, None, grant.auth_method, _REDIRECT_URI)
+        known = OAuthClient(grant.client_id, "", grant.auth_method, (_REDIRECT_URI,))
         await store.put(f"client|{grant.issuer}", known.to_json())
     show_grant(url, grant)
     return 0
@@ -85,9 +85,9 @@ async def sign_in(authorizer: Authorizer, url: str) -> Grant | None:
         peers = PeerRequests(http, url)
         for document in resource_metadata_urls(url):
             async with http.request("GET", document, redirects=0) as response:
-                peers.address = response.address
+                peers.address = response.address or ""
             if response.status == 200:
-                return await authorizer.obtain(Need(peers, False, None, None, (), False))
+                return await authorizer.obtain(Need(peers))
     return None
 
 
@@ -125,4 +125,4 @@ def show_grant(url: str, grant: Grant) -> None:
         ends = time.localtime(time.time() + grant.expires_at - time.monotonic())
         until = time.strftime("%Y-%m-%d %H:%M:%S", ends)
     show.out(f"server   {url}\nissuer   {grant.issuer}\nclient   {grant.client_id}\nscopes   {' '.join(grant.scopes)}")
-    show.out(f"expires  {until}{', then refreshed' if grant.refresh_token is not None else ''}")
+    show.out(f"expires  {until}{', then refreshed' if grant.refresh_token else ''}")

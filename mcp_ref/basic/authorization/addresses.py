@@ -22,7 +22,6 @@ Nearly all URLs here come from a peer, and the peer may be hostile. Five attacks
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
        basic/authorization/index#canonical-server-uri; 2025-03-26 basic/authorization#authorization-base-url;
        RFC 8414, section 3; RFC 8707, section 2; RFC 9728, sections 3 and 7.7; RFC 8252, section 7.3
-Above: `authorization_server_discovery.py`, `authorization_code.py` and `server.py`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ treat `https://auth.example/` and `https://auth.example` as two issuers.
 Spec:  2026-07-28 basic/authorization/index#authorization-response-validation, #resource-parameter-implementation;
        2026-07-28 basic/authorization/security-considerations#authorization-code-protection; RFC 6749, section 4.1;
        RFC 7636; RFC 9207
-Above: `loopback.py` receives the response; `token_endpoint.py` sends the code.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from .addresses import browser_url, check_redirect_uri
+from .addresses import browser_url
 from .errors import SignInRefused, peer_url
 from .metadata import ServerMetadata
 
@@ -81,7 +80,7 @@ def begin_sign_in(
     metadata: ServerMetadata,
     client_id: str,
     redirect_uri: str,
-    resource: str | None,
+    resource: str,
     scopes: Iterable[str] = (),
     prompt: str = "",
     entropy: Callable[[int], bytes] = secrets.token_bytes,
@@ -92,22 +91,14 @@ def begin_sign_in(
         metadata: the checked metadata of the authorization server.
         client_id: client id at this authorization server.
         redirect_uri: URI of the receiver, with its port.
-        resource: `resource` as the MCP server publishes it; None leaves the parameter out, which breaks a MUST.
+        resource: `resource` as the MCP server publishes it; "" leaves the parameter out, which breaks a MUST.
         scopes: scopes to ask for; without any, the authorization server chooses.
         prompt: OpenID Connect's `prompt`, such as "consent".
         entropy: function that returns a number of random bytes; tests replace it.
 
     Raises:
-        ValueError: the server lacks PKCE with S256 or an authorization endpoint, or a URL must not be used.
+        ValueError: the authorization endpoint must not be opened.
     """
-    endpoint = metadata.authorization_endpoint
-    if endpoint is None:
-        raise ValueError(f"{peer_url(metadata.issuer)} has no authorization_endpoint: users cannot sign in there")
-    # [2026-07-28 basic/authorization/security-considerations#authorization-code-protection] MUST refuse without it
-    if not metadata.supports_pkce:
-        raise ValueError(f"{peer_url(metadata.issuer)} does not advertise S256 in code_challenge_methods_supported: "
-                         "without PKCE, a stolen authorization code could be used")  # fmt: skip
-    check_redirect_uri(redirect_uri)
     state, verifier = _base64url(entropy(RANDOM_BYTES)), _base64url(entropy(RANDOM_BYTES))
     parameters = {
         "response_type": "code",
@@ -117,11 +108,13 @@ def begin_sign_in(
         "code_challenge": code_challenge(verifier),
         "code_challenge_method": "S256",
         # [2026-07-28 basic/authorization/index#resource-parameter-implementation] MUST be in both requests
-        "resource": resource or "",
+        "resource": resource,
         "scope": " ".join(scopes),
         "prompt": prompt,
     }
-    url = _with_parameters(endpoint, {name: value for name, value in parameters.items() if value})
+    url = _with_parameters(
+        metadata.authorization_endpoint, {name: value for name, value in parameters.items() if value}
+    )
     promises_iss = metadata.authorization_response_iss_parameter_supported
     return SignIn(metadata.issuer, promises_iss, redirect_uri, url, state, verifier)
 

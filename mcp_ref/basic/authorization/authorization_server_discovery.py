@@ -15,13 +15,11 @@ leads to no third party: the client asked this origin anyway.
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2025-03-26
        basic/authorization#server-metadata-discovery; RFC 8414, section 3; RFC 9728, sections 3 and 7.7
-Above: `client.py`. Below: `addresses.py` (which URLs, which are trusted), `metadata.py` (how they are read)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
@@ -50,10 +48,11 @@ T = TypeVar("T")
 
 DOCUMENT_SECONDS: Final = 5.0
 """Time that a server has to send a metadata document, in seconds."""
+POST_SECONDS: Final = 30.0
+"""Time that an authorization server has to register a client, or to issue a token, in seconds."""
 MAX_TRIED_ISSUERS: Final = 4
 """Maximum number of authorization servers of one MCP server that are tried."""
 _UNKNOWN_ADDRESS: Final = "0.0.0.0"  # an MCP server behind a proxy: its documents may lead into the internet only
-_ORIGIN_HEADERS: Final = {"MCP-Protocol-Version": R2025_03_26.name}
 
 
 class PeerRequests:
@@ -63,143 +62,126 @@ class PeerRequests:
         http: The HTTP client. A proxy that it uses must itself refuse addresses of private networks.
         server: URL of the MCP server.
         private_networks: True if a server on the internet may name servers of the private network.
+        at_origin: True if the client speaks 2025-03-26, so that the origin may be the authorization server.
     """
 
-    def __init__(self, http: HttpSender, server: str, private_networks: bool = False) -> None:
-        self.server = server
-        self.address: str | None = None
+    def __init__(self, http: HttpSender, server: str, private_networks: bool = False, at_origin: bool = False) -> None:
+        self.http, self.server, self.at_origin = http, server, at_origin
+        self.address = ""
         """The IP address of the MCP server, from its latest response."""
-        self.http, self._private_networks = http, private_networks
+        self._private_networks = private_networks
 
-    async def send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"", seconds: float = DOCUMENT_SECONDS
-    ) -> Document:
-        """Send a request and return the response, of any status.
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Document:
+        """Send a request that accepts JSON, and return the response, of any status.
 
         Raises:
-            ValueError: The URL must not be used.
-            HttpError: The response is incomplete or too long, or the address must not be used.
+            HttpError: The URL or its address must not be used, or the response is incomplete or too long.
         """
-        check_fetchable(url, self.server)
         allowed = partial(may_connect, server=self.address or _UNKNOWN_ADDRESS, private_networks=self._private_networks)
-        return await fetch(
-            self.http, method, url, headers, body, limit=MAX_DOCUMENT, seconds=seconds, may_connect=allowed
-        )
+        seconds = POST_SECONDS if method == "POST" else DOCUMENT_SECONDS
+        try:
+            check_fetchable(url, self.server)
+            return await fetch(self.http, method, url, {"Accept": "application/json", **headers}, body,
+                               limit=MAX_DOCUMENT, seconds=seconds, may_connect=allowed)  # fmt: skip
+        except ValueError as error:
+            raise HttpError(str(error)) from None
 
 
 class _Search:
-    """A search through URLs, and the fault of each."""
+    """A search for a document at several URLs, and the fault of each."""
 
-    def __init__(self, peers: PeerRequests, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, peers: PeerRequests, headers: Mapping[str, str]) -> None:
         self.attempts: list[tuple[str, str]] = []
-        self.is_absent = True
-        """True if all responses so far were 4xx."""
-        self._peers, self._headers = peers, {"Accept": "application/json", **(headers or {})}
+        self.is_absent = True  # all responses so far were 4xx
+        self._peers, self._headers = peers, headers
 
     async def first(self, urls: Iterable[str], read: Callable[[bytes, str], T]) -> T | None:
         """Return the first usable document. `read` takes a body and its URL, and raises ValueError for its fault."""
         for url in urls:
-            fault = status = None
+            is_absent = False
             try:
                 found = await self._peers.send("GET", url, self._headers)
-                status = found.status
-                if status == 200:
+                if found.status == 200:
                     return read(found.body, url)
-                fault = f"status {status}"
+                is_absent, fault = 400 <= found.status < 500, f"status {found.status}"
             except (HttpError, ValueError) as error:
                 fault = peer_text(str(error))
-            self.is_absent = self.is_absent and status is not None and 400 <= status < 500
+            self.is_absent = self.is_absent and is_absent
             self.attempts.append((url, fault))
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Discovered:
-    """The result of a search."""
-
-    resource: str
-    """`resource` for the requests to the authorization server, as the MCP server publishes it."""
-    scopes: tuple[str, ...] | None
-    """All scopes of the MCP server; None if it does not tell."""
-    server: ServerMetadata
-
-
 async def discover(
-    peers: PeerRequests,
-    named: str | None,
-    prefer: Callable[[tuple[str, ...]], Sequence[str]],
-    *,
-    at_origin: bool = False,
-    needs_pkce: bool = True,
-) -> Discovered:
+    peers: PeerRequests, named: str = "", configured: str | None = None, known: str = "", *, for_user: bool = True
+) -> tuple[ResourceMetadata, ServerMetadata]:
     """Find the authorization server of an MCP server, and check both documents.
 
     Args:
-        peers: the requests for the client of this MCP server.
+        peers: The requests for the client of this MCP server.
         named: URL in the `resource_metadata` of the 401.
-        prefer: function that orders the issuers, and may leave some out or raise.
-        at_origin: True if the client speaks 2025-03-26, so that the origin may be the authorization server.
-        needs_pkce: True if metadata without PKCE are unusable, because a user will sign in.
+        configured: The only issuer to use; None for all that the MCP server names.
+        known: The issuer to try first.
+        for_user: True if a user will sign in, so that metadata without PKCE are unusable.
 
     Raises:
         DiscoveryFailed: No usable metadata. It names every URL with its fault.
     """
-    published = await _find_resource_metadata(peers, named, at_origin)
-    if published is None:
-        return Discovered(canonical_resource(peers.server), None, await _find_at_origin(peers, prefer, needs_pkce))
-    search = _Search(peers)
-    for issuer in prefer(published.authorization_servers)[:MAX_TRIED_ISSUERS]:
+    server, headers = peer_url(peers.server), dict[str, str]()
+    search = _Search(peers, headers)
+    # [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
+    # the URL in the challenge, else the well-known URLs, in this order
+    urls = dict.fromkeys((*([named] if named else []), *resource_metadata_urls(peers.server)))
+    resource = await search.first(urls, partial(_read_resource, peers.server))
+    is_origin = resource is None and search.is_absent and peers.at_origin
+    if is_origin:
+        # [2025-03-26 basic/authorization#authorization-base-url] the origin, without a path; no OpenID document
+        resource = ResourceMetadata(canonical_resource(peers.server), (authorization_base_url(peers.server),))
+        headers = {"MCP-Protocol-Version": R2025_03_26.name}
+    if resource is None:
+        raise DiscoveryFailed(f"protected resource metadata of {server}", search.attempts)
+    search = _Search(peers, headers)
+    for issuer in _in_order(resource.authorization_servers, configured, known)[:MAX_TRIED_ISSUERS]:
         try:
-            check_fetchable(issuer, peers.server)
-            urls = issuer_metadata_urls(issuer)
+            places = issuer_metadata_urls(issuer)[: 1 if is_origin else None]
         except ValueError as error:
             search.attempts.append((issuer, peer_text(str(error))))
             continue
-        found = await search.first(urls, partial(_read_server, issuer, peers.server, needs_pkce))
+        read = partial(_read_server, issuer, peers.server, for_user)
+        found = await search.first(places, read)
+        if found is None and is_origin and search.is_absent:
+            # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] MUST use the defaults
+            found = default_server_metadata(authorization_base_url(peers.server))
         if found is not None:
-            return Discovered(published.resource, published.scopes_supported, found)
-    raise DiscoveryFailed(f"metadata of an authorization server of {peer_url(peers.server)}", search.attempts)
+            return resource, found
+    raise DiscoveryFailed(f"metadata of an authorization server of {server}", search.attempts)
 
 
-async def _find_resource_metadata(peers: PeerRequests, named: str | None, at_origin: bool) -> ResourceMetadata | None:
-    """Return the protected resource metadata, or None if the origin of the MCP server takes their place."""
+def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> list[str]:
+    """Return the issuers to try: the configured one, or all, the known one first."""
+    if configured is None:
+        return sorted(issuers, key=lambda issuer: issuer != known)
+    # one slash at the end may differ, because servers and their metadata often do; the option says which holds
+    if configured.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
+        raise DiscoveryFailed(
+            "the configured authorization server", [(issuer, "is another issuer") for issuer in issuers],
+            f"The client is configured for {peer_url(configured)}, which the server no longer names.",
+        )  # fmt: skip
+    return [configured]
 
-    def read(body: bytes, url: str) -> ResourceMetadata:
-        found = parse_resource_metadata(body)
-        if not accepts_resource(found.resource, peers.server, url):
-            # [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
-            raise ValueError(f'its resource is "{peer_text(found.resource)}", and not the server that was asked for')
-        return found
 
-    search = _Search(peers)
-    # [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
-    # the URL in the challenge, else the well-known URLs, in this order
-    urls = dict.fromkeys(((named,) if named else ()) + resource_metadata_urls(peers.server))
-    found = await search.first(urls, read)
-    if found is None and not (search.is_absent and at_origin):
-        subject = f"protected resource metadata of {peer_url(peers.server)}"
-        raise DiscoveryFailed(subject, search.attempts)
+def _read_resource(server: str, body: bytes, url: str) -> ResourceMetadata:
+    found = parse_resource_metadata(body)
+    if not accepts_resource(found.resource, server, url):
+        # [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
+        raise ValueError(f'its resource is "{peer_text(found.resource)}", and not the server that was asked for')
     return found
 
 
-async def _find_at_origin(
-    peers: PeerRequests, prefer: Callable[[tuple[str, ...]], Sequence[str]], needs_pkce: bool
-) -> ServerMetadata:
-    """Return the metadata of an MCP server of 2025-03-26, which is its own authorization server."""
-    # [2025-03-26 basic/authorization#authorization-base-url] the origin, without a path; no OpenID document
-    base = authorization_base_url(peers.server)
-    prefer((base,))  # raises if the program expects another issuer
-    search = _Search(peers, _ORIGIN_HEADERS)
-    found = await search.first(issuer_metadata_urls(base)[:1], partial(_read_server, base, peers.server, needs_pkce))
-    if found is None and not search.is_absent:
-        raise DiscoveryFailed(f"metadata of the authorization server {base}", search.attempts)
-    # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] MUST use the default endpoints
-    return found or default_server_metadata(base)
-
-
-def _read_server(issuer: str, server: str, needs_pkce: bool, body: bytes, url: str) -> ServerMetadata:
+def _read_server(issuer: str, server: str, for_user: bool, body: bytes, url: str) -> ServerMetadata:
     found = parse_server_metadata(body, issuer, server)
-    if needs_pkce and not found.supports_pkce:
+    if not found.token_endpoint or (for_user and not found.authorization_endpoint):
+        raise ValueError(f"{'authorization' if found.token_endpoint else 'token'}_endpoint is missing")
+    if for_user and "S256" not in found.code_challenge_methods_supported:
         # [2026-07-28 basic/authorization/security-considerations#authorization-code-protection] MUST refuse
         raise ValueError("code_challenge_methods_supported must contain S256: without PKCE, codes can be stolen")
     return found

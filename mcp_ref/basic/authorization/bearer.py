@@ -38,5 +38,6 @@ class Bearer(Authorizer):
 
     async def obtain(self, need: Need) -> Grant:
         if need.wants_scopes:
-            raise InsufficientScope(need.peers.server, need.challenge.scopes if need.challenge is not None else ())
-        raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given")
+            raise InsufficientScope(need.peers.server, need.challenge.scopes)
+        raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given: it has "
+                                 "ended, or is for another server; get a new one")  # fmt: skip

@@ -22,7 +22,6 @@ attacker's choice. So values are reduced to the characters of RFC 6750, section 
 
 Spec:  2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors, #scope-selection-strategy;
        RFC 9110, section 11; RFC 6750, sections 2.1 and 3; RFC 9449, section 7.1; RFC 9728, section 5.1
-Above: `client.py` reads challenges; `server.py` writes them and reads credentials.
 """
 
 from __future__ import annotations
@@ -63,14 +62,22 @@ class Challenge:
     """The data of a scheme without parameters, such as Negotiate."""
 
     @property
+    def resource_metadata(self) -> str:
+        """The URL of the protected resource metadata, or ""."""
+        return self.parameters.get("resource_metadata", "")
+
+    @property
     def scopes(self) -> tuple[str, ...]:
         """The scopes that the operation needs, without duplicates."""
-        return split_scopes(self.parameters.get("scope", ""))
+        return split_scopes([self.parameters.get("scope", "")])
 
 
-def split_scopes(text: str) -> tuple[str, ...]:
-    """Return the scopes of a list with spaces, at most `MAX_SCOPES`. Leave out duplicates and invalid scopes."""
-    return tuple(dict.fromkeys(scope for scope in text.split(" ") if _SCOPE.fullmatch(scope)))[:MAX_SCOPES]
+NO_CHALLENGE: Final = Challenge("", {})
+
+def split_scopes(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the scopes in lists with spaces, at most `MAX_SCOPES`. Leave out duplicates and invalid scopes."""
+    scopes = " ".join(texts).split(" ")
+    return tuple(dict.fromkeys(scope for scope in scopes if _SCOPE.fullmatch(scope)))[:MAX_SCOPES]
 
 
 def parse_challenges(fields: Iterable[str]) -> list[Challenge]:
@@ -110,10 +117,10 @@ def _skip(field: str, at: int) -> int:
     return match.end() if match else at
 
 
-def token_challenge(fields: Iterable[str]) -> Challenge | None:
-    """Return the Bearer or DPoP challenge to follow, or None. Prefer the first one that names a metadata document."""
+def token_challenge(fields: Iterable[str]) -> Challenge:
+    """Return the Bearer or DPoP challenge to follow, or NO_CHALLENGE. Prefer one that names a metadata document."""
     usable = [one for one in parse_challenges(fields) if one.scheme in ("bearer", "dpop") and not one.token68]
-    return next((one for one in usable if "resource_metadata" in one.parameters), usable[0] if usable else None)
+    return next(iter(sorted(usable, key=lambda one: not one.resource_metadata)), NO_CHALLENGE)
 
 
 def write_challenge(

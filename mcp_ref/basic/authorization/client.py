@@ -20,8 +20,6 @@ lets a user sign in (sign_in.py).
 
 Spec:  2026-07-28 basic/authorization/index#access-token-usage, #scope-selection-strategy, #step-up-authorization-flow,
        #refresh-tokens, #error-handling
-Above: client/connector.py makes the wrapper; bearer.py, sign_in.py
-Below: `authorization_server_discovery.py` (the requests to peers)
 """
 
 from __future__ import annotations
@@ -29,9 +27,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Unpack
 
@@ -41,13 +40,11 @@ from ...lib.http.origin import parse_url
 from ...revisions import Revision
 from .addresses import canonical_resource, check_fetchable
 from .authorization_server_discovery import PeerRequests
-from .challenges import Challenge, token_challenge
-from .errors import (
-    AuthorizationError,
-    InsufficientScope,
-    peer_url,
-)
-from .token_endpoint import Grant, Prover
+from .challenges import MAX_SCOPES, NO_CHALLENGE, Challenge, split_scopes, token_challenge
+from .errors import AuthorizationError, InsufficientScope, peer_url
+from .metadata import ResourceMetadata, ServerMetadata
+from .store import MemoryStore
+from .token_endpoint import ClientAuthentication, Form, Grant, Prover, TokenEndpoint, request_token
 
 MAX_ATTEMPTS: Final = 5
 """Maximum number of times that one HTTP request is sent."""
@@ -68,26 +65,36 @@ class Need:
     """The reason for a new token: the refusal of a request."""
 
     peers: PeerRequests
-    at_origin: bool
-    """True if the client speaks 2025-03-26."""
-    challenge: Challenge | None
-    grant: Grant | None
+    challenge: Challenge = NO_CHALLENGE
+    grant: Grant | None = None
     """The refused grant, or None if the request had no token."""
-    scopes: tuple[str, ...]
+    scopes: tuple[str, ...] = ()
     """The scopes that were asked for before."""
-    wants_scopes: bool
+    wants_scopes: bool = False
     """True if the token was good, but had too few scopes."""
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class Authorizer:
     """A way to get tokens. It holds one `ServerGrant` for each MCP server. Use it in one event loop at a time."""
 
-    def __init__(self, private_networks: bool = False, dpop: Prover | None = None) -> None:
-        self.dpop = dpop
-        self.extensions: dict[str, JSON] = {} if dpop is None else {dpop.extension: {}}
+    issuer: str | None = None
+    """The only authorization server to use. Default: one that the MCP server names."""
+    scopes: Sequence[str] = ()
+    """Scopes to ask for in addition to those that the server demands."""
+    store: MemoryStore = field(default_factory=MemoryStore)
+    """The store of client ids, issuers and tokens. With the default, the program forgets them at its end."""
+    dpop: Prover | None = None
+    """A `DpopKey`, so that tokens are useless without its private key."""
+    resource_parameter: bool = True
+    """False to leave out `resource`, which breaks a MUST, for authorization servers that refuse it."""
+    private_networks: bool = False
+    """True if servers on the internet may name servers of the private network."""
+
+    def __post_init__(self) -> None:
+        self.extensions: dict[str, JSON] = {} if self.dpop is None else {self.dpop.extension: {}}
         """The extensions in use, with their settings. The client declares them."""
         self._servers: dict[str, ServerGrant] = {}
-        self.private_networks = private_networks
 
     def server(self, url: str) -> ServerGrant:
         """Return the state of the MCP server at a URL."""
@@ -106,8 +113,7 @@ class Authorizer:
             while_signing_in: Function whose context stops the time limits of requests.
         """
         at_origin = any(one.authorization_at_origin for one in revisions)
-        peers = PeerRequests(http, url, self.private_networks)
-        return AuthorizedRequests(http, url, self.server(url), peers, at_origin, while_signing_in)
+        return AuthorizedRequests(self, PeerRequests(http, url, self.private_networks, at_origin), while_signing_in)
 
     def headers(self, grant: Grant, method: str, url: str) -> Mapping[str, str]:
         """Return the headers that prove the authorization of one request."""
@@ -131,6 +137,29 @@ class Authorizer:
     async def discard(self, peers: PeerRequests, grant: Grant) -> None:
         """Forget the refresh token of a grant that the server refuses. By default, do nothing."""
 
+    def choose_scopes(self, need: Need, resource: ResourceMetadata, server: ServerMetadata) -> tuple[str, ...]:
+        """Return the scopes to ask for: those of before, the challenge's or else the server's, and the program's."""
+        # [2026-07-28 basic/authorization/index#scope-selection-strategy] the challenge's, else all of the metadata's
+        first = need.challenge.scopes or (() if need.scopes else resource.scopes_supported)
+        # [2026-07-28 basic/authorization/index#step-up-authorization-flow] the union with the scopes of before
+        scopes = dict.fromkeys((*need.scopes, *first, *split_scopes(self.scopes)))
+        if scopes and "offline_access" in server.scopes_supported:
+            # [2026-07-28 basic/authorization/index#refresh-tokens] MAY add it if the authorization server lists it
+            scopes["offline_access"] = None
+        return tuple(scopes)[:MAX_SCOPES]
+
+    async def request(self, peers: PeerRequests, grant: Grant, authenticate: ClientAuthentication, form: Form) -> Grant:
+        """Send a token request, and return the grant with the tokens of the response."""
+        if self.resource_parameter:
+            # [2026-07-28 basic/authorization/index#resource-parameter-implementation] MUST be in token requests.
+            # DEVIATION: a program may leave it out, because some authorization servers refuse it.
+            form = {**form, "resource": grant.resource}
+        endpoint, asked_at = (
+            TokenEndpoint(grant.issuer, grant.token_endpoint, authenticate, self.dpop),
+            time.monotonic(),
+        )
+        return grant.renewed(await request_token(peers, endpoint, form), asked_at)
+
 
 @dataclass(slots=True, eq=False)
 class _Flow:
@@ -147,7 +176,8 @@ class ServerGrant:
         self.grant: Grant | None = None
         self.authorizer = authorizer
         self._is_loaded = False  # True after the authorizer was asked for a stored grant
-        self._scopes: tuple[str, ...] = ()  # all scopes that were asked for
+        self.scopes: tuple[str, ...] = ()
+        """All scopes that were asked for."""
         self._flow: _Flow | None = None
         self._step_ups: dict[tuple[str, str], int] = {}  # by operation: sign-ins that did not help
         self._step_ups_in_a_row = 0
@@ -174,8 +204,7 @@ class ServerGrant:
     async def replace(self, need: Need) -> None:
         """Get another grant after a refusal, unless another request has got one since."""
         if self.grant is need.grant:
-            work = partial(self.authorizer.obtain, replace(need, scopes=self._scopes))
-            await self._join(work, lambda: self.grant is not need.grant)
+            await self._join(partial(self.authorizer.obtain, need), lambda: self.grant is not need.grant)
 
     async def give_up(self, need: Need) -> None:
         """Raise the error for a grant that the server refuses although it is new."""
@@ -188,10 +217,9 @@ class ServerGrant:
         """Get a grant with the scopes of a challenge too. Raise InsufficientScope if that is not worth an attempt."""
         if self.grant is not need.grant:
             return
-        assert need.challenge is not None
         failed = self._step_ups.pop(operation, 0)
         if (
-            set(need.challenge.scopes) <= set(self._scopes)
+            set(need.challenge.scopes) <= set(self.scopes)
             or failed >= MAX_STEP_UPS
             or self._step_ups_in_a_row >= MAX_STEP_UPS_IN_A_ROW
         ):
@@ -216,7 +244,8 @@ class ServerGrant:
             if is_done():
                 return
         self._flow = _Flow(asyncio.create_task(self._run(work)))
-        self._flow.task.add_done_callback(_retrieve)
+        # asyncio would log the exception of a task that nobody waits for
+        self._flow.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         await self._wait(self._flow)
 
     async def _wait(self, flow: _Flow) -> None:
@@ -240,23 +269,22 @@ class ServerGrant:
             raise AuthorizationError(f"the authorization failed: {type(error).__name__}: {error}") from error
         self._is_loaded = True
         if self.grant is not None:
-            self._scopes = tuple(dict.fromkeys((*self._scopes, *self.grant.scopes)))
+            self.scopes = tuple(dict.fromkeys((*self.scopes, *self.grant.scopes)))
 
 
 class AuthorizedRequests:
     """An HTTP client that sends a token with each request to one MCP server. `Authorizer.wrap` makes it."""
 
     def __init__(
-        self, http: HttpSender, url: str, server: ServerGrant, peers: PeerRequests, at_origin: bool,
-        while_signing_in: Callable[[], AbstractContextManager[None]],
-    ) -> None:  # fmt: skip
-        check_fetchable(url, url)  # [RFC 6750 5.3] MUST use TLS: a token over plain http is everybody's
-        self._http, self._origin, self._at_origin = http, parse_url(url)[1], at_origin
-        self._server, self._peers, self._while_signing_in = server, peers, while_signing_in
+        self, authorizer: Authorizer, peers: PeerRequests, while_signing_in: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        check_fetchable(peers.server, peers.server)  # [RFC 6750 5.3] MUST use TLS: over plain http, anyone can read it
+        self._authorizer, self._peers, self._while_signing_in = authorizer, peers, while_signing_in
+        self._server, self._origin = authorizer.server(peers.server), parse_url(peers.server)[1]
 
     async def close(self) -> None:
         """Close the HTTP client."""
-        await self._http.close()
+        await self._peers.http.close()
 
     @contextlib.asynccontextmanager
     async def request(
@@ -270,31 +298,31 @@ class AuthorizedRequests:
         """
         if parse_url(url)[1] != self._origin:  # a token is for one server
             raise AuthorizationError(f"a request to {peer_url(url)} gets no token of {self._origin}")
-        server, was_replaced, operation, proven = self._server, False, None, None
+        server, dpop, was_replaced, operation, proven = self._server, self._authorizer.dpop, False, None, None
         for _ in range(MAX_ATTEMPTS):
             if not (server.is_ready or was_replaced):  # a new token is tried, even if its lifetime is 0
                 with self._while_signing_in():
                     await server.prepare(self._peers)
             grant = server.grant
-            token = {} if grant is None else server.authorizer.headers(grant, method, url)
-            async with self._http.request(method, url, {**(headers or {}), **token}, body, **options) as response:
-                dpop = server.authorizer.dpop
+            token = {} if grant is None else self._authorizer.headers(grant, method, url)
+            sending = self._peers.http.request(method, url, {**(headers or {}), **token}, body, **options)
+            async with sending as response:
                 if grant is not None and dpop is not None and dpop.learn(url, response.headers):
                     if proven is grant:
                         raise AuthorizationError(f"{peer_url(url)} refuses every proof; ask its operator")
                     proven = grant  # [RFC 9449 9] one more attempt with the new nonce, without another token
                     continue
-                challenge = token_challenge(response.headers.get_all("www-authenticate"))
-                is_retried = response.status == 401 or (response.status == 403 and _wants_scopes(challenge))
-                if not is_retried or method == "DELETE":  # nobody signs in to end a session
-                    if operation is not None and response.status < 400:
+                status, challenge = response.status, token_challenge(response.headers.get_all("www-authenticate"))
+                wants_scopes = status == 403 and challenge.parameters.get("error") == "insufficient_scope"
+                if not (wants_scopes or status == 401) or method == "DELETE":  # nobody signs in to end a session
+                    if operation is not None and status < 400:
                         server.served(operation)
                     yield response
                     return
-                status, self._peers.address = response.status, response.address
-            need = Need(self._peers, self._at_origin, challenge, grant, (), status == 403)
+                self._peers.address = response.address or ""
+            need = Need(self._peers, challenge, grant, server.scopes, wants_scopes)
             with self._while_signing_in():
-                if status == 403:
+                if wants_scopes:
                     operation = _operation(body)
                     await server.step_up(need, operation)
                 elif was_replaced and server.grant is grant:
@@ -303,15 +331,6 @@ class AuthorizedRequests:
                     was_replaced = was_replaced or server.grant is grant
                     await server.replace(need)
         raise AuthorizationError(f"{peer_url(url)} refuses every token; ask the operator of the server")
-
-
-def _retrieve(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        task.exception()  # asyncio would log the exception of a task that nobody waits for
-
-
-def _wants_scopes(challenge: Challenge | None) -> bool:
-    return challenge is not None and challenge.parameters.get("error") == "insufficient_scope"
 
 
 def _operation(body: bytes) -> tuple[str, str]:

@@ -18,76 +18,58 @@ that took it for a web site would refuse the redirect URI on loopback.
 
 Spec:  2026-07-28 basic/authorization/client-registration; RFC 7591; RFC 8252, sections 7.3 and 8.4;
        draft-ietf-oauth-client-id-metadata-document-00
-Above: `client.py`. Below: `metadata.py` (the documents), `authorization_server_discovery.py` (the requests)
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import re
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote_plus, urlsplit
 
-from ...jsonrpc.messages import Object
 from ...lib.http.client import HttpError
 from .authorization_server_discovery import PeerRequests
+from .challenges import split_scopes
 from .errors import RegistrationFailed, peer_text, peer_url
 from .loopback import Receiver, check_receivable, receive
-from .metadata import ClientMetadata, RegisteredClient, ServerMetadata, parse_oauth_error, parse_registration
+from .metadata import ClientMetadata, JsonObject, ServerMetadata, parse_oauth_error
 from .store import MemoryStore
-
-REGISTRATION_SECONDS: Final = 30.0
-"""Time that an authorization server has to register a client, in seconds."""
 
 AUTH_METHODS: Final = ("client_secret_basic", "client_secret_post", "none")
 """The ways in which this client can authenticate itself at a token endpoint, the preferred one first."""
 
 
 @dataclass(frozen=True, slots=True)
-class OAuthClient:
-    """A client as one authorization server knows it."""
+class OAuthClient(JsonObject):
+    """A client as one authorization server knows it: the response to a registration. [RFC 7591 3.2.1]"""
 
-    issuer: str
     client_id: str
-    client_secret: str | None = field(default=None, repr=False)
-    auth_method: str = "none"
-    redirect_uri: str = ""
-    """The redirect URI that was registered, with its port; "" if the client did not register itself."""
-    expires_at: float = 0
+    client_secret: str = field(default="", repr=False)
+    token_endpoint_auth_method: str = ""
+    redirect_uris: tuple[str, ...] = ()
+    """The redirect URI that was registered, with its port; empty if the client did not register itself."""
+    client_secret_expires_at: int = 0
     """End of the secret, in seconds since 1970; 0 if it never ends."""
     scope: str = ""
     """The scopes that were registered; "" if the client may ask for any."""
 
     def is_usable(self) -> bool:
         """Return True if the secret of a registration has not ended."""
-        return not self.expires_at or self.expires_at > time.time()
+        return not self.client_secret_expires_at or self.client_secret_expires_at > time.time()
 
-    def to_json(self) -> Object:
-        """Return the client for a store."""
-        return asdict(self)
-
-
-def read_client(value: Object | None) -> OAuthClient | None:
-    """Return a client of a store, or None if it is missing or cannot be read."""
-    members = {} if value is None else value
-    texts = {member.name: members.get(member.name) for member in fields(OAuthClient) if member.name != "expires_at"}
-    found = {name: text for name, text in texts.items() if isinstance(text, str)}
-    ends = members.get("expires_at")
-    if "client_id" not in found or "issuer" not in found or not found.get("redirect_uri"):
-        return None
-    return OAuthClient(**found, expires_at=ends if isinstance(ends, int | float) else 0)
-
-
-def check_client_metadata_url(url: str) -> None:
-    """Raise ValueError unless the URL can be a client id: https, with a path, without fragment or dot segments."""
-    parts = urlsplit(url)
-    is_plain = parts.scheme == "https" and parts.hostname and not (parts.fragment or "@" in parts.netloc)
-    if not is_plain or parts.path in ("", "/") or re.search(r"/\.{1,2}(/|$)", parts.path):
-        raise ValueError(f"a client metadata URL must be https, with a path, without fragment: {peer_url(url)}")
+    def authenticate(self, issuer: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Return the headers and the parameters that authenticate the client at an issuer. [RFC 6749 2.3.1]"""
+        if self.token_endpoint_auth_method == "client_secret_basic":
+            # id and secret are form-encoded before they are joined: a colon in the id would move the border
+            pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret)}".encode()
+            return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}, {}
+        is_post = self.token_endpoint_auth_method == "client_secret_post"
+        return {}, {"client_id": self.client_id} | ({"client_secret": self.client_secret} if is_post else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +78,14 @@ class Clients:
 
     store: MemoryStore
     client_id: str | None
-    client_secret: str | None = field(repr=False)
+    client_secret: str = field(repr=False)
     metadata_url: str | None
     client_name: str
     redirect_uri: str
 
     def __post_init__(self) -> None:
         check_receivable(self.redirect_uri)
-        if self.client_secret is not None and self.client_id is None:
+        if self.client_secret and self.client_id is None:
             raise ValueError("a client secret needs the `client_id` to which it belongs")
         if self.metadata_url is not None:
             check_client_metadata_url(self.metadata_url)
@@ -117,39 +99,54 @@ class Clients:
             RegistrationFailed: The authorization server does not know the client, and does not register it.
         """
         # [2026-07-28 basic/authorization/client-registration] pre-registered, metadata document, dynamic, else an error
+        client, known = None, tuple[str, ...]()
         if self.client_id is not None:
-            method = choose_auth_method(metadata, self.client_secret is not None)
-            client = OAuthClient(metadata.issuer, self.client_id, self.client_secret, method)
+            method = choose_auth_method(metadata, self.client_secret != "")
+            client = OAuthClient(self.client_id, self.client_secret, method)
         elif self.metadata_url is not None and metadata.client_id_metadata_document_supported:
-            client = OAuthClient(metadata.issuer, self.metadata_url)
-        else:
-            stored, wanted = read_client(await self.store.get(f"client|{metadata.issuer}")), tuple(scopes)
-            known = tuple(stored.scope.split()) if stored is not None else ()
-            is_enough = not known or set(wanted) <= set(known)
-            if stored and is_enough and stored.is_usable() and _fits(stored.redirect_uri, self.redirect_uri):
+            client = OAuthClient(self.metadata_url)
+        elif (stored := await self._registered(metadata.issuer)) is not None:
+            [uri], known, scopes = stored.redirect_uris, split_scopes([stored.scope]), tuple(scopes)
+            is_enough = not known or set(scopes) <= set(known)
+            if is_enough and stored.is_usable() and _fits(uri, self.redirect_uri):
                 with contextlib.suppress(OSError):  # another program uses the port: register again, with another one
-                    return stored, await stack.enter_async_context(receive(stored.redirect_uri))
-            receiver = await stack.enter_async_context(receive(self.redirect_uri))
+                    return stored, await stack.enter_async_context(receive(uri))
+        receiver = await stack.enter_async_context(receive(self.redirect_uri))
+        if client is None:
             # the old scopes too: else two MCP servers with one authorization server would take turns to register
-            wanted = tuple(dict.fromkeys((*known, *wanted)))
+            wanted = dict.fromkeys((*known, *scopes))
             client = await register(peers, metadata, self.client_name, receiver.redirect_uri, wanted)
             await self.store.put(f"client|{metadata.issuer}", client.to_json())
-            return client, receiver
-        return client, await stack.enter_async_context(receive(self.redirect_uri))
+        return client, receiver
 
     async def find(self, issuer: str, client_id: str, auth_method: str) -> OAuthClient | None:
         """Return the client that got a token with this client id, or None if the program has another one now."""
         if self.client_id is not None:
-            client: OAuthClient | None = OAuthClient(issuer, self.client_id, self.client_secret, auth_method)
+            client: OAuthClient | None = OAuthClient(self.client_id, self.client_secret, auth_method)
         elif client_id == self.metadata_url:
-            client = OAuthClient(issuer, client_id)
+            client = OAuthClient(client_id)
         else:
-            client = read_client(await self.store.get(f"client|{issuer}"))
+            client = await self._registered(issuer)
         return client if client is not None and client.client_id == client_id else None
 
     async def forget(self, issuer: str) -> None:
         """Forget the registration at an authorization server, so that the client registers again."""
         await self.store.delete(f"client|{issuer}")
+
+    async def _registered(self, issuer: str) -> OAuthClient | None:
+        try:
+            client = OAuthClient.read(await self.store.get(f"client|{issuer}") or {})
+        except ValueError:
+            return None
+        return client if len(client.redirect_uris) == 1 else None
+
+
+def check_client_metadata_url(url: str) -> None:
+    """Raise ValueError unless the URL can be a client id: https, with a path, without fragment or dot segments."""
+    parts = urlsplit(url)
+    is_plain = parts.scheme == "https" and parts.hostname and not (parts.fragment or "@" in parts.netloc)
+    if not is_plain or parts.path in ("", "/") or re.search(r"/\.{1,2}(/|$)", parts.path):
+        raise ValueError(f"a client metadata URL must be https, with a path, without fragment: {peer_url(url)}")
 
 
 def _fits(registered: str, configured: str) -> bool:
@@ -158,26 +155,21 @@ def _fits(registered: str, configured: str) -> bool:
     return (ours.hostname, ours.path) == (wanted.hostname, wanted.path or "/") and wanted.port in (None, 0, ours.port)
 
 
-def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: str | None = None) -> str:
+def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: str = "") -> str:
     """Return the way in which a client authenticates itself at the token endpoint.
 
     Args:
-        metadata: metadata of the authorization server.
+        metadata: The metadata of the authorization server.
         has_secret: True if the client has a secret.
         registered: `token_endpoint_auth_method` of the registration response.
 
     Raises:
         RegistrationFailed: The client cannot do what the authorization server wants.
     """
-    offered = metadata.token_endpoint_auth_methods_supported
-    if registered is not None:
-        method = registered
-    elif not has_secret:
-        method = "none"
-    elif offered is None:  # [RFC 8414 2] the default of an absent list
-        method = "client_secret_basic"
-    else:
-        method = next((one for one in AUTH_METHODS if one in offered), "none")
+    # [RFC 8414 2] the default of an absent list
+    offered = metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)
+    chosen = next((one for one in AUTH_METHODS if one in offered), "none") if has_secret else "none"
+    method = registered or chosen
     if method not in AUTH_METHODS or (method != "none" and not has_secret):
         raise RegistrationFailed(
             metadata.issuer, f'it wants the client authentication "{peer_text(method)}", which this client cannot do'
@@ -193,35 +185,28 @@ async def register(
     Raises:
         RegistrationFailed: The authorization server has no registration endpoint, or refuses, or responds wrongly.
     """
-    issuer, endpoint = metadata.issuer, metadata.registration_endpoint
-    if endpoint is None:
+    issuer = metadata.issuer
+    if not metadata.registration_endpoint:
         raise RegistrationFailed(issuer, "it does not let clients register themselves")
     # of two ways to send a secret, the server's first: some list client_secret_basic, and refuse it without client_id
     offered = metadata.token_endpoint_auth_methods_supported or ("none",)
     wanted = "none" if "none" in offered else next((one for one in offered if one in AUTH_METHODS), "none")
     scope = " ".join(scopes)
     document = ClientMetadata(client_name, (redirect_uri,), scope, token_endpoint_auth_method=wanted)
-    response = await _post(peers, issuer, endpoint, document.to_json())
-    if response.redirect_uris is not None and redirect_uri not in response.redirect_uris:
-        # [RFC 7591 3.2.1] the server may change any value
-        raise RegistrationFailed(issuer, f"it registered other redirect URIs than {redirect_uri}")
-    has_secret = response.client_secret is not None
-    method = choose_auth_method(metadata, has_secret, response.token_endpoint_auth_method)
-    ends = response.client_secret_expires_at or 0
-    # [RFC 7591 2] a client may ask for registered scopes only; not all authorization servers enforce or name them
-    bound = scope if response.names_scopes else ""
-    return OAuthClient(issuer, response.client_id, response.client_secret, method, redirect_uri, ends, bound)
-
-
-async def _post(peers: PeerRequests, issuer: str, endpoint: str, document: Object) -> RegisteredClient:
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    body, headers = json.dumps(document.to_json()).encode(), {"Content-Type": "application/json"}
     try:
-        answer = await peers.send("POST", endpoint, headers, json.dumps(document).encode(), REGISTRATION_SECONDS)
-        if answer.status in (200, 201):
-            return parse_registration(answer.body)
+        response = await peers.send("POST", metadata.registration_endpoint, headers, body)
+        if response.status not in (200, 201):
+            # [2026-07-28 basic/authorization/client-registration#application-type-and-redirect-uri-constraints] MUST
+            # handle the refusal of a redirect URI, and SHOULD tell the user
+            raise RegistrationFailed(issuer, f"status {response.status}", *parse_oauth_error(response.body))
+        client = OAuthClient.parse(response.body)
     except (HttpError, ValueError) as error:
         raise RegistrationFailed(issuer, peer_text(str(error))) from None
-    # [2026-07-28 basic/authorization/client-registration#application-type-and-redirect-uri-constraints] MUST handle the
-    # refusal of a redirect URI, and SHOULD tell the user
-    refusal = parse_oauth_error(answer.body)
-    raise RegistrationFailed(issuer, f"status {answer.status}", refusal.error, refusal.description)
+    if client.redirect_uris and redirect_uri not in client.redirect_uris:
+        # [RFC 7591 3.2.1] the server may change any value
+        raise RegistrationFailed(issuer, f"it registered other redirect URIs than {redirect_uri}")
+    method = choose_auth_method(metadata, client.client_secret != "", client.token_endpoint_auth_method)
+    # [RFC 7591 2] a client may ask for registered scopes only; not all authorization servers enforce or name them
+    return replace(client, token_endpoint_auth_method=method, redirect_uris=(redirect_uri,),
+                   scope=scope if client.scope else "")  # fmt: skip

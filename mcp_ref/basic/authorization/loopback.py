@@ -18,7 +18,6 @@ send requests to it. So it
 rebuilt it before, and no shell is involved.
 
 Spec:  2026-07-28 basic/authorization/security-considerations#open-redirection; RFC 8252, sections 7.3 and 8.3
-Above: `client.py`. Below: `authorization_code.py` (which response counts), lib/http/server.py
 """
 
 from __future__ import annotations

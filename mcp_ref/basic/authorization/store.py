@@ -18,7 +18,6 @@ For a keyring, write a class with `get`, `put` and `delete`, derived from `Memor
 
 Spec:  2026-07-28 basic/authorization/security-considerations#token-theft; 2026-07-28
        basic/authorization/client-registration#authorization-server-binding
-Above: `client.py`
 """
 
 from __future__ import annotations

@@ -117,14 +117,14 @@ async def _fetch_metadata(issuer: str, resource: str) -> ServerMetadata:
 async def _fetch_keys(issuer: str, resource: str, url: str | None) -> tuple[PublicKey, ...]:
     """Return the public keys of an issuer, from `url` or else from the URL in its metadata."""
     url = url or (await _fetch_metadata(issuer, resource)).jwks_uri
-    if url is None:
+    if not url:
         raise ValueError(f"the metadata of {issuer} have no jwks_uri: use Introspection, or your own verifier")
     return parse_key_set(await _fetch_body("GET", url, MAX_KEY_SET, {}))
 
 
 async def _fetch_introspection_endpoint(issuer: str, resource: str) -> str:
     found = (await _fetch_metadata(issuer, resource)).introspection_endpoint
-    if found is None:
+    if not found:
         raise ValueError("the metadata have no introspection_endpoint: use JwtVerifier, or your own verifier")
     return found
 
@@ -134,7 +134,7 @@ def _principal_of(claims: dict[str, JSON], issuer: str) -> Principal:
     client = next((value for name in ("client_id", "azp", "appid") if isinstance(value := claims.get(name), str)), "")
     scope, subject, audience = claims.get("scope", claims.get("scp")), claims.get("sub", ""), claims.get("aud")
     words = scope if isinstance(scope, list) else [scope]
-    scopes = split_scopes(" ".join(word for word in words if isinstance(word, str)))
+    scopes = split_scopes(word for word in words if isinstance(word, str))
     if not isinstance(subject, str) or not (subject or client):
         raise JoseError("the token names neither a user (sub) nor a client (client_id)")
     names = [str(name) for name in (audience if isinstance(audience, list) else [audience])]

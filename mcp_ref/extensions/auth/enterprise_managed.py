@@ -24,7 +24,7 @@ from ...basic.authorization.addresses import check_fetchable
 from ...basic.authorization.authorization_server_discovery import PeerRequests
 from ...basic.authorization.client_registration import OAuthClient
 from ...basic.authorization.errors import TokenRefused
-from ...basic.authorization.token_endpoint import Form, Grant, TokenEndpoint, authentication, request_token
+from ...basic.authorization.token_endpoint import Form, Grant, TokenEndpoint, request_token
 from .headless import Headless
 from .workload_identity import JWT_BEARER
 
@@ -54,14 +54,14 @@ class EnterpriseManaged(Headless):
 
     async def form(self, peers: PeerRequests, grant: Grant) -> Form:
         url, method = self.idp_token_endpoint, "none" if self.idp_secret is None else "client_secret_basic"
-        client = OAuthClient(url, self.idp_client_id, self.idp_secret, method)
+        client = OAuthClient(self.idp_client_id, self.idp_secret or "", method)
         form = {"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "requested_token_type": _ID_JAG,
                 "subject_token": await self.id_token(), "subject_token_type": _ID_TOKEN, "audience": grant.issuer,
                 "resource": grant.resource}  # fmt: skip
         form |= {"scope": " ".join(grant.scopes)} if grant.scopes else {}
         own = PeerRequests(peers.http, url)
         own.address = "127.0.0.1"  # the program itself named this URL, so it may lead into every network
-        response = await request_token(own, TokenEndpoint(url, url, authentication(client)), form)
+        response = await request_token(own, TokenEndpoint(url, url, client.authenticate), form)
         if response.issued_token_type != _ID_JAG:  # [RFC 8693 2.2.1] REQUIRED
             raise TokenRefused(url, 200, advice="it issued another type of token than an ID-JAG")
         return {"grant_type": JWT_BEARER, "assertion": response.access_token}

@@ -8,53 +8,28 @@ the first one, which the store keeps. The first one may already be wrong, so pro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
+from dataclasses import dataclass
 
 from ...basic.authorization.authorization_server_discovery import PeerRequests, discover
-from ...basic.authorization.challenges import split_scopes
 from ...basic.authorization.client import Authorizer, Need
 from ...basic.authorization.client_registration import OAuthClient, choose_auth_method
 from ...basic.authorization.errors import DiscoveryFailed
-from ...basic.authorization.sign_in import choose_scopes, prefer_issuer
-from ...basic.authorization.store import MemoryStore
-from ...basic.authorization.token_endpoint import (
-    ClientAuthentication,
-    Form,
-    Grant,
-    Prover,
-    authentication,
-    request_grant,
-)
+from ...basic.authorization.token_endpoint import ClientAuthentication, Form, Grant
 
 
 @dataclass(repr=False, eq=False)
 class Headless(Authorizer):
-    """The base class of clients without a user, with their common options."""
+    """The base class of clients without a user. `Authorizer` has further options; `issuer` should be given."""
 
     client_id: str
     """The name of the program at the authorization server."""
     secret: str | None = None
     """The program's secret there, if it has one."""
-    _: KW_ONLY
-    issuer: str | None = None
-    """The only authorization server to use. Default: the first one."""
-    scopes: Sequence[str] = ()
-    """Scopes to ask for in addition to those that the server demands."""
-    store: MemoryStore = field(default_factory=MemoryStore)
-    """The place where the first issuer is kept."""
-    dpop: Prover | None = None
-    """A `DpopKey`, to bind tokens to its key."""
-    resource_parameter: bool = True
-    """False to leave out `resource`, which breaks a MUST, for servers that refuse it."""
-    private_networks: bool = False
-    """True if servers on the internet may name servers of the private network."""
 
     extension = ""
 
     def __post_init__(self) -> None:
-        super().__init__(self.private_networks, self.dpop)
+        super().__post_init__()
         self.extensions[self.extension] = {}
 
     async def form(self, peers: PeerRequests, grant: Grant) -> Form:
@@ -63,7 +38,7 @@ class Headless(Authorizer):
 
     def authenticate(self, grant: Grant) -> ClientAuthentication:
         """Return the authentication of a token request."""
-        return authentication(OAuthClient(grant.issuer, self.client_id, self.secret, grant.auth_method))
+        return OAuthClient(self.client_id, self.secret or "", grant.auth_method).authenticate
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
         """Return a grant with another token if the token ends soon. A refresh token is not needed."""
@@ -71,20 +46,18 @@ class Headless(Authorizer):
 
     async def obtain(self, need: Need) -> Grant:
         """Return a new grant: find the authorization server, and request a token."""
-        named = None if need.challenge is None else need.challenge.parameters.get("resource_metadata")
-        prefer = partial(prefer_issuer, self.issuer or await self._first_issuer(), None)
-        found = await discover(need.peers, named, prefer, at_origin=need.at_origin, needs_pkce=False)
-        server, scopes = found.server, choose_scopes(found, need, split_scopes(" ".join(self.scopes)))
-        if server.token_endpoint is None:
-            raise DiscoveryFailed("a token endpoint", [(server.issuer, "its metadata have no token_endpoint")])
-        if self.issuer is None:
+        only = self.issuer or await self._first_issuer()
+        resource, server = await discover(need.peers, need.challenge.resource_metadata, only, for_user=False)
+        if only is None:
             key = f"issuer|{self.client_id}"
             async with self.store.lock(key):
-                prefer_issuer(await self._first_issuer(), None, (server.issuer,))  # raises for another one
+                if await self._first_issuer() not in (None, server.issuer):  # another task has found another one
+                    raise DiscoveryFailed("the first authorization server", [(server.issuer, "is another issuer")])
                 await self.store.put(key, {"issuer": server.issuer})
-        grant = Grant("", server.issuer, found.resource, tuple(one for one in scopes if one != "offline_access"),
-                      token_endpoint=server.token_endpoint, client_id=self.client_id,
-                      auth_method=choose_auth_method(server, self.secret is not None))  # fmt: skip
+        scopes = tuple(one for one in self.choose_scopes(need, resource, server) if one != "offline_access")
+        method = choose_auth_method(server, self.secret is not None)
+        grant = Grant("", server.issuer, resource.resource, scopes, token_endpoint=server.token_endpoint,
+                      client_id=self.client_id, auth_method=method)  # fmt: skip
         return await self._request(need.peers, grant)
 
     async def _first_issuer(self) -> str | None:
@@ -93,6 +66,4 @@ class Headless(Authorizer):
 
     async def _request(self, peers: PeerRequests, grant: Grant) -> Grant:
         form = await self.form(peers, grant) | ({"scope": " ".join(grant.scopes)} if grant.scopes else {})
-        # DEVIATION: a program may leave out `resource`, a MUST, because some authorization servers refuse it.
-        form |= {"resource": grant.resource} if self.resource_parameter else {}
-        return await request_grant(peers, grant, self.authenticate(grant), form, self.dpop)
+        return await self.request(peers, grant, self.authenticate(grant), form)

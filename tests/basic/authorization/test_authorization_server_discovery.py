@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from mcp_ref import AuthorizationCode, Client, DiscoveryFailed, HttpClient
 from mcp_ref.basic.authorization import authorization_server_discovery as module
-from mcp_ref.basic.authorization.authorization_server_discovery import Discovered, PeerRequests, discover
-from mcp_ref.basic.authorization.metadata import MAX_DOCUMENT
+from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests, discover
+from mcp_ref.basic.authorization.metadata import MAX_DOCUMENT, ResourceMetadata, ServerMetadata
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.http.client import ForbiddenAddress
 from mcp_ref.lib.http.message import Exchange
@@ -21,23 +21,19 @@ OPENID = "/.well-known/openid-configuration"
 HERE = f"{PRM_PATH}/mcp"
 
 
-def _all(issuers: tuple[str, ...]) -> Sequence[str]:
-    return issuers
-
-
 @contextlib.asynccontextmanager
-async def _peers(world: World) -> AsyncIterator[PeerRequests]:
+async def _peers(world: World, at_origin: bool = False) -> AsyncIterator[PeerRequests]:
     async with HttpClient() as http:
-        peers = PeerRequests(http, world.url)
+        peers = PeerRequests(http, world.url, at_origin=at_origin)
         peers.address = "127.0.0.1"
         yield peers
 
 
 async def _discover(
-    world: World, named: str | None = None, *, at_origin: bool = False, prefer: Callable[..., Sequence[str]] = _all
-) -> Discovered:
-    async with _peers(world) as peers:
-        return await discover(peers, named, prefer, at_origin=at_origin)
+    world: World, named: str = "", *, at_origin: bool = False, known: str = "", for_user: bool = True
+) -> tuple[ResourceMetadata, ServerMetadata]:
+    async with _peers(world, at_origin) as peers:
+        return await discover(peers, named, known=known, for_user=for_user)
 
 
 @pytest.mark.spec(
@@ -47,8 +43,8 @@ async def _discover(
 async def test_resource_metadata_url_of_the_challenge_is_requested_first() -> None:
     async with protected() as world:
         world.mcp.always("/custom", status(200, world.mcp.metadata))
-        found = await _discover(world, f"{world.mcp.base}/custom")
-        assert (found.resource, found.server.issuer) == (world.url, world.auth.base)
+        resource, server = await _discover(world, f"{world.mcp.base}/custom")
+        assert (resource.resource, server.issuer) == (world.url, world.auth.base)
         assert world.mcp.paths == ["/custom"] and world.auth.paths == [AS_PATH]
 
 
@@ -60,9 +56,9 @@ async def test_resource_metadata_are_searched_at_the_path_then_at_the_root() -> 
     async with protected() as world:
         world.mcp.always(HERE, status(404))
         world.mcp.always(PRM_PATH, status(200, {**(world.mcp.metadata or {}), "resource": world.mcp.base}))
-        found = await _discover(world, f"{world.mcp.base}/gone")
+        resource, _ = await _discover(world, f"{world.mcp.base}/gone")
         assert world.mcp.paths == ["/gone", HERE, PRM_PATH]
-        assert found.resource == world.mcp.base  # as published, without a slash
+        assert resource.resource == world.mcp.base  # as published, without a slash
 
 
 @pytest.mark.spec(
@@ -75,8 +71,8 @@ async def test_issuer_with_a_path_is_requested_in_the_fixed_order() -> None:
         issuer = f"{world.auth.base}/tenant1"
         world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [issuer]}
         world.auth.always(f"/tenant1{OPENID}", status(200, {**world.auth.metadata, "issuer": issuer}))
-        found = await _discover(world)
-        assert found.server.issuer == issuer
+        _, server = await _discover(world)
+        assert server.issuer == issuer
         assert world.auth.paths == [f"{AS_PATH}/tenant1", f"{OPENID}/tenant1", f"/tenant1{OPENID}"]
 
 
@@ -106,22 +102,43 @@ async def test_metadata_of_another_issuer_are_not_used(change: Callable[[str], s
         assert world.auth.paths == [AS_PATH, OPENID]
 
 
-async def test_authorization_server_without_pkce_is_refused_but_for_programs() -> None:
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-2",
+    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-4",
+    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-5",
+    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-6",
+    "2026-07-28/basic/authorization/security-considerations#authorization-code-protection-7",
+    "2025-11-25/basic/authorization#authorization-code-protection-2",
+    "2025-11-25/basic/authorization#authorization-code-protection-4",
+    "2025-11-25/basic/authorization#authorization-code-protection-5",
+    "2025-11-25/basic/authorization#authorization-code-protection-6",
+    "2025-11-25/basic/authorization#authorization-code-protection-7",
+)
+@pytest.mark.parametrize("methods", [[], ["plain"], ["s256"], None])
+async def test_authorization_server_without_pkce_is_refused_but_for_programs(methods: JSON) -> None:
     async with protected() as world:
-        del world.auth.metadata["code_challenge_methods_supported"]
+        world.auth.metadata["code_challenge_methods_supported"] = methods
         with pytest.raises(DiscoveryFailed, match="S256"):
             await _discover(world)
-        async with _peers(world) as peers:
-            assert (await discover(peers, None, _all, needs_pkce=False)).server.issuer == world.auth.base
+        _, server = await _discover(world, for_user=False)
+        assert server.issuer == world.auth.base
+
+
+@pytest.mark.parametrize(("endpoint", "for_user"), [("token", True), ("token", False), ("authorization", True)])
+async def test_authorization_server_without_a_needed_endpoint_is_refused(endpoint: str, for_user: bool) -> None:
+    async with protected() as world:
+        world.auth.metadata[f"{endpoint}_endpoint"] = ""
+        with pytest.raises(DiscoveryFailed, match=f"{endpoint}_endpoint"):
+            await _discover(world, for_user=for_user)
 
 
 async def test_next_authorization_server_is_tried_if_one_is_out_of_order() -> None:
     async with protected() as world, authorization_server() as other:
         world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": [other.base, world.auth.base]}
         other.always(AS_PATH, status(500))
-        assert (await _discover(world)).server.issuer == world.auth.base
-        preferred = await _discover(world, prefer=lambda issuers: issuers[1:])
-        assert preferred.server.issuer == world.auth.base and len(other.seen) == 2
+        assert (await _discover(world))[1].issuer == world.auth.base
+        _, preferred = await _discover(world, known=world.auth.base)
+        assert preferred.issuer == world.auth.base and len(other.seen) == 2
 
 
 @pytest.mark.parametrize(
@@ -152,8 +169,8 @@ async def test_outage_is_not_the_absence_of_metadata(step: Step, fault: str) -> 
 async def test_server_without_metadata_uses_its_origin_only_for_2025_03_26() -> None:
     async with protected() as world:
         world.mcp.metadata = None
-        found = await _discover(world, at_origin=True)
-        assert found.server.token_endpoint == f"{world.mcp.base}/token" and found.resource == world.url
+        resource, server = await _discover(world, at_origin=True)
+        assert server.token_endpoint == f"{world.mcp.base}/token" and resource.resource == world.url
         last = world.mcp.seen[-1]
         assert (last.path, last.headers["mcp-protocol-version"]) == (AS_PATH, "2025-03-26")
         with pytest.raises(DiscoveryFailed, match="status 404"):
@@ -168,8 +185,8 @@ async def test_metadata_at_the_origin_are_used_for_2025_03_26() -> None:
     async with protected() as world:
         world.mcp.metadata = None
         world.mcp.always(AS_PATH, status(200, {**world.auth.metadata, "issuer": world.mcp.base}))
-        found = await _discover(world, at_origin=True)
-        assert found.server.token_endpoint == f"{world.auth.base}/token" and world.auth.seen == []
+        _, server = await _discover(world, at_origin=True)
+        assert server.token_endpoint == f"{world.auth.base}/token" and world.auth.seen == []
 
 
 async def test_metadata_at_the_origin_must_not_be_out_of_order() -> None:
@@ -193,7 +210,6 @@ async def test_client_without_2025_03_26_never_uses_the_origin() -> None:
 @pytest.mark.attack("A13")
 async def test_slow_document_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DOCUMENT_SECONDS", 0.1)
-    monkeypatch.setattr(PeerRequests.send, "__defaults__", (b"", 0.1))
     async with protected() as world:
 
         async def drip(exchange: Exchange) -> None:
@@ -224,10 +240,10 @@ async def test_issuer_that_must_not_be_requested_is_refused(issuer: str) -> None
 
 @pytest.mark.parametrize(
     ("server", "allowed"),
-    [("127.0.0.1", True), ("10.1.2.3", False), ("93.184.216.34", False), (None, False)],
+    [("127.0.0.1", True), ("10.1.2.3", False), ("93.184.216.34", False), ("", False)],
 )
 @pytest.mark.attack("A7")
-async def test_server_on_the_internet_leads_to_no_byte_on_this_machine(server: str | None, allowed: bool) -> None:
+async def test_server_on_the_internet_leads_to_no_byte_on_this_machine(server: str, allowed: bool) -> None:
     received: list[bytes] = []
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -181,6 +181,16 @@ async def test_first_scopes_are_the_challenge_else_the_metadata_else_none(
         assert world.asked_scopes() == [asked]
 
 
+async def test_resource_parameter_false_leaves_resource_out_of_all_requests() -> None:
+    async with protected() as world:
+        login = AuthorizationCode(open_browser=world.browse, resource_parameter=False)
+        await call(world, login)
+        world.auth.tokens.clear()
+        await call(world, login)
+        assert len(world.auth.requests("/token")) == 2
+        assert not any("resource" in seen.values for seen in world.auth.seen)
+
+
 async def test_offline_access_is_asked_with_consent_if_the_authorization_server_lists_it() -> None:
     async with protected() as world:
         world.auth.metadata["scopes_supported"] = ["offline_access"]

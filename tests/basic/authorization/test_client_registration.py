@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from mcp_ref import AuthorizationCode, HttpClient, RegistrationFailed
+from mcp_ref import AuthorizationCode, HttpClient, MemoryStore, RegistrationFailed
 from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests
 from mcp_ref.basic.authorization.client_registration import (
+    Clients,
     OAuthClient,
     check_client_metadata_url,
     choose_auth_method,
-    read_client,
     register,
 )
 from mcp_ref.basic.authorization.metadata import ServerMetadata
@@ -23,7 +23,7 @@ from tests.protected_servers import Step, authorization_server, status
 URI = "http://127.0.0.1:4711/callback"
 
 
-async def _register(registration: Object, methods: tuple[str, ...] | None = None) -> tuple[OAuthClient, Object]:
+async def _register(registration: Object, methods: tuple[str, ...] = ()) -> tuple[OAuthClient, Object]:
     """Register at a server that offers these methods. Return the client, and the document that it sent."""
     async with authorization_server() as auth, HttpClient() as http:
         auth.registration = registration
@@ -43,13 +43,12 @@ async def test_registration_sends_the_metadata_of_a_native_client() -> None:
         "grant_types": ["authorization_code", "refresh_token"], "token_endpoint_auth_method": "none",
         "application_type": "native",
     }  # fmt: skip
-    assert (client.client_id, client.auth_method, client.redirect_uri) == ("client-1", "none", URI)
+    assert (client.client_id, client.token_endpoint_auth_method, client.redirect_uris) == ("client-1", "none", (URI,))
 
 
 @pytest.mark.parametrize(
     ("methods", "wanted"),
     [
-        (None, "none"),
         (("client_secret_post", "none"), "none"),
         (("client_secret_post", "client_secret_basic"), "client_secret_post"),
         (("private_key_jwt", "client_secret_basic", "client_secret_post"), "client_secret_basic"),
@@ -58,10 +57,10 @@ async def test_registration_sends_the_metadata_of_a_native_client() -> None:
         (("client_secret_post",), "client_secret_post"),
     ],
 )
-async def test_registration_asks_for_an_offered_authentication(methods: tuple[str, ...] | None, wanted: str) -> None:
+async def test_registration_asks_for_an_offered_authentication(methods: tuple[str, ...], wanted: str) -> None:
     secret: Object = {} if wanted == "none" else {"client_secret": "marker"}
     client, sent = await _register(secret, methods)
-    assert sent["token_endpoint_auth_method"] == client.auth_method == wanted
+    assert sent["token_endpoint_auth_method"] == client.token_endpoint_auth_method == wanted
     assert "marker" not in repr(client)
 
 
@@ -69,7 +68,7 @@ async def test_response_decides_the_authentication_and_the_end_of_the_secret() -
     changed: Object = {"token_endpoint_auth_method": "client_secret_post", "client_secret": "s",
                        "client_secret_expires_at": 1}  # fmt: skip
     client, _ = await _register(changed)
-    assert client.auth_method == "client_secret_post" and not client.is_usable()
+    assert client.token_endpoint_auth_method == "client_secret_post" and not client.is_usable()
     client, _ = await _register({**changed, "client_secret_expires_at": 0})
     assert client.is_usable()
 
@@ -106,17 +105,17 @@ async def test_failed_registration_shows_no_body(step: Step) -> None:
 @pytest.mark.parametrize(
     ("offered", "has_secret", "registered", "chosen"),
     [
-        (None, False, None, "none"),
-        (None, True, None, "client_secret_basic"),
-        (("client_secret_post", "client_secret_basic"), True, None, "client_secret_basic"),
-        (("client_secret_post",), True, None, "client_secret_post"),
-        (("none",), True, None, "none"),
+        ((), False, "", "none"),
+        ((), True, "", "client_secret_basic"),
+        (("client_secret_post", "client_secret_basic"), True, "", "client_secret_basic"),
+        (("client_secret_post",), True, "", "client_secret_post"),
+        (("none",), True, "", "none"),
         (("client_secret_basic",), True, "client_secret_post", "client_secret_post"),
         (("client_secret_basic",), True, "none", "none"),
     ],
 )
 def test_auth_method_follows_the_response_else_the_metadata(
-    offered: tuple[str, ...] | None, has_secret: bool, registered: str | None, chosen: str
+    offered: tuple[str, ...], has_secret: bool, registered: str, chosen: str
 ) -> None:
     metadata = ServerMetadata("https://auth.example", token_endpoint_auth_methods_supported=offered)
     assert choose_auth_method(metadata, has_secret, registered) == chosen
@@ -151,12 +150,16 @@ def test_configuration_that_could_leak_or_fail_is_refused(arguments: dict[str, s
 
 
 def test_stored_client_is_read_again() -> None:
-    client = OAuthClient("https://auth.example", "c1", "marker", "client_secret_basic", URI, time.time() + 100)
-    assert read_client(json.loads(json.dumps(client.to_json()))) == client
+    client = OAuthClient("c1", "marker", "client_secret_basic", (URI,), int(time.time()) + 100)
+    assert OAuthClient.read(json.loads(json.dumps(client.to_json()))) == client
 
 
-@pytest.mark.parametrize("change", [{"client_id": None}, {"issuer": 5}, {"redirect_uri": ""}])
-def test_stored_client_that_is_incomplete_is_ignored(change: dict[str, JSON]) -> None:
-    stored = OAuthClient("https://auth.example", "c1", None, "none", URI).to_json()
-    assert read_client(stored) is not None and read_client(None) is None
-    assert read_client({**stored, **change}) is None
+@pytest.mark.parametrize("change", [{"client_id": None}, {"client_id": ""}, {"redirect_uris": None}])
+async def test_stored_client_that_is_incomplete_is_ignored(change: dict[str, JSON]) -> None:
+    clients = Clients(MemoryStore(), None, "", None, "a client", URI)
+    stored = OAuthClient("c1", redirect_uris=(URI,))
+    await clients.store.put("client|https://auth.example", stored.to_json())
+    assert await clients.find("https://auth.example", "c1", "none") == stored
+    await clients.store.put("client|https://auth.example", {**stored.to_json(), **change})
+    assert await clients.find("https://auth.example", "c1", "none") is None
+    assert await clients.find("https://other.example", "c1", "none") is None

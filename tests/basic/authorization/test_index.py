@@ -10,12 +10,12 @@ import mcp_ref.basic.authorization as page
 from mcp_ref.basic.authorization.addresses import accepts_resource, issuer_metadata_urls, resource_metadata_urls
 from mcp_ref.basic.authorization.authorization_code import SignIn, begin_sign_in, code_challenge, read_response
 from mcp_ref.basic.authorization.challenges import token_challenge, write_challenge
+from mcp_ref.basic.authorization.client_registration import OAuthClient
 from mcp_ref.basic.authorization.metadata import (
     ClientMetadata,
-    parse_registration,
+    TokenResponse,
     parse_resource_metadata,
     parse_server_metadata,
-    parse_token_response,
 )
 from mcp_ref.jsonrpc.messages import JSON
 
@@ -47,20 +47,22 @@ def test_exchange_finds_the_authorization_server() -> None:
     assert header is not None
     field = " ".join(header[1].split())
     challenge = token_challenge([field])
-    assert challenge is not None and challenge.scopes == ("notes:read",)
-    document = challenge.parameters["resource_metadata"]
+    assert challenge.scopes == ("notes:read",)
+    document = challenge.resource_metadata
     assert document == resource_metadata_urls(URL)[0] and document.endswith(STEPS["2"].split()[1])
     assert challenge == token_challenge([write_challenge("Bearer", resource_metadata=document, scopes=["notes:read"])])
     metadata = parse_resource_metadata(json.dumps(_json("2")).encode())
     assert accepts_resource(metadata.resource, URL, document)
     [issuer] = metadata.authorization_servers
     assert issuer_metadata_urls(issuer)[0].endswith(STEPS["3"].split()[1])
-    assert parse_server_metadata(json.dumps(_json("3")).encode(), issuer, URL).supports_pkce
+    assert parse_server_metadata(json.dumps(_json("3")).encode(), issuer, URL).code_challenge_methods_supported == (
+        "S256",
+    )
 
 
 def test_exchange_registers_the_client() -> None:
     assert ClientMetadata("mcp_ref", ("http://127.0.0.1:4711/callback",)).to_json() == _json("4")
-    assert parse_registration(json.dumps(_json("4", 1)).encode()).client_id == "c1"
+    assert OAuthClient.parse(json.dumps(_json("4", 1)).encode()).client_id == "c1"
 
 
 def test_exchange_signs_in() -> None:
@@ -75,4 +77,4 @@ def test_exchange_signs_in() -> None:
     query = STEPS["6"].split()[1].partition("?")[2]
     assert STEPS["5"].count(query) == 1
     assert read_response(sign_in, query) == token_request["code"]
-    assert parse_token_response(json.dumps(_json("7")).encode()).expires_in == 3600
+    assert TokenResponse.parse(json.dumps(_json("7")).encode()).expires_in == 3600

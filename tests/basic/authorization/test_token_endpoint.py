@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_ref import HttpClient, TokenRefused
-from mcp_ref.basic.authorization.authorization_code import SignIn
 from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests
 from mcp_ref.basic.authorization.client_registration import OAuthClient
 from mcp_ref.basic.authorization.metadata import MAX_LIFETIME, TokenResponse
@@ -18,41 +17,26 @@ from mcp_ref.basic.authorization.token_endpoint import (
     EXPIRY_MARGIN,
     Grant,
     TokenEndpoint,
-    authentication,
-    code_grant,
     read_grant,
-    refresh_grant,
     request_token,
     revoke,
 )
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.protected_servers import ScriptedAuthorizationServer, Step, authorization_server, basic_credentials, status
 
-SIGN_IN = SignIn("https://auth.example", True, "http://127.0.0.1:1/callback", "u", "state", "verifier")
 TOKENS: Object = {"access_token": "marker-access", "token_type": "bearer"}
 RESOURCE = "https://mcp.example/notes"
 
 
 @contextlib.asynccontextmanager
 async def _endpoint(
-    method: str = "none", secret: str | None = None, client_id: str = "c1"
+    method: str = "none", secret: str = "", client_id: str = "c1"
 ) -> AsyncIterator[tuple[ScriptedAuthorizationServer, PeerRequests, TokenEndpoint]]:
     async with authorization_server() as auth, HttpClient() as http:
         peers = PeerRequests(http, f"{auth.base}/mcp")
         peers.address = "127.0.0.1"
-        client = OAuthClient(auth.base, client_id, secret, method)
-        yield auth, peers, TokenEndpoint(auth.base, f"{auth.base}/token", authentication(client))
-
-
-def test_grants_name_the_resource_as_it_was_published() -> None:
-    assert code_grant("k1", SIGN_IN, RESOURCE) == {
-        "grant_type": "authorization_code", "code": "k1", "redirect_uri": "http://127.0.0.1:1/callback",
-        "code_verifier": "verifier", "resource": RESOURCE,
-    }  # fmt: skip
-    assert refresh_grant("r1", RESOURCE) == {
-        "grant_type": "refresh_token", "refresh_token": "r1", "resource": RESOURCE,
-    }  # fmt: skip
-    assert "resource" not in code_grant("k1", SIGN_IN, None) | refresh_grant("r1", None)
+        client = OAuthClient(client_id, secret, method)
+        yield auth, peers, TokenEndpoint(auth.base, f"{auth.base}/token", client.authenticate)
 
 
 async def test_client_without_secret_sends_its_id_in_the_form() -> None:
@@ -115,7 +99,7 @@ async def test_refused_resource_names_the_option_that_leaves_it_out(error: str, 
     async with _endpoint() as (auth, peers, endpoint):
         auth.always("/token", status(400, {"error": error}))
         with pytest.raises(TokenRefused) as caught:
-            await request_token(peers, endpoint, refresh_grant("r", RESOURCE))
+            await request_token(peers, endpoint, {"refresh_token": "r", "resource": RESOURCE})
         assert ("resource_parameter=False" in str(caught.value)) is names_option
         assert len(auth.seen) == 1
 
@@ -137,8 +121,8 @@ async def test_revocation_sends_the_token_and_its_kind() -> None:
 )
 def test_grant_is_fresh_until_a_margin_before_its_end(lifetime: float, left: float, fresh: bool) -> None:
     grant = Grant("t", expires_at=time.monotonic() + left, lifetime=lifetime)
-    assert grant.is_fresh() is fresh and grant.has_ended() is (left == 0)
-    assert Grant("t").is_fresh() and not Grant("t").has_ended()
+    assert grant.is_fresh() is fresh and grant.is_fresh(margin=0) is (left > 0)
+    assert Grant("t").is_fresh() and Grant("t").is_fresh(margin=0)
 
 
 def test_renewed_grant_keeps_its_id_and_the_refresh_token() -> None:
@@ -152,8 +136,8 @@ def test_renewed_grant_keeps_its_id_and_the_refresh_token() -> None:
 
 def test_stored_grant_is_read_again_with_its_end() -> None:
     grant = Grant(
-        "marker", "https://auth.example", RESOURCE, ("a", "b"), "Bearer", time.monotonic() + 100, 200, "marker-r",
-        "https://auth.example/token", None, "c1", "client_secret_basic", "127.0.0.1")  # fmt: skip
+        "marker", "https://auth.example", RESOURCE, ("a", "b"), time.monotonic() + 100, 200, "marker-r",
+        "https://auth.example/token", "", "c1", "client_secret_basic", "127.0.0.1")  # fmt: skip
     found = read_grant(json.loads(json.dumps(grant.to_json())))
     assert found is not None and found.expires_at == pytest.approx(grant.expires_at, abs=1)
     assert (found.access_token, found.refresh_token, found.scopes) == ("marker", "marker-r", ("a", "b"))
@@ -163,7 +147,7 @@ def test_stored_grant_is_read_again_with_its_end() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"access_token": None}, {"access_token": ""}, {"issuer": 5}, {"scopes": "a"}, {"scopes": None}],
+    [{"access_token": None}, {"access_token": ""}, {"issuer": 5}, {"scopes": "a"}, {"id": None}],
 )
 def test_stored_grant_that_is_incomplete_is_ignored(change: dict[str, JSON]) -> None:
     grant = Grant("t", "https://auth.example").to_json()
