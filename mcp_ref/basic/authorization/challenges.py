@@ -74,6 +74,7 @@ class Challenge:
 
 NO_CHALLENGE: Final = Challenge("", {})
 
+
 def split_scopes(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the scopes in lists with spaces, at most `MAX_SCOPES`. Leave out duplicates and invalid scopes."""
     scopes = " ".join(texts).split(" ")

@@ -18,8 +18,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from mcp_ref import AuthorizationCode, AuthorizationError, Client, JwtVerifier, Protection, Server
-from mcp_ref.basic.authorization import verifiers
-from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests
+from mcp_ref.basic.authorization import authorization_server_discovery, verifiers
 from mcp_ref.basic.authorization.challenges import write_challenge
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
@@ -129,7 +128,7 @@ async def run_client(base: str) -> None:
         except AuthorizationError as error:
             return str(error)
 
-    PeerRequests.send.__defaults__ = b"", DOCUMENT_SECONDS
+    authorization_server_discovery.DOCUMENT_SECONDS = DOCUMENT_SECONDS  # type: ignore[misc]
     await connect("issuer", HARMLESS)
     before, slowest, errors = peak_memory(), 0.0, dict[str, str]()
     for place, attack in [(place, attack) for place in ("resource", "issuer") for attack in DOCUMENTS] * ROUNDS:
