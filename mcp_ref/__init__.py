@@ -35,6 +35,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
+    from .basic.access import HttpCaller as HttpCaller
     from .basic.access import Principal as Principal
     from .basic.authorization.bearer import Bearer as Bearer
     from .basic.authorization.errors import AuthorizationError as AuthorizationError
@@ -213,7 +214,7 @@ _NAMES_BY_MODULE = {
         "Annotations AudioContent BlobResourceContents EmbeddedResource Icon ImageContent ResourceLink TextContent "
         "TextResourceContents"
     ),
-    "basic.access": "Principal",
+    "basic.access": "HttpCaller Principal",
     "basic.authorization.server": "Protection",
     "basic.authorization.verifiers": "Introspection JwtVerifier",
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",

@@ -24,10 +24,13 @@ from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_REQUEST, JSON, Batch, Incoming, Notification, Request
+
+if TYPE_CHECKING:
+    from ..lib.http.message import Headers
 
 MAX_SCOPE: Final = 200
 """Maximum length of a scope that a server demands, in characters."""
@@ -58,6 +61,16 @@ class Principal:
         return json.dumps([self.issuer, self.subject, self.client_id])
 
 
+@dataclass(frozen=True, slots=True)
+class HttpCaller:
+    """The program that sent a message over HTTP: the headers and the remote address of its request."""
+
+    headers: Headers
+    """The headers, without `Authorization` and `Proxy-Authorization`: a handler must not pass a token on."""
+    address: tuple[str, int] | None
+    """The remote IP address and port; None if unknown, as on a Unix socket. Behind a proxy, those of the proxy."""
+
+
 class AccessRefused(ProtocolError):
     """The refusal of a request: an HTTP status, its headers, and the reason. Over HTTP it becomes the response."""
 
@@ -75,6 +88,10 @@ class Access:
     principal: Principal | None = None
     id: str | None = None
     """The id of the principal. Sessions, tasks and states are bound to it."""
+    headers: Headers | None = None
+    """The headers of the HTTP request; None until the request has passed its checks."""
+    address: tuple[str, int] | None = None
+    """The remote IP address and port of the HTTP request; None if unknown."""
     ends_at: float | None = None
     """Time at which streams of this request close, in seconds since 1970; None for never."""
     hides_forbidden = False

@@ -26,7 +26,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast, overload
 
-from ..basic.access import Principal, checked_scopes
+from ..basic.access import HttpCaller, Principal, checked_scopes
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
@@ -82,6 +82,17 @@ class Context(RequestContext, Generic[S]):
     def principal(self) -> Principal | None:
         """The authenticated caller; None over stdio, and on a server without authentication."""
         return self.access.principal if self.access is not None else None
+
+    @property
+    def http(self) -> HttpCaller | None:
+        """The headers and the remote address of the HTTP request; None over stdio and in memory.
+
+        A header is a claim of the caller, unless a proxy in front of the server sets it.
+        """
+        access = self.access
+        if access is None or access.headers is None:
+            return None
+        return HttpCaller(access.headers.without("authorization", "proxy-authorization"), access.address)
 
     def require(self, *scopes: str) -> None:
         """Refuse the request if the caller lacks a scope, for example a scope that depends on the arguments.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+from ..basic.access import current_access
 from ..jsonrpc.errors import ConnectionClosed
 from ..jsonrpc.messages import Outgoing, RequestId, decode, encode
 from .base import EndReport, OnEnd, Receive, Trace, Transport, no_trace
@@ -73,6 +74,7 @@ class MemoryTransport(Transport):
 
     def _deliver_inbox(self) -> None:
         self._delivery_scheduled = False
+        current_access.set(None)  # the sender can be the handler of an HTTP request, but this message is not HTTP
         while self._inbox and not self._paused and self._receive is not None:
             frame = self._inbox.popleft()
             self._size -= len(frame)

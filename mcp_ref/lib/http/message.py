@@ -49,6 +49,10 @@ class Headers:
         """Return all values of a header, in order."""
         return list(self._values.get(name.lower(), ()))
 
+    def without(self, *names: str) -> Headers:
+        """Return a copy without the headers of these names, which must be in lower case."""
+        return Headers((name, value) for name, value in self._items if name.lower() not in names)
+
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._values
 
