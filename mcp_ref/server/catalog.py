@@ -172,6 +172,8 @@ class Catalog:
         self.revisions = sorted_revisions(revisions)
         self.routes: dict[str, Route] = {}
         """The routes of stateless requests, by method."""
+        self.middleware: list[Callable[[str, Handler], Handler]] = []
+        """Functions that wrap the handler of a method, innermost first (middleware.py)."""
         self.announcers: set[Announcer] = set()
         self.serving: set[Serving] = set()
         """The sessions and HTTP applications that serve the catalog. See `remove_serving`."""
@@ -270,7 +272,13 @@ class Catalog:
         if method.capability == "completions" and "completions" not in self._nonempty_features:
             return None  # the capability is new in 2025-03-26, so clients of earlier revisions do not check it
         find = HANDLERS.get(method.name)
-        return find(self) if find is not None else None
+        return self.wrapped(method.name, find(self)) if find is not None else None
+
+    def wrapped(self, method: str, handler: Handler) -> Handler:
+        """Return the handler of a method inside all middleware; without middleware, the handler itself."""
+        for wrap in self.middleware:
+            handler = wrap(method, handler)
+        return handler
 
     def scopes_of(self, call: Request | Notification) -> Collection[str]:
         """Return the scopes of the tool, resource or prompt that a message names."""

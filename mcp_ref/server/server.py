@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from ..lib.http.asgi import Application
     from ..lib.http.message import HttpLimits
     from .http import HttpOptions
+    from .middleware import Middleware
+
+    M = TypeVar("M", bound=Middleware)
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -219,6 +222,24 @@ class Server:
             argument: The name of the prompt's argument, or of the template's variable.
         """
         return _decorator("completion", target, partial(self.completions.add, target, argument))
+
+    def middleware(self, function: M) -> M:
+        """Run a coroutine function around each request: `@server.middleware`. See middleware.py.
+
+        Args:
+            function: Called with the request (`ServedRequest`), the context, and the function `proceed`, which returns
+                the result. The function that was added first is the outermost.
+
+        Returns:
+            The function itself.
+
+        Raises:
+            RuntimeError: The server serves clients already.
+        """
+        from .middleware import add_middleware  # lazy: few servers need it
+
+        add_middleware(self.catalog, function)
+        return function
 
     def resource_updated(self, uri: str) -> None:
         """Notify all subscribers of a changed resource. Any thread can call this.

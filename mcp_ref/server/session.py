@@ -143,7 +143,9 @@ class ServerSession(Session):
         return Context(self, request.id, cast(RequestParams, params).meta, self.transport.principal)
 
     def handler(self, method: Method) -> Handler | None:
-        return self._initialize if method.name == "initialize" else self.catalog.handler(method)
+        if method.name == "initialize":
+            return self.catalog.wrapped(method.name, self._initialize)
+        return self.catalog.handler(method)
 
     async def _initialize(self, params: InitializeRequestParams, context: Context) -> InitializeResult:
         if self.phase is not NEW:

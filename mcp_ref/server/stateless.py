@@ -224,7 +224,7 @@ async def serve(
 
 
 def _find_route(catalog: Catalog, method: str, revision: Revision) -> Route:
-    handler_of = catalog.handler if method != "subscriptions/listen" else lambda _: _listen
+    handler_of = catalog.handler if method != "subscriptions/listen" else lambda row: catalog.wrapped(row.name, _listen)
     route = catalog.routes[method] = find_route(method, revision, "client", catalog.declares, handler_of)
     return route
 

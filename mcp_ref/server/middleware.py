@@ -1,0 +1,83 @@
+"""Middleware: the author's functions around each request that the server serves, for logs, limits and policies.
+
+    @server.middleware
+    async def refuse_at_night(request: ServedRequest, context: Context, proceed: Proceed) -> object:
+        if request.method == "tools/call" and datetime.now().hour < 6:
+            raise ProtocolError(INVALID_REQUEST, "the tools rest until six o'clock")
+        return await proceed(request)
+
+    message -> checks, decoding -> first middleware -> ... -> last middleware -> handler
+    message <- encoding         <- first middleware <- ... <- last middleware <- handler
+
+Middleware sees every request with a handler, in both eras: also `initialize`, `ping`, `server/discover`, and
+`subscriptions/listen`, which ends with the subscription. Middleware does not see notifications, or requests that the
+server refuses before it calls a handler: unknown methods, invalid params, missing scopes.
+
+A failed tool call is a result with `is_error`. For a tool call that becomes a task, `proceed` returns when the task has
+begun. In 2026-07-28, a handler that needs input ends with the exception `HandlerNeedsInput`, which `except Exception`
+does not catch; the retry passes through the middleware again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, is_dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from ..basic.channel import RequestContext
+from ..session import Handler
+from .catalog import Catalog
+from .context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRequest:
+    """A request, as middleware sees it. `dataclasses.replace` makes a copy with other params."""
+
+    method: str
+    """The method, such as "tools/call"."""
+    params: Any  # the type depends on the method
+    """The params: a dataclass such as `CallToolRequestParams`, the same in all revisions."""
+
+
+Proceed: TypeAlias = Callable[[ServedRequest], Awaitable[object]]
+"""A function that passes a request to the next middleware, or to the handler, and returns the result, a dataclass."""
+
+Middleware: TypeAlias = Callable[[ServedRequest, "Context[Any]", Proceed], Awaitable[object]]  # any type of state
+"""A coroutine function that returns the result of a request. Raises ProtocolError to refuse the request."""
+
+
+def add_middleware(catalog: Catalog, function: Middleware) -> None:
+    """Run a function around all handlers of the catalog, inside the middleware that was added before.
+
+    Raises:
+        TypeError: The function is a plain `def`.
+        RuntimeError: The server serves clients already, which would not all see the middleware.
+    """
+    if inspect.isfunction(function) and not inspect.iscoroutinefunction(function):
+        raise TypeError(f"middleware must be async: write `async def {function.__name__}(request, context, proceed)`")
+    if catalog.serving:
+        raise RuntimeError("the server serves clients already: add middleware before it serves")
+    catalog.middleware.insert(0, partial(_wrap, function))
+    catalog.routes.clear()  # they contain the handlers of earlier clients
+
+
+def _wrap(middleware: Middleware, method: str, handler: Handler) -> Handler:
+    """Return a handler that calls the middleware, whose `proceed` calls the given handler."""
+
+    async def serve(params: object, context: RequestContext) -> object:
+        async def proceed(request: ServedRequest) -> object:
+            if request.method != method:
+                raise ValueError(f"middleware can change the params of {method}, but not the method")
+            return await handler(request.params, context)
+
+        assert isinstance(context, Context)
+        result = await middleware(ServedRequest(method, params), context, proceed)
+        if not is_dataclass(result):
+            name, kind = getattr(middleware, "__name__", repr(middleware)), type(result).__name__
+            raise TypeError(f"the middleware {name} returned {kind}: it must return the result of `proceed`")
+        return result
+
+    return serve
