@@ -51,7 +51,6 @@ async def open_book(server: Server) -> AsyncIterator[Book]:
     path = os.environ.get("BOOK", ":memory:")
     with closing(sqlite3.connect(path)) as database:
         book = Book(database)
-        print(f"opened {path} with {len(book.names())} guests", file=sys.stderr)
         yield book
         print(f"closed {path} with {len(book.names())} guests", file=sys.stderr)
 

@@ -327,6 +327,36 @@ async def test_the_forecast_follows_the_service_but_not_to_another_host() -> Non
             assert "Invalid arguments" in await refused(client, "get_alerts", {"state": "CA&area=TX"})
 
 
+# -------------------------------------------------------------------------------- lifespan.py and middleware.py
+
+
+@ERAS
+async def test_lifespan_example_shares_one_connection_until_sigterm(tmp_path: Path, revision: str) -> None:
+    with serving(EXAMPLES / "lifespan.py") as program:
+        for number, name in enumerate(("Ada", "Bob"), 1):
+            async with Client(program.url, revision=revision) as client:
+                text = (await client.call_tool("sign", {"name": name})).text
+                assert text == f"Welcome, {name}! You are guest number {number}."
+        assert program.stop(signal.SIGTERM) == b"closed :memory: with 2 guests\n"
+
+
+@ERAS
+async def test_middleware_example_limits_calls_and_logs_refused_calls_too(revision: str) -> None:
+    log = list[bytes]()
+    command = forked(str(EXAMPLES / "middleware.py"))
+    async with Client(command, env={"CALLS": "2"}, revision=revision, on_stderr=log.append) as client:
+        for _ in range(2):
+            assert isinstance((await client.call_tool("roll")).structured_content, list | dict)
+        with pytest.raises(RemoteError, match="at most 2 tool calls in a minute"):
+            await client.call_tool("roll")
+    lines = [line for line in b"".join(log).decode().splitlines() if line.startswith("tools/call")]
+    assert [line.partition(" after")[0].removeprefix("tools/call of the client ") for line in lines] == [
+        "is done",
+        "is done",
+        "failed",
+    ]
+
+
 # ---------------------------------------------------------------------------------------------------- database.py
 
 
