@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .basic.access import HttpCaller as HttpCaller
     from .basic.access import Principal as Principal
-    from .basic.authorization.bearer import Bearer as Bearer
+    from .basic.authorization.client import Bearer as Bearer
     from .basic.authorization.errors import AuthorizationError as AuthorizationError
     from .basic.authorization.errors import DiscoveryFailed as DiscoveryFailed
     from .basic.authorization.errors import InsufficientScope as InsufficientScope
@@ -158,7 +158,7 @@ READING_ORDER = (
     "basic/authorization/authorization_code.py", "basic/authorization/authorization_server_discovery.py",
     "basic/authorization/store.py", "basic/authorization/loopback.py",
     "basic/authorization/client_registration.py", "basic/authorization/token_endpoint.py",
-    "basic/authorization/client.py", "basic/authorization/bearer.py",
+    "basic/authorization/client.py",
     "basic/authorization/sign_in.py", "basic/authorization/server.py",
     "basic/authorization/verifiers.py",
     "features/pagination.py", "features/registry.py", "features/task_augmentation.py",
@@ -208,7 +208,7 @@ OPTIONAL_READING = (
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 
 _NAMES_BY_MODULE = {
-    "basic.authorization.bearer": "Bearer",
+    "basic.authorization.client": "Bearer",
     "basic.authorization.errors": (
         "AuthorizationError DiscoveryFailed InsufficientScope RegistrationFailed SignInNeeded SignInRefused "
         "TokenRefused"

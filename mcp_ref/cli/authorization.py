@@ -16,8 +16,7 @@ import sys
 from urllib.parse import parse_qs, urlsplit
 
 from ..basic.authorization.addresses import check_fetchable
-from ..basic.authorization.bearer import Bearer
-from ..basic.authorization.client import Authorizer
+from ..basic.authorization.client import Authorizer, Bearer
 from ..basic.authorization.errors import SignInNeeded
 from ..basic.authorization.loopback import open_in_browser
 from ..basic.authorization.metadata import MAX_TOKEN

@@ -52,7 +52,7 @@ PAGES = (
     Page("basic/authorization", WITH_AUTHORIZATION, ("basic/authorization/", "extensions/auth/")),
     Page("basic/authorization/index", MODERN, ("basic/authorization/challenges.py", "basic/authorization/addresses.py",
          "basic/authorization/authorization_code.py", "basic/authorization/loopback.py",
-         "basic/authorization/token_endpoint.py", "basic/authorization/sign_in.py", "basic/authorization/bearer.py",
+         "basic/authorization/token_endpoint.py", "basic/authorization/sign_in.py",
          "basic/authorization/client.py", "basic/authorization/server.py", "basic/authorization/verifiers.py",
          "basic/authorization/errors.py", "extensions/auth/")),
     Page("basic/authorization/authorization-server-discovery", MODERN, ("basic/authorization/metadata.py",

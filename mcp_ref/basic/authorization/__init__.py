@@ -84,7 +84,7 @@ Modules, in reading order: `errors.py`; `challenges.py`, the header of the 401; 
 `metadata.py`, the JSON documents; `authorization_code.py`, steps 5 and 6. All of these are pure: no input, no output.
 Then the client: `authorization_server_discovery.py`, steps 2 and 3; `store.py`, which keeps client ids and tokens;
 `loopback.py`, which receives step 6; `client_registration.py`, step 4; `token_endpoint.py`, step 7; `client.py`, which
-repeats a refused request with a better token; `bearer.py`, a token from elsewhere; `sign_in.py`, all steps to get one.
+repeats a refused request with a better token, and has `Bearer`; `sign_in.py`, all steps to get a token.
 Then the MCP server: `server.py`, its part of steps 1, 2 and 8; `verifiers.py`, the checks of a token in step 8.
 
 Spec:  basic/authorization (2025-03-26 to 2025-11-25); 2026-07-28 basic/authorization/index; 2026-07-28

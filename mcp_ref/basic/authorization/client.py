@@ -15,8 +15,8 @@ All repetitions are bounded: a hostile server could else open browser windows wi
 ids of the old one are never sent to the new one.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
-A way to get tokens is a subclass of `Authorizer`: `Bearer` has one from elsewhere (bearer.py), and `AuthorizationCode`
-lets a user sign in (sign_in.py).
+A way to get tokens is a subclass of `Authorizer`: `Bearer` has one from elsewhere, and `AuthorizationCode` lets a user
+sign in (sign_in.py).
 
 Spec:  2026-07-28 basic/authorization/index#access-token-usage, #scope-selection-strategy, #step-up-authorization-flow,
        #refresh-tokens, #error-handling
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -159,6 +160,33 @@ class Authorizer:
             time.monotonic(),
         )
         return grant.renewed(await request_token(peers, endpoint, form), asked_at)
+
+
+class Bearer(Authorizer):
+    """Sends a token that the program has from elsewhere, such as a personal access token: `Bearer("...")`.
+
+    The client does not know who issued it. So a refused token is an error, for the program to handle.
+
+    Args:
+        token: The token, or an async function that returns the current one. It is called for each request.
+    """
+
+    def __init__(self, token: str | Callable[[], Awaitable[str]]) -> None:
+        super().__init__()
+        self._token = token
+
+    async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
+        token = self._token if isinstance(self._token, str) else await self._token()
+        if grant is not None and grant.access_token == token:
+            return grant
+        ends = None if isinstance(self._token, str) else 0.0  # never fresh: the function is called again
+        return Grant(token, id=hashlib.sha256(token.encode()).hexdigest(), expires_at=ends)
+
+    async def obtain(self, need: Need) -> Grant:
+        if need.wants_scopes:
+            raise InsufficientScope(need.peers.server, need.challenge.scopes)
+        raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given: it has "
+                                 "ended, or is for another server; get a new one")  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
