@@ -29,6 +29,12 @@ SERVER is the URL of the server, or the command that starts the server. Write a 
   {PROGRAM} list -- python3 server.py
   {PROGRAM} call add a=1 b=2 -- npx -y some-server --its-option
 
+FILE is a configuration file of several servers, in the format of Claude, Cursor, VS Code, Codex and other hosts. Write
+the name of a server, and a dot, before each name. If the file has only one server, its name is not necessary:
+
+  {PROGRAM} list --config mcp.json
+  {PROGRAM} call weather.forecast city=Ghent --config mcp.json
+
 Write an argument as NAME=VALUE. VALUE is a string if the tool's input schema requires a string; otherwise it is JSON.
 In NAME:=JSON, the value is always JSON.
 """
@@ -63,7 +69,8 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
         made.set_defaults(needs_server=needs_server, command=[])
-        server = "URL" if name in ACCOUNT_COMMANDS else "(URL | -- COMMAND ...)" if needs_server else ""
+        several = "(URL | -- COMMAND ... | --config FILE)" if needs_server else ""
+        server = "URL" if name in ACCOUNT_COMMANDS else several
         made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, server)))
         if needs_server:
             made.epilog = (ACCOUNT_EPILOG if name in ACCOUNT_COMMANDS else EPILOG) + EXIT_CODES
@@ -80,7 +87,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
     add_http_options(made)
 
-    command("list", "", "list what a server offers", needs_server=True)
+    made = command("list", "", "list what a server offers", needs_server=True)
+    made.add_argument(
+        "--find", action="store_true", help="list the configuration files of known hosts, and start nothing"
+    )
 
     made = command("call", "TOOL [NAME=VALUE ...]", "call a tool", needs_server=True)
     made.add_argument("tool", metavar="TOOL")
@@ -187,6 +197,10 @@ def add_connection_options(parser: argparse.ArgumentParser, is_login: bool) -> N
         group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level and above")
         group.add_argument("--stderr", action="store_true", help="show the server's standard error")
         group.add_argument("--json", action="store_true", help="print JSON, for programs")
+        group = parser.add_argument_group("several servers")
+        group.add_argument("--config", metavar="FILE", help="use the servers of this configuration file")
+        group.add_argument("--yes", action="store_true", help="start the servers of the file without asking you")
+        parser.set_defaults(find=False)
     group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
 
 
@@ -219,12 +233,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if words[0] not in commands:
             main_parser.error(f"unknown command {words[0]!r}{did_you_mean(words[0], commands)}")
         parser = commands[words[0]]
-        if not server and parser.get_default("needs_server"):
+        has_config = any(word == "--find" or word.startswith("--config") for word in words)
+        if not server and parser.get_default("needs_server") and not has_config:
             words, server = split_url(words)
         options, surplus = parser.parse_known_intermixed_args(words[1:])
         options.name = words[0]
         misspelled = any(word.startswith("-") for word in surplus)
-        if options.needs_server and not server and not misspelled:
+        if options.needs_server and not server and not misspelled and not has_config:
             asked = [word for word in words if word not in surplus]
             advice, example = "add its URL, or two dashes and its command", ["python3", "server.py"]
             if options.name in ACCOUNT_COMMANDS:
@@ -279,6 +294,8 @@ def run(options: argparse.Namespace) -> int:
             return int(_import_module("cli.serve").serve(options))
         case "login" | "logout" | "whoami":
             return int(_import_module("cli.accounts").run_account_command(options))
+        case _ if options.config is not None or options.find:
+            return int(_import_module("cli.host_commands").run_host_command(options))
         case _:
             return int(_import_module("cli.client_commands").run_client_command(options))
     return EXIT_OK

@@ -2,6 +2,7 @@
 
 - `values.py` parses arguments, `show.py` prints results, and `person.py` asks the user at the terminal.
 - `client_commands.py` has the commands that connect to a server: list, call, read, watch, prompt and complete.
+- `host_commands.py` runs these commands with the servers of a configuration file.
 - `authorization.py` finds the tokens for a URL. `accounts.py` has the commands login, logout and whoami.
 - `serve.py` has the command `run`, which starts a server.
 - `revisions.py`, `toc.py` and `limits.py` have the commands that print facts about this package.

@@ -119,13 +119,18 @@ def show_progress(progress: float, total: float | None, message: str | None) -> 
 
 async def connect_and_run(client: Client, options: argparse.Namespace) -> int:
     async with client:
-        if sys.stderr.isatty() and options.name != "list":
-            show.note(server_line(client))
-        if options.log is not None:
-            if options.log not in LEVELS:
-                raise UsageError(f"unknown log level {options.log!r}{did_you_mean(options.log, LEVELS)}")
-            await client.set_logging_level(options.log)
-        return await COMMANDS[options.name](client, options)
+        return await run_command(client, options)
+
+
+async def run_command(client: Client, options: argparse.Namespace) -> int:
+    """Run a command with a client that is connected."""
+    if sys.stderr.isatty() and options.name != "list":
+        show.note(server_line(client))
+    if options.log is not None:
+        if options.log not in LEVELS:
+            raise UsageError(f"unknown log level {options.log!r}{did_you_mean(options.log, LEVELS)}")
+        await client.set_logging_level(options.log)
+    return await COMMANDS[options.name](client, options)
 
 
 def server_line(client: Client) -> str:
@@ -174,7 +179,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.tool)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
-    default_timeout = USER_TIMEOUT if elicitation_handler() is not None else DEFAULT_TIMEOUT  # a user needs time
+    default_timeout = USER_TIMEOUT if elicitation_handler() is not None else client.timeout  # a user needs time
     try:
         result = await client.call_tool(
             options.tool,

@@ -9,9 +9,11 @@ Spec:  client/elicitation
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 
 from ..features.elicitation import (
     ElicitationHandler,
@@ -24,29 +26,32 @@ from ..jsonrpc.messages import Object
 from .show import note, printable, type_text
 from .values import json_types, read_value
 
+if os.name != "nt":
+    import termios
+
 
 def has_terminal() -> bool:
-    """Return True if a user can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    """Return True if a user can be asked: not on Windows, whose event loop cannot wait for a terminal."""
+    return os.name != "nt" and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def elicitation_handler() -> ElicitationHandler | None:
-    """Return the elicitation handler for a Client. Return None without a terminal, and on Windows."""
-    if os.name == "nt" or not has_terminal():
+def elicitation_handler(server: str = "The server", terminal: asyncio.Lock | None = None) -> ElicitationHandler | None:
+    """Return the elicitation handler for a client of `server`, or None without a terminal."""
+    if not has_terminal():
         return None
-    terminal_lock = asyncio.Lock()
+    lock = terminal or asyncio.Lock()
 
     async def ask(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-        async with terminal_lock:  # show one elicitation at a time, even if the server sends several at once
-            return await ask_person(request)
+        async with lock:  # show one elicitation at a time, even if the server sends several at once
+            return await ask_person(server, request)
 
     return ask
 
 
-async def ask_person(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+async def ask_person(server: str, request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
     """Show the elicitation and return the user's action. Ctrl-D declines."""
     # [2025-11-25 client/elicitation#security-considerations] show who asks, and let the user decline
-    note(f"\nThe server asks: {request.message}")
+    note(f"\n{server} asks: {request.message}")
     if isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#safe-url-handling] show the whole URL, and do not open it without consent
         note(f"The server wants you to visit {request.url}\nThis program does not open the URL.")
@@ -103,6 +108,19 @@ def field_prompt(name: str, field: Object, is_boolean: bool) -> str:
     if (default := field.get("default")) is not None:
         about.append(f"default {('y' if default else 'n') if is_boolean else json.dumps(default)}")
     return f"{name} ({', '.join(['y/n' if is_boolean else type_text(field), *about])}): "
+
+
+@contextlib.contextmanager
+def hidden_input() -> Iterator[None]:
+    """Hide the characters that the user types, because they are a password."""
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    termios.tcsetattr(terminal, termios.TCSADRAIN, [*before[:3], before[3] & ~termios.ECHO, *before[4:]])
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        note("")
 
 
 async def ask_line(prompt: str) -> str:

@@ -1,0 +1,253 @@
+"""The client commands with `--config FILE`: the servers of a configuration file, with the user's consent.
+
+`list` starts all servers. The other commands start only the server of the given name: `call weather.forecast`. A file
+that was downloaded can name any program, so a server starts only if the user allows it, or with `--yes`. The host keeps
+the user's decision in a file. A server whose entry has changed since then needs consent again, and so does a tool.
+
+Spec:  architecture; 2026-07-28 index#security-and-trust-safety
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias, cast
+
+from ..basic.authorization.store import FileStore, default_path
+from ..features.logging import LoggingMessageNotificationParams
+from ..features.prompts import Prompt
+from ..features.resources import Resource, ResourceTemplate
+from ..features.tools import Tool
+from ..host.configuration import Configuration, ConfigurationError, find_configs, read_config
+from ..host.host import Host, Listed
+from ..host.names import UnknownName, full_name
+from ..host.policy import APPROVE_SECONDS, Allow, Approval, Deny, Refused
+from ..host.supervisor import ServerState, ServerStatus, ServerUnavailable
+from ..jsonrpc.messages import JSON, Object
+from ..session import DEFAULT_TIMEOUT
+from . import UsageError, did_you_mean, show
+from .authorization import authorizer_for
+from .client_commands import encode, report_failure, run_and_report, run_command, show_log, show_stderr
+from .person import ask_line, confirms, elicitation_handler, has_terminal, hidden_input
+
+AnyListed: TypeAlias = Listed[Tool] | Listed[Prompt] | Listed[Resource] | Listed[ResourceTemplate]
+
+MAX_APPROVALS = 4000
+"""Maximum number of stored decisions. If there are more, the oldest decisions are forgotten."""
+
+NAME_OPTIONS = {"call": "tool", "read": "uri", "watch": "uri", "prompt": "prompt", "complete": "ref"}
+"""The word of each command that begins with the name of a server."""
+
+SINGLE_SERVER_OPTIONS = ("revision", "env", "header", "root", "token_env", "token_file", "command")
+"""The options that are for one server, so that a command with `--config` refuses them."""
+
+
+def run_host_command(options: argparse.Namespace) -> int:
+    """Run one of the commands and return its exit code."""
+    if options.find:
+        for path in find_configs(os.getcwd()):
+            show.out(str(path))
+        return 0
+    for name in SINGLE_SERVER_OPTIONS:
+        if getattr(options, name):
+            shown = "the server's command or URL" if name == "command" else f"--{name.replace('_', '-')}"
+            raise UsageError(f"{shown} does not work with --config: write these settings in the file")
+    try:
+        configuration = read_config(options.config)
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from None
+    if options.trace:
+        os.environ["MCP_REF_TRACE"] = "1"
+    server = "" if options.name == "list" else take_server_name(options, configuration)
+    servers = tuple(each for each in configuration.servers if server in ("", each.name))
+    # The commands print the states of the servers themselves.
+    logger = logging.getLogger(Host.__module__.rpartition(".")[0])
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        return run_and_report(_run(replace(configuration, servers=servers), server, options))
+    finally:
+        logger.setLevel(level)
+
+
+def take_server_name(options: argparse.Namespace, configuration: Configuration) -> str:
+    """Return the server name in the command's word `SERVER.NAME`, and leave NAME. One server needs no name."""
+    option, names = NAME_OPTIONS[options.name], [each.name for each in configuration.servers]
+    server, dot, own = str(getattr(options, option)).partition(".")
+    if dot and server in names:
+        setattr(options, option, own)
+        return server
+    if len(names) != 1:
+        example = full_name(names[0], "NAME") if names else "SERVER.NAME"
+        raise UsageError(f"write the server's name and a dot before the name, such as {example}"
+                         f"{did_you_mean(server, names)}")  # fmt: skip
+    return names[0]
+
+
+async def _run(configuration: Configuration, server: str, options: argparse.Namespace) -> int:
+    """Open a host, and run one command in it."""
+    consent = Consent(options.yes, full_name(server, getattr(options, NAME_OPTIONS.get(options.name, "name"))))
+    person = elicitation_handler(f"The server {server}", consent.terminal)
+    async with kept_approvals() as approvals:
+        host = Host(
+            configuration, approve=consent.approve, ask=consent.ask if has_terminal() else None, approvals=approvals,
+            elicitation=None if person is None else lambda _, request: person(request),
+            elicitation_url=person is not None, startup_wait=APPROVE_SECONDS,
+            authorization=lambda url: authorizer_for(url, options),
+            timeout=options.timeout if options.timeout is not None else DEFAULT_TIMEOUT, on_log=show_server_log,
+            on_stderr=(lambda name, data: show_stderr(data)) if options.stderr else None,
+        )  # fmt: skip
+        try:
+            async with host:
+                if options.name == "list":
+                    return await list_all(host, options)
+                client = host.client(server)
+                if options.name == "call":
+                    await check_tool(host, server, options.tool, consent)
+                return await run_command(client, options)
+        except (ServerUnavailable, Refused) as error:
+            return report_failure(3, error)
+        except UnknownName as error:
+            return report_failure(1, error)
+
+
+@contextlib.asynccontextmanager
+async def kept_approvals() -> AsyncIterator[dict[str, str]]:
+    """Return a context manager with the stored decisions. At its end, store the new ones."""
+    try:
+        store = FileStore(default_path().with_name("approvals.json"))
+    except RuntimeError:  # the user has no home directory
+        yield {}
+        return
+    before = cast("dict[str, str]", await store.get("approvals") or {})
+    approvals = dict(before)
+    try:
+        yield approvals
+    finally:
+        if approvals != before:
+            kept = {**(await store.get("approvals") or {}), **approvals}
+            await store.put("approvals", dict(list(kept.items())[-MAX_APPROVALS:]))
+
+
+class Consent:
+    """The user's decisions at the terminal. Without a terminal, only `--yes` allows a server to start.
+
+    Args:
+        is_yes: True for `--yes`: servers start without a request to the user. It never covers a changed tool.
+        name: Full name of the tool to call.
+    """
+
+    def __init__(self, is_yes: bool, name: str) -> None:
+        self.terminal = asyncio.Lock()
+        """The lock of the terminal, which shows one request at a time."""
+        self.changed_tool: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """The decision about the definition of the tool to call, if it has changed."""
+        self._is_yes, self._name = is_yes, name
+
+    async def approve(self, request: Approval) -> Allow | Deny:
+        """Return the user's decision."""
+        if request.kind == "elicit":
+            for warning in request.warnings:
+                show.note(f"warning: {warning}")
+            return Allow()  # the form lets the user decline
+        if request.kind == "definition":
+            is_allowed = request.name == self._name and await self._confirm(request, "Allow this definition?")
+            if request.name == self._name and not self.changed_tool.done():
+                self.changed_tool.set_result(is_allowed)
+            return Allow() if is_allowed else Deny()
+        if self._is_yes:
+            return Allow()
+        if not has_terminal():
+            return Deny("there is no terminal at which a user could allow it; --yes allows the servers of this file")
+        prompt = "Start this server?" if request.kind == "start" else "Give the server these directories?"
+        if not request.warnings:
+            prompt += " (A yes is valid until the entry in the file changes.)"
+        return Allow("always") if await self._confirm(request, prompt) else Deny()
+
+    async def _confirm(self, request: Approval, prompt: str) -> bool:
+        if not has_terminal():
+            return False
+        async with self.terminal:
+            show.note(f"\n{request.text()}")
+            return await confirms(prompt)
+
+    async def ask(self, id: str, description: str, is_password: bool) -> str:
+        """Return the value that the user types for `${input:id}`."""
+        prompt = f"{description or id}: "
+        async with self.terminal:
+            with hidden_input() if is_password else contextlib.nullcontext():
+                return (await ask_line(prompt)).rstrip("\n")
+
+
+async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> None:
+    """Raise UnknownName if the file excludes the tool, or Refused if its definition has changed."""
+    name, known = full_name(server, tool), [each.full_name for each in await host.list_tools()]
+    if tool in host.status()[0].unapproved_tools:
+        if not await consent.changed_tool:
+            advice = "" if has_terminal() else ": call it at a terminal, read its definition, and allow it"
+            raise Refused(f"{name} has changed since it was allowed, or has hidden characters{advice}")
+    elif name not in known:
+        raise UnknownName("tool", name, known)
+
+
+async def list_all(host: Host, options: argparse.Namespace) -> int:
+    """Print the state of each server, and the tools, resources, templates and prompts of all servers."""
+    tools, prompts = await host.list_tools(), await host.list_prompts()
+    resources, templates = await host.list_resources(), await host.list_resource_templates()
+    states = host.status()
+    if options.json:
+        show.as_json(
+            {
+                "servers": [_status_json(status) for status in states],
+                "tools": _as_json(tools),
+                "resources": _as_json(resources),
+                "resourceTemplates": _as_json(templates),
+                "prompts": _as_json(prompts),
+            }
+        )
+    else:
+        for status in states:
+            show.out(f"{status.name}  {_state_text(status)}")
+            for warning in status.warnings:
+                show.note(f"warning: {warning}")
+        show.table("Tools", [(each.full_name, *show.tool_row(each.definition)[1:]) for each in tools])
+        rows = [(r.full_name, r.definition.mime_type or "", r.definition.description) for r in resources]
+        show.table("Resources", rows)
+        rows = [(t.full_name, t.definition.mime_type or "", t.definition.description) for t in templates]
+        show.table("Resource templates", rows)
+        show.table("Prompts", [(each.full_name, *show.prompt_row(each.definition)[1:]) for each in prompts])
+    return 0 if all(status.state in (ServerState.READY, ServerState.DISABLED) for status in states) else 3
+
+
+def _state_text(status: ServerStatus) -> str:
+    if status.state is ServerState.BACKING_OFF:
+        return f"failed: {status.last_error}"
+    if status.state is not ServerState.READY:
+        return f"{status.state.value}: {status.last_error}" if status.last_error else status.state.value
+    changed = ", ".join(status.unapproved_tools)
+    return f"ready, revision {status.revision}{f'; changed and not allowed: {changed}' if changed else ''}"
+
+
+def _status_json(status: ServerStatus) -> Object:
+    return {
+        "name": status.name,
+        "state": status.state.value,
+        "protocolVersion": status.revision,
+        "error": None if status.state is ServerState.READY else status.last_error,
+        "unapprovedTools": cast("list[JSON]", status.unapproved_tools),
+        "warnings": cast("list[JSON]", status.warnings),
+    }
+
+
+def _as_json(items: Sequence[AnyListed]) -> JSON:
+    return [{"server": each.server, **encode(each.definition)} for each in items]
+
+
+def show_server_log(name: str, message: LoggingMessageNotificationParams) -> None:
+    """Print a log message with the name of its server."""
+    show_log(replace(message, logger=f"{name} {message.logger or ''}".rstrip()))
