@@ -119,11 +119,13 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .lib.http.client import ClientLimits as ClientLimits
     from .lib.http.client import HttpClient as HttpClient
     from .lib.http.message import HttpLimits as HttpLimits
+    from .lib.http.message import HttpRequest as HttpRequest
     from .revisions import NotInRevision as NotInRevision
     from .revisions import Revision as Revision
     from .server.context import Context as Context
     from .server.middleware import Proceed as Proceed
     from .server.middleware import ServedRequest as ServedRequest
+    from .server.routes import RouteResponse as RouteResponse
     from .server.server import Server as Server
     from .transports.streamable_http.event_store import MemoryEventStore as MemoryEventStore
     from .transports.streamable_http.session import EndpointLimits as EndpointLimits
@@ -184,8 +186,8 @@ READING_ORDER = (
     "client/__init__.py", "client/handlers.py", "client/session.py", "client/negotiation.py", "client/connector.py",
     "client/subscriptions.py", "client/tools.py", "client/client.py", "client/sync.py",
     "server/__init__.py", "server/context.py", "server/lifespan.py", "server/catalog.py", "server/subscriptions.py",
-    "server/stateless.py", "server/session.py", "server/middleware.py", "server/http.py", "server/main.py",
-    "server/server.py",
+    "server/stateless.py", "server/session.py", "server/middleware.py", "server/routes.py", "server/http.py",
+    "server/main.py", "server/server.py",
     "host/__init__.py", "host/names.py", "host/configuration.py", "host/launch.py", "host/policy.py",
     "host/inputs.py", "host/supervisor.py", "host/hosted.py", "host/host.py",
     "__init__.py",
@@ -204,7 +206,7 @@ OPTIONAL_READING = (
     "features/sampling.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
     "transports/streamable_http/resumption.py", "client/sync.py", "server/lifespan.py", "server/middleware.py",
-    "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
+    "server/routes.py", "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 
@@ -239,7 +241,7 @@ _NAMES_BY_MODULE = {
         "CreateMessageRequestParams CreateMessageResult SamplingMessage ToolResultContent ToolUseContent"
     ),
     "lib.http.client": "ClientLimits HttpClient",
-    "lib.http.message": "HttpLimits",
+    "lib.http.message": "HttpLimits HttpRequest",
     "host.configuration": "Configuration ConfigurationError read_config",
     "host.host": "Host",
     "host.names": "UnknownName",
@@ -251,6 +253,7 @@ _NAMES_BY_MODULE = {
     "client.client": "Client",
     "server.context": "Context",
     "server.middleware": "Proceed ServedRequest",
+    "server.routes": "RouteResponse",
     "server.server": "Server",
     "client.sync": "SyncClient",
     "extensions.tasks.requestor": "RunningTask",

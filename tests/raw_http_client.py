@@ -229,8 +229,9 @@ async def served_over_http(server: Server, **options: Unpack[HttpOptions]) -> As
     finally:
         await web.close()
         async with asyncio.timeout(PATIENCE):
-            await site.close()
+            await site.end_sessions()
             await listening.close(0.2)
+            await site.close()
 
 
 @contextlib.asynccontextmanager

@@ -7,6 +7,7 @@ subscriptions.py   the request `subscriptions/listen` (modern era)
 stateless.py       stateless requests (modern era)
 session.py         sessions (legacy era)
 middleware.py      the author's functions around each request
+routes.py          further paths of a server over HTTP, with the author's handlers
 http.py            a server over HTTP
 main.py            a program that runs only a server: its start and its end
 server.py          `Server`, the class that server authors use

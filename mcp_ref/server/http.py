@@ -4,6 +4,7 @@
     /sse, /messages      HTTP+SSE, for clients of 2024-11-05
     /.well-known/oauth-protected-resource/mcp
                          the metadata of a server with `authorization=`, from which clients learn where to get tokens
+    others               the author's `routes=` (routes.py)
 
 By default a server listens only on the loopback address 127.0.0.1. The server also refuses a request whose Host or
 Origin header names another machine. Without this check, a web page could point its own domain name to 127.0.0.1 (DNS
@@ -22,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
@@ -50,6 +51,7 @@ from ..transports.streamable_http.session import EndpointLimits
 from ..transports.trace import trace_from_environment
 from . import stateless
 from .catalog import Catalog, OpenSubscriptions
+from .routes import METHODS, RouteHandler, call_route, check_routes
 from .session import serve
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class HttpOptions(TypedDict, total=False):
     """The protection of this server by access tokens, instead of `authenticate`. [no authorization]"""
     store: EventStore
     """The store of sent events. After a lost connection, a client resumes its stream from this store. [in memory]"""
+    routes: Mapping[str, RouteHandler]
+    """Further paths and their handlers, such as `{"/health": health}`, without authentication. [none]"""
     limits: EndpointLimits
     """Limits on sessions, streams and times. [`EndpointLimits()`]"""
 
@@ -141,6 +145,10 @@ class HttpApp:
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
         # The metadata is public, so a web page of any origin can read it.
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
+        self._routes = dict(options.get("routes", {}))
+        taken = [self.path, *(self._http_sse.paths if self._http_sse is not None else ())]
+        check_routes(self._routes, [*taken, *(self._protection.paths if self._protection is not None else ())])
+        self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
         self._starting: asyncio.Task[None] | None = None
         self._is_started = False
 
@@ -182,9 +190,16 @@ class HttpApp:
             await self._endpoint.handle(exchange)
         elif self._http_sse is not None and path in self._http_sse.paths:
             await self._http_sse.handle(exchange)
+        elif path in self._routes:
+            await self._route_checks.guard(exchange, None, self._serve_route)
         else:
             refused = HttpRefusal(404, f"there is nothing at {path[:200]!r}; the MCP endpoint is {self.path}")
             await exchange.respond(404, [("Content-Type", JSON_TYPE)], refused.body())
+
+    async def _serve_route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
+        handler = self._routes[exchange.request.path]
+        status, headers, body = await call_route(handler, exchange.request, self._catalog)
+        await exchange.respond(status, [*headers, *checked.cors], body)
 
     async def _send_metadata(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Send the protected resource metadata. It names the configured resource, never the host in the request."""

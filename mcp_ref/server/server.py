@@ -172,6 +172,11 @@ class Server:
         """The tool calls whose results the client fetches later. `@server.tool(task=...)` lets a tool run as a task."""
         return self.catalog.tasks
 
+    @property
+    def state(self) -> object:
+        """The value that the lifespan has yielded, for code outside of handlers; None while nothing is served."""
+        return self.catalog.state
+
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function as a tool. The function's signature becomes the input schema.
 

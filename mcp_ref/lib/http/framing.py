@@ -51,7 +51,7 @@ _HEADER_LINE: Final = re.compile(rb"%b:[\t -~\x80-\xff]*" % TOKEN)
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _REASON_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
-_RESERVED_HEADERS: Final = frozenset({"connection", "content-length", "date", "transfer-encoding"})
+RESERVED_HEADERS: Final = frozenset({"connection", "content-length", "date", "transfer-encoding"})
 _HEADER_NAME: Final = re.compile(TOKEN.decode())
 _HEADER_VALUE: Final = re.compile("[\t -~\x80-\xff]*")
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)( [\t -~\x80-\xff]*)?")
@@ -202,7 +202,7 @@ class ResponseHeadWriter:
         head = self._cached.get(key)
         if head is None:
             # Do not send a Server header, because it would help an attacker to find known flaws of this server.
-            head = encode_head([f"HTTP/1.1 {status} {_REASON_PHRASES.get(status, '')}"], headers, _RESERVED_HEADERS)
+            head = encode_head([f"HTTP/1.1 {status} {_REASON_PHRASES.get(status, '')}"], headers, RESERVED_HEADERS)
             head += b"Connection: close\r\n" if close else b""
             if len(self._cached) >= MAX_CACHED_RESPONSE_HEADS:
                 self._cached.clear()

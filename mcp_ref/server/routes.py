@@ -1,0 +1,93 @@
+"""Routes: further paths of a server over HTTP, for example for a health check or the callback of another service.
+
+    async def health(request: HttpRequest) -> dict[str, object]:
+        return {"status": "ok"}
+
+    server.run_http(routes={"/health": health})
+
+The server checks `Host` and `Origin` of these requests, as of all others: a load balancer whose requests have another
+`Host` needs `allowed_hosts=`. The server does not authenticate them, also with `authorization=`. A handler that needs
+to know its caller must check the request itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from ..lib.http.framing import RESERVED_HEADERS, encode_head
+from ..lib.http.message import HeaderList, HttpRequest
+from .catalog import Catalog
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+"""The HTTP methods that handlers of routes get. The server itself responds to `OPTIONS`, and refuses others (405)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteResponse:
+    """The response of a route. A str is sent as UTF-8."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The headers. Without `Content-Type`, a str is `text/plain`, and bytes are `application/octet-stream`."""
+    body: str | bytes = b""
+
+
+RouteResult: TypeAlias = RouteResponse | str | Mapping[str, object]
+"""The return value of a handler. A str is a body of type `text/plain`, and a dict one of type `application/json`."""
+
+RouteHandler: TypeAlias = Callable[[HttpRequest], Awaitable[RouteResult] | RouteResult]
+"""An author's function that responds to the requests of one path. A plain `def` function runs in a worker thread.
+
+`HttpLimits.body_size` limits the size of the request's body.
+"""
+
+
+def check_routes(routes: Mapping[str, RouteHandler], taken: Collection[str]) -> None:
+    """Raise ValueError for a path that cannot be requested, or that is one of the `taken` paths of the server."""
+    for path in routes:
+        if not path.startswith("/") or not path.isascii() or not path.isprintable() or set(path) & set("?# "):
+            raise ValueError(f"the path of a route must be like '/health', percent-encoded, not {path[:100]!r}")
+        if path in taken:
+            raise ValueError(f"the server itself uses the path {path}: choose another path for the route")
+
+
+async def call_route(handler: RouteHandler, request: HttpRequest, catalog: Catalog) -> tuple[int, HeaderList, bytes]:
+    """Call the handler of a route, and return status, headers and body of the response.
+
+    Raises:
+        TypeError: The handler returned another type.
+        ValueError: The status or a header is invalid.
+    """
+    if inspect.iscoroutinefunction(handler):
+        result: object = await handler(request)
+    else:
+        run = contextvars.copy_context().run
+        result = await asyncio.get_running_loop().run_in_executor(catalog.executor, run, handler, request)
+        if inspect.isawaitable(result):  # a callable object with `async def __call__`
+            result = await result
+    if isinstance(result, dict):
+        result = RouteResponse(headers={"Content-Type": "application/json"}, body=json.dumps(result))
+    elif isinstance(result, str):
+        result = RouteResponse(body=result)
+    elif not isinstance(result, RouteResponse):
+        kind = type(result).__name__
+        raise TypeError(f"the route {request.path} returned {kind}: it must return a str, a dict or a RouteResponse")
+    return _encoded(result)
+
+
+def _encoded(response: RouteResponse) -> tuple[int, HeaderList, bytes]:
+    if not 200 <= response.status <= 599:
+        raise ValueError(f"the status of a response must be between 200 and 599, not {response.status}")
+    headers = [*response.headers.items()]
+    kind = "text/plain; charset=utf-8" if isinstance(response.body, str) else "application/octet-stream"
+    if "content-type" not in {name.lower() for name, _ in headers}:
+        headers.append(("Content-Type", kind))
+    headers.append(("X-Content-Type-Options", "nosniff"))  # a browser must not run a text as a web page
+    encode_head([], headers, RESERVED_HEADERS)  # raises ValueError; ASGI servers do not check headers
+    return response.status, headers, response.body.encode() if isinstance(response.body, str) else response.body
