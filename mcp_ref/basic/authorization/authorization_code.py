@@ -15,8 +15,7 @@ The response comes through the browser, where any web page can send one too. Fou
                server that wants the honest server's code: a mix-up attack.
     resource   the MCP server. The token is valid there only, so that this server cannot use it elsewhere.
 
-A response with a wrong `iss` is not acted upon or shown, nor is its error. The comparison is by string: a server may
-treat `https://auth.example/` and `https://auth.example` as two issuers.
+`iss` is compared as a string. After a wrong one, nothing of the response is used or shown, not even its error.
 
     advertised in the metadata   `iss` in the response
     yes or no                    present                 compared
@@ -35,10 +34,10 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit
 
 from .addresses import browser_url
 from .errors import SignInRefused, peer_url
@@ -67,39 +66,24 @@ class SignIn:
     verifier: str = field(repr=False)
 
 
-def _base64url(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
 def code_challenge(verifier: str) -> str:
     """Return the S256 challenge of a PKCE verifier. [RFC 7636 4.2]"""
-    return _base64url(hashlib.sha256(verifier.encode()).digest())
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
 def begin_sign_in(
-    metadata: ServerMetadata,
-    client_id: str,
-    redirect_uri: str,
-    resource: str,
-    scopes: Iterable[str] = (),
-    prompt: str = "",
-    entropy: Callable[[int], bytes] = secrets.token_bytes,
+    metadata: ServerMetadata, client_id: str, redirect_uri: str, resource: str, scopes: Iterable[str] = ()
 ) -> SignIn:
-    """Return a new sign-in, with the URL to open.
+    """Return a new sign-in, with the URL to open. Raise ValueError for an endpoint that must not be opened.
 
     Args:
-        metadata: the checked metadata of the authorization server.
-        client_id: client id at this authorization server.
+        metadata: The checked metadata of the authorization server.
+        client_id: The client id at this authorization server.
         redirect_uri: URI of the receiver, with its port.
         resource: `resource` as the MCP server publishes it; "" leaves the parameter out, which breaks a MUST.
-        scopes: scopes to ask for; without any, the authorization server chooses.
-        prompt: OpenID Connect's `prompt`, such as "consent".
-        entropy: function that returns a number of random bytes; tests replace it.
-
-    Raises:
-        ValueError: the authorization endpoint must not be opened.
+        scopes: The scopes to ask for; without any, the authorization server chooses.
     """
-    state, verifier = _base64url(entropy(RANDOM_BYTES)), _base64url(entropy(RANDOM_BYTES))
+    state, verifier, scope = secrets.token_urlsafe(RANDOM_BYTES), secrets.token_urlsafe(RANDOM_BYTES), " ".join(scopes)
     parameters = {
         "response_type": "code",
         "client_id": client_id,
@@ -109,12 +93,10 @@ def begin_sign_in(
         "code_challenge_method": "S256",
         # [2026-07-28 basic/authorization/index#resource-parameter-implementation] MUST be in both requests
         "resource": resource,
-        "scope": " ".join(scopes),
-        "prompt": prompt,
+        "scope": scope,
+        "prompt": "consent" if "offline_access" in scope.split() else "",  # [OpenID Connect Core 11] MUST
     }
-    url = _with_parameters(
-        metadata.authorization_endpoint, {name: value for name, value in parameters.items() if value}
-    )
+    url = _with_parameters(metadata.authorization_endpoint, {name: text for name, text in parameters.items() if text})
     promises_iss = metadata.authorization_response_iss_parameter_supported
     return SignIn(metadata.issuer, promises_iss, redirect_uri, url, state, verifier)
 
@@ -132,15 +114,12 @@ def _with_parameters(endpoint: str, parameters: dict[str, str]) -> str:
 
 def _parameters(query: str) -> dict[str, list[str]]:
     """Return the values of each parameter of a response; nothing if it is too long or not a query."""
-    found: dict[str, list[str]] = {}
-    if len(query) <= MAX_RESPONSE:
-        try:
-            pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
-        except ValueError:
-            pairs = []
-        for name, value in pairs:
-            found.setdefault(name, []).append(value)
-    return found
+    if len(query) > MAX_RESPONSE:
+        return {}
+    try:
+        return parse_qs(query, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+    except ValueError:
+        return {}
 
 
 def is_response(sign_in: SignIn, query: str) -> bool:
@@ -156,12 +135,12 @@ def read_response(sign_in: SignIn, query: str) -> str:
     """Return the authorization code of a response.
 
     Raises:
-        SignInRefused: the response is not trusted, or it is an error, or it has no code.
+        SignInRefused: The response is not trusted, or it is an error, or it has no code.
     """
-    found = _parameters(query)
     if not is_response(sign_in, query):
         raise SignInRefused("the response does not belong to this sign-in (its `state` differs)")
-    issuers = found.get("iss", [])
+    found = _parameters(query)
+    issuers, errors, codes = (found.get(name, []) for name in ("iss", "error", "code"))
     # [2026-07-28 basic/authorization/index#authorization-response-validation] MUST compare as strings, before anything
     # else of the response is used
     if len(issuers) > 1 or (issuers and issuers[0] != sign_in.issuer):
@@ -169,7 +148,6 @@ def read_response(sign_in: SignIn, query: str) -> str:
                             "attack; the response was dropped")  # fmt: skip
     if not issuers and sign_in.promises_iss:
         raise SignInRefused(f"the response lacks `iss`, which {peer_url(sign_in.issuer)} promises; it was dropped")
-    errors, codes = found.get("error", []), found.get("code", [])
     if errors:
         reason = "access was denied" if errors == ["access_denied"] else f"{peer_url(sign_in.issuer)} refused it"
         raise SignInRefused(reason, errors[0], "".join(found.get("error_description", [])[:1]))

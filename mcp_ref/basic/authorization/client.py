@@ -6,17 +6,16 @@
        |           403 insufficient_scope: sign in again, for the old and the new scopes               few times
        +------------+
 
-`AuthorizedRequests` wraps the HTTP client of a transport. So this algorithm is in one place, for POST, GET and DELETE,
-in both eras, and over HTTP+SSE. All requests share the state of one server, a `ServerGrant`. So a hundred requests with
-an ended token cause one refresh: many authorization servers take a second use of a refresh token for a theft.
+`AuthorizedRequests` wraps the HTTP client of a transport, so this algorithm holds for POST, GET and DELETE, in both
+eras, and over HTTP+SSE. All requests share the state of one server, a `ServerGrant`. So a hundred requests with an
+ended token cause one refresh: many authorization servers take a second use of a refresh token for a theft.
 
 All repetitions are bounded: a hostile server could else open browser windows without end. Scopes only grow. After a
 401 the metadata are requested again, because the server may name another authorization server now. Tokens and client
 ids of the old one are never sent to the new one.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
-A way to get tokens is a subclass of `Authorizer`: `Bearer` has one from elsewhere, and `AuthorizationCode` lets a user
-sign in (sign_in.py).
+A way to get tokens is a subclass of `Authorizer`: `Bearer`, and `AuthorizationCode` (sign_in.py).
 
 Spec:  2026-07-28 basic/authorization/index#access-token-usage, #scope-selection-strategy, #step-up-authorization-flow,
        #refresh-tokens, #error-handling
@@ -105,14 +104,7 @@ class Authorizer:
         self, http: HttpSender, url: str, revisions: Sequence[Revision],
         while_signing_in: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> AuthorizedRequests:  # fmt: skip
-        """Return an HTTP client that authorizes the requests to an MCP server.
-
-        Args:
-            http: The HTTP client of the transport.
-            url: URL of the MCP server.
-            revisions: The revisions that the client speaks.
-            while_signing_in: Function whose context stops the time limits of requests.
-        """
+        """Return an HTTP client for the MCP server at a URL. The context of `while_signing_in` stops time limits."""
         at_origin = any(one.authorization_at_origin for one in revisions)
         return AuthorizedRequests(self, PeerRequests(http, url, self.private_networks, at_origin), while_signing_in)
 
@@ -234,31 +226,28 @@ class ServerGrant:
         if self.grant is need.grant:
             await self._join(partial(self.authorizer.obtain, need), lambda: self.grant is not need.grant)
 
+    async def step_up(self, need: Need, operation: tuple[str, str]) -> None:
+        """Get a grant with the scopes of a challenge too. Raise InsufficientScope if that is not worth an attempt."""
+        if self.grant is not need.grant:
+            return
+        failed, in_a_row = self._step_ups.pop(operation, 0), self._step_ups_in_a_row
+        is_bounded = failed < MAX_STEP_UPS and in_a_row < MAX_STEP_UPS_IN_A_ROW
+        is_worth_it = is_bounded and not set(need.challenge.scopes) <= set(self.scopes)
+        # [2026-07-28 basic/authorization/index#step-up-authorization-flow] SHOULD limit attempts, and track failures
+        self._step_ups[operation] = failed + is_worth_it
+        if len(self._step_ups) > MAX_OPERATIONS:
+            del self._step_ups[next(iter(self._step_ups))]
+        if not is_worth_it:
+            raise InsufficientScope(need.peers.server, need.challenge.scopes)
+        self._step_ups_in_a_row += 1
+        await self.replace(need)
+
     async def give_up(self, need: Need) -> None:
         """Raise the error for a grant that the server refuses although it is new."""
         if need.grant is not None:
             await self.authorizer.discard(need.peers, need.grant)
         raise AuthorizationError(f"{peer_url(need.peers.server)} refuses a token that was issued for it just now; "
                                  "ask the operator of the server")  # fmt: skip
-
-    async def step_up(self, need: Need, operation: tuple[str, str]) -> None:
-        """Get a grant with the scopes of a challenge too. Raise InsufficientScope if that is not worth an attempt."""
-        if self.grant is not need.grant:
-            return
-        failed = self._step_ups.pop(operation, 0)
-        if (
-            set(need.challenge.scopes) <= set(self.scopes)
-            or failed >= MAX_STEP_UPS
-            or self._step_ups_in_a_row >= MAX_STEP_UPS_IN_A_ROW
-        ):
-            self._step_ups[operation] = failed
-            raise InsufficientScope(need.peers.server, need.challenge.scopes)
-        # [2026-07-28 basic/authorization/index#step-up-authorization-flow] SHOULD limit attempts, and track failures
-        self._step_ups[operation] = failed + 1
-        self._step_ups_in_a_row += 1
-        if len(self._step_ups) > MAX_OPERATIONS:
-            del self._step_ups[next(iter(self._step_ups))]
-        await self.replace(need)
 
     def served(self, operation: tuple[str, str]) -> None:
         """Note that the server served an operation after a step-up."""

@@ -1,10 +1,9 @@
 """The loopback receiver: how the response of a sign-in gets from the browser to a program on the same machine.
 
     async with receive("http://127.0.0.1:0/callback") as receiver:
-        sign_in = begin_sign_in(..., receiver.redirect_uri, ...)
-        receiver.expect(sign_in)
-        await open_browser(sign_in.url)
-        query = await receiver.response()
+        receiver.expected = begin_sign_in(..., receiver.redirect_uri, ...)
+        await open_browser(receiver.expected.url)
+        query = await receiver.query
 
 The receiver is an HTTP server for one response. Every web page in the browser, and every program on the machine, can
 send requests to it. So it
@@ -13,9 +12,6 @@ send requests to it. So it
 - serves one path, GET only, and checks the Host header: else a page could reach it under another name (DNS rebinding);
 - ignores a response without the `state` of this sign-in, and continues to wait: else a page could end the sign-in;
 - shows constant pages only: text from a query could contain a script.
-
-`open_in_browser` opens the URL. The URL is built from a hostile server's metadata, so `addresses.browser_url` has
-rebuilt it before, and no shell is involved.
 
 Spec:  2026-07-28 basic/authorization/security-considerations#open-redirection; RFC 8252, sections 7.3 and 8.3
 """
@@ -68,16 +64,10 @@ class Receiver:
     def __init__(self, redirect_uri: str) -> None:
         self.redirect_uri = redirect_uri
         """The redirect URI, with the port in use."""
-        self._sign_in: SignIn | None = None
-        self._query: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def expect(self, sign_in: SignIn) -> None:
-        """Accept the response to this sign-in from now on. Call this before the browser opens."""
-        self._sign_in = sign_in
-
-    async def response(self) -> str:
-        """Wait for the response to the expected sign-in, and return its query. The caller limits the time."""
-        return await asyncio.shield(self._query)
+        self.expected: SignIn | None = None
+        """The sign-in whose response is accepted. It must be set before the browser opens."""
+        self.query: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """The query of the response to the expected sign-in."""
 
     async def handle(self, exchange: Exchange) -> None:
         """Respond to one request of the browser."""
@@ -87,9 +77,9 @@ class Receiver:
             return await exchange.respond(404, _HEADERS, _NOT_EXPECTED)
         if request.method != "GET":
             return await exchange.respond(405, [*_HEADERS, ("Allow", "GET")], _NOT_EXPECTED)
-        if self._query.done() or self._sign_in is None or not is_response(self._sign_in, request.query):
+        if self.query.done() or self.expected is None or not is_response(self.expected, request.query):
             return await exchange.respond(400, _HEADERS, _NOT_EXPECTED)
-        self._query.set_result(request.query)
+        self.query.set_result(request.query)
         await exchange.respond(200, _HEADERS, _DONE)
 
 

@@ -6,9 +6,6 @@
     receive, open the browser  the user signs in                                  loopback.py, authorization_code.py
     exchange the code          the tokens, which the store keeps                  token_endpoint.py, store.py
 
-`resource`, issuer and client id are kept with the tokens, so that a refresh after a restart needs no discovery, and no
-token, code or secret gets to another authorization server than its own.
-
 Spec:  2026-07-28 basic/authorization/index#authorization-flow-steps, #scope-selection-strategy, #refresh-tokens
 """
 
@@ -77,12 +74,6 @@ class AuthorizationCode(Authorizer):
         self._sign_ins = asyncio.Semaphore(MAX_SIGN_INS)
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
-        """Return the stored grant, refreshed if its token ends soon. Return None if the user has to sign in.
-
-        Args:
-            peers: The requests to peers.
-            grant: The latest grant, whose token has ended; None before the first request.
-        """
         grant = grant or await self._stored(peers)
         if grant is None or grant.is_fresh():
             return grant
@@ -96,14 +87,6 @@ class AuthorizationCode(Authorizer):
             return grant  # still good for some seconds; the next request tries again
 
     async def obtain(self, need: Need) -> Grant:
-        """Return a new grant: find the authorization server, and refresh the token or let the user sign in.
-
-        Args:
-            need: The refusal that makes a new grant necessary.
-
-        Raises:
-            AuthorizationError: A step failed. The subclass tells which one.
-        """
         old, named = need.grant or await self._stored(need.peers), need.challenge.resource_metadata
         resource, server = await discover(need.peers, named, self.issuer, old.issuer if old else "")
         if old is not None and old.issuer == server.issuer and not need.wants_scopes:
@@ -114,32 +97,19 @@ class AuthorizationCode(Authorizer):
             return await self._sign_in(need, resource, server)
 
     async def discard(self, peers: PeerRequests, grant: Grant) -> None:
-        """Forget the refresh token, so that the user signs in next time.
-
-        Args:
-            peers: The requests to peers.
-            grant: The grant that the server refuses.
-        """
-        async with self._lock(peers.server):
+        async with self.store.lock(_key(peers.server)):
             stored = await self.stored(peers.server)
             if stored is not None and stored.access_token == grant.access_token:
                 await self.keep(peers.server, replace(grant, refresh_token=""))
 
     async def sign_out(self, url: str, http: HttpSender) -> bool:
-        """Forget the tokens for an MCP server, and revoke them if its authorization server can do that.
-
-        Args:
-            url: URL of the MCP server.
-            http: HTTP client for the revocation.
-
-        Returns:
-            True if the client was signed in.
+        """Forget the tokens for an MCP server, and revoke them if possible. Return True if there were tokens.
 
         Raises:
             TokenRefused: The authorization server did not revoke the tokens. They are forgotten nevertheless.
         """
         peers = PeerRequests(http, url, self.private_networks)
-        async with self._lock(url):
+        async with self.store.lock(_key(url)):
             self.server(url).grant, grant = None, await self._stored(peers)
             if grant is None:
                 return False
@@ -153,11 +123,7 @@ class AuthorizationCode(Authorizer):
         return True
 
     async def stored(self, url: str) -> Grant | None:
-        """Return the stored grant for an MCP server, if it is from the configured issuer and client. Else return None.
-
-        Args:
-            url: URL of the MCP server.
-        """
+        """Return the stored grant for an MCP server, or None. One of another issuer or client id does not count."""
         grant = read_grant(await self.store.get(_key(url)))
         is_ours = (
             grant is not None and self.issuer in (None, grant.issuer) and self.client_id in (None, grant.client_id)
@@ -165,12 +131,7 @@ class AuthorizationCode(Authorizer):
         return grant if is_ours else None
 
     async def keep(self, url: str, grant: Grant) -> Grant:
-        """Return a grant after it is stored.
-
-        Args:
-            url: URL of the MCP server.
-            grant: The grant.
-        """
+        """Store the grant for an MCP server, and return it."""
         await self.store.put(_key(url), grant.to_json())
         return grant
 
@@ -183,19 +144,18 @@ class AuthorizationCode(Authorizer):
         """Let the user sign in, and exchange the code for tokens."""
         peers, scopes = need.peers, self.choose_scopes(need, resource, server)
         target = resource.resource if self.resource_parameter else ""
-        prompt = "consent" if "offline_access" in scopes else ""  # [OpenID Connect Core 11] MUST
         async with contextlib.AsyncExitStack() as stack:
             wanted = dict.fromkeys((*scopes, *resource.scopes_supported))
             client, receiver = await self._clients.begin(stack, peers, server, wanted)
             try:
-                sign_in = begin_sign_in(server, client.client_id, receiver.redirect_uri, target, scopes, prompt)
+                sign_in = begin_sign_in(server, client.client_id, receiver.redirect_uri, target, scopes)
             except ValueError as error:
                 raise DiscoveryFailed("a usable authorization server", [(server.issuer, str(error))]) from None
-            receiver.expect(sign_in)
+            receiver.expected = sign_in
             try:
                 async with asyncio.timeout(self.timeout):
                     await (self.open_browser or print_url)(sign_in.url)
-                    query = await receiver.response()
+                    query = await receiver.query
                 code = read_response(sign_in, query)
             except (TimeoutError, SignInRefused) as error:
                 # perhaps the server has forgotten this client, or knows it for other scopes: it registers again
@@ -212,7 +172,7 @@ class AuthorizationCode(Authorizer):
 
     async def _refresh(self, peers: PeerRequests, grant: Grant, url: str = "") -> Grant | None:
         """Return a grant with a new token, or None if the user has to sign in. `url`: the current token endpoint."""
-        async with self._lock(peers.server):
+        async with self.store.lock(_key(peers.server)):
             stored = await self._stored(peers)
             if stored is None or stored.issuer != grant.issuer:
                 return None  # another process has signed out, or signed in elsewhere
@@ -234,9 +194,6 @@ class AuthorizationCode(Authorizer):
                 await self.keep(peers.server, replace(grant, refresh_token=""))
                 return None
             return await self.keep(peers.server, grant)
-
-    def _lock(self, url: str) -> contextlib.AbstractAsyncContextManager[None]:
-        return self.store.lock(_key(url))
 
 
 def _key(url: str) -> str:

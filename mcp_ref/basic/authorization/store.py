@@ -1,9 +1,8 @@
 """The store: where a client keeps its client ids and its tokens, in memory or in a file.
 
-    client|<issuer>             a registration: client id, perhaps a secret
-    server|<MCP server's URL>   the issuer that the server's latest tokens come from
-    grant|<MCP server's URL>|<issuer>   the tokens, with all that a refresh needs
-    issuer|<client id>          the only issuer that gets the credentials of a client without a user
+    client|<issuer>            a registration: client id, perhaps a secret
+    grant|<MCP server's URL>   the tokens, their issuer, and all that a refresh needs
+    issuer|<client id>         the only issuer that gets the credentials of a client without a user
 
 A program that keeps them need not ask its user to sign in at each start. A refresh token works for months, so a thief
 of the file has the user's rights for months: clients MUST store tokens securely.
@@ -34,6 +33,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
 from ...jsonrpc.messages import Object, parse_json
 from .errors import AuthorizationError
@@ -51,81 +51,43 @@ _POLL_SECONDS: Final = 0.05
 """Time between two attempts to get a lock that another program holds, in seconds."""
 _VERSION: Final = 1
 _IS_WINDOWS: Final = sys.platform == "win32"
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)  # a link could lead to a file of another user's choice
 
 
 class MemoryStore:
     """A store that ends with the program, and the interface of all stores. The values are secrets."""
 
     def __init__(self) -> None:
-        self._values: Object = {}
-        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}  # with the number of its users
+        self._values: dict[str, Object] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"  # without the values, which are secrets
 
     async def get(self, key: str) -> Object | None:
-        """Return the value of a key, or None.
-
-        Args:
-            key: The key.
-        """
-        value = self._read().get(key)
-        return value if isinstance(value, dict) else None
+        """Return the value of a key, or None."""
+        return self._values.get(key)
 
     async def put(self, key: str, value: Object) -> None:
-        """Set the value of a key.
-
-        Args:
-            key: The key.
-            value: A JSON object.
-        """
-        async with self._changing() as values:
-            values[key] = value
+        """Set the value of a key to a JSON object."""
+        self._values[key] = value
 
     async def delete(self, key: str) -> None:
-        """Forget a key. Do nothing if it is unknown.
-
-        Args:
-            key: The key.
-        """
-        async with self._changing() as values:
-            values.pop(key, None)
+        """Forget a key. Do nothing if it is unknown."""
+        self._values.pop(key, None)
 
     @contextlib.asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
-        """Return a lock that only one task holds at a time.
-
-        Args:
-            key: The key that the lock is for. Locks of different keys are independent.
-        """
-        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
-        self._locks[key] = lock, users + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._locks[key]
-            if users > 1:
-                self._locks[key] = lock, users - 1
-            else:  # an unused lock belongs to no event loop
-                del self._locks[key]
-
-    def _read(self) -> Object:
-        return self._values
-
-    @contextlib.asynccontextmanager
-    async def _changing(self) -> AsyncIterator[Object]:
-        """Return a context manager with the values, which are kept at its end."""
-        yield self._values
+        """Return a lock that only one task holds at a time. Locks of different keys are independent."""
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            yield
 
 
 def default_path() -> Path:
     """Return the path of the default file: in XDG_STATE_HOME, on Windows in LOCALAPPDATA."""
-    home = os.environ.get("LOCALAPPDATA" if _IS_WINDOWS else "XDG_STATE_HOME")
-    folder = (
-        Path(home) if home else Path.home().joinpath(*(("AppData", "Local") if _IS_WINDOWS else (".local", "state")))
-    )
-    return folder / "mcp_ref" / "credentials.json"
+    variable, *folders = ("LOCALAPPDATA", "AppData", "Local") if _IS_WINDOWS else ("XDG_STATE_HOME", ".local", "state")
+    home = os.environ.get(variable)
+    return (Path(home) if home else Path.home().joinpath(*folders)) / "mcp_ref" / "credentials.json"
 
 
 class FileStore(MemoryStore):
@@ -138,40 +100,38 @@ class FileStore(MemoryStore):
         path: The file. Default: `mcp_ref/credentials.json` in the user's folder for state.
 
     Raises:
-        AuthorizationError: By all methods, if the file is not safe, cannot be read, or would become too large.
+        AuthorizationError: By all methods, if the file is not safe, cannot be read, or would become too large, and if
+            another program holds a lock for too long.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         super().__init__()
         self.path = default_path() if path is None else Path(path)
 
+    async def get(self, key: str) -> Object | None:
+        value = self._read().get(key)
+        return value if isinstance(value, dict) else None
+
+    async def put(self, key: str, value: Object) -> None:
+        async with self._file_lock("file"):
+            self._write({**self._read(), key: value})
+
+    async def delete(self, key: str) -> None:
+        async with self._file_lock("file"):
+            values = self._read()
+            if values.pop(key, None) is not None:
+                self._write(values)
+
     @contextlib.asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
-        """Return a lock that only one task of one program holds at a time.
-
-        Args:
-            key: The key that the lock is for. Locks of different keys are independent.
-
-        Raises:
-            AuthorizationError: Another program holds the lock for too long.
-        """
         async with super().lock(key), self._file_lock(hashlib.sha256(key.encode()).hexdigest()[:16]):
             yield
-
-    @contextlib.asynccontextmanager
-    async def _changing(self) -> AsyncIterator[Object]:
-        async with self._file_lock("file"):
-            before = self._read()
-            values = dict(before)
-            yield values
-            if values != before:
-                self._write(values)
 
     @contextlib.asynccontextmanager
     async def _file_lock(self, name: str) -> AsyncIterator[None]:
         """Hold a lock file. The operating system frees it when the program ends, in whichever way."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(f"{self.path}.{name}.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        handle = os.open(f"{self.path}.{name}.lock", os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
         try:
             waits_until = time.monotonic() + LOCK_SECONDS
             while not _try_lock(handle):
@@ -185,36 +145,28 @@ class FileStore(MemoryStore):
     def _read(self) -> Object:
         """Return the values in the file. A missing file has none."""
         try:
-            # O_NOFOLLOW: a link could lead to a file of another user's choice
-            handle = os.open(self.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+            handle = os.open(self.path, os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0))
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise self._refusal(f"it cannot be opened ({error.strerror})") from None
         try:
-            self._check(os.fstat(handle))
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise self._refusal("it is not a regular file")
+            if not _IS_WINDOWS and status.st_uid != os.geteuid():
+                raise self._refusal("it belongs to another user")
+            if not _IS_WINDOWS and (mode := status.st_mode & 0o777) & 0o077:
+                raise self._refusal(f"other users may access it (mode {mode:o}); its secrets may be known")
             with open(handle, "rb", closefd=False) as file:
                 data = file.read(MAX_FILE + 1)
         finally:
             os.close(handle)
-        try:
-            document = parse_json(data) if len(data) <= MAX_FILE else None
-        except ValueError:  # the exception contains a part of the file
-            document = None
-        values = document.get("values") if isinstance(document, dict) else None
-        if not isinstance(values, dict) or not isinstance(document, dict) or document.get("version") != _VERSION:
-            raise self._refusal(f"it is not a credentials file of version {_VERSION}")
-        return values
-
-    def _check(self, status: os.stat_result) -> None:
-        if not stat.S_ISREG(status.st_mode):
-            raise self._refusal("it is not a regular file")
-        if not _IS_WINDOWS and status.st_uid != os.geteuid():
-            raise self._refusal("it belongs to another user")
-        if not _IS_WINDOWS and status.st_mode & 0o077:
-            raise self._refusal(
-                f"other users may access it (mode {status.st_mode & 0o777:o}); its secrets may be known"
-            )
+        with contextlib.suppress(ValueError):  # the exception contains a part of the file
+            match parse_json(data) if len(data) <= MAX_FILE else None:
+                case {"version": version, "values": dict(values)} if version == _VERSION:
+                    return values
+        raise self._refusal(f"it is not a credentials file of version {_VERSION}")
 
     def _refusal(self, why: str) -> AuthorizationError:
         return AuthorizationError(f"{self.path} is not used: {why}. Remove the file, and sign in again")

@@ -29,9 +29,9 @@ async def _get(http: HttpClient, url: str, method: str = "GET", host: str = "") 
 async def test_receiver_returns_the_query_of_the_response_and_closes() -> None:
     async with HttpClient() as http:
         async with receive("http://127.0.0.1:0/callback") as receiver:
-            receiver.expect(SIGN_IN)
+            receiver.expected = SIGN_IN
             code, headers, page = await _get(http, receiver.redirect_uri + GOOD)
-            assert await receiver.response() == GOOD[1:]
+            assert await receiver.query == GOOD[1:]
         assert code == 200 and b"c1" not in page
         assert headers["content-security-policy"] == "default-src 'none'"
         assert (headers["referrer-policy"], headers["cache-control"]) == ("no-referrer", "no-store")
@@ -70,28 +70,28 @@ async def test_receiver_has_its_port_for_itself_on_windows(monkeypatch: pytest.M
 @pytest.mark.attack("A12")
 async def test_receiver_ignores_other_requests_and_continues_to_wait(method: str, path: str, status: int) -> None:
     async with HttpClient() as http, receive("http://127.0.0.1:0/callback") as receiver:
-        receiver.expect(SIGN_IN)
+        receiver.expected = SIGN_IN
         base = receiver.redirect_uri.removesuffix("/callback")
         code, _, page = await _get(http, base + path, method)
         assert code == status and b"script" not in page and b"evil" not in page
         await _get(http, receiver.redirect_uri + GOOD)
-        assert await receiver.response() == GOOD[1:]
+        assert await receiver.query == GOOD[1:]
 
 
 @pytest.mark.attack("A12")
 async def test_receiver_takes_one_response_only() -> None:
     async with HttpClient() as http, receive("http://127.0.0.1:0/callback") as receiver:
         assert (await _get(http, receiver.redirect_uri + GOOD))[0] == 400  # no sign-in has begun
-        receiver.expect(SIGN_IN)
+        receiver.expected = SIGN_IN
         assert (await _get(http, receiver.redirect_uri + GOOD))[0] == 200
         assert (await _get(http, f"{receiver.redirect_uri}?code=c2&state=state-1"))[0] == 400
-        assert await receiver.response() == GOOD[1:]
+        assert await receiver.query == GOOD[1:]
 
 
 @pytest.mark.attack("A12")
 async def test_receiver_survives_guesses_in_parallel_and_a_slow_client() -> None:
     async with HttpClient() as http, receive("http://127.0.0.1:0/callback") as receiver:
-        receiver.expect(SIGN_IN)
+        receiver.expected = SIGN_IN
         port = int(receiver.redirect_uri.split(":")[2].split("/")[0])
         _, slow = await asyncio.open_connection("127.0.0.1", port)
         slow.write(b"GET /callback")
@@ -99,7 +99,7 @@ async def test_receiver_survives_guesses_in_parallel_and_a_slow_client() -> None
         assert {code for code, _, _ in await asyncio.gather(*guesses)} == {400}
         async with HttpClient() as browser:
             assert (await _get(browser, receiver.redirect_uri + GOOD))[0] == 200
-        assert await receiver.response() == GOOD[1:]
+        assert await receiver.query == GOOD[1:]
         slow.close()
 
 
@@ -107,7 +107,7 @@ async def test_receiver_survives_guesses_in_parallel_and_a_slow_client() -> None
 @pytest.mark.attack("A12")
 async def test_receiver_refuses_a_foreign_host(host: str) -> None:
     async with receive("http://127.0.0.1:0/callback") as receiver:
-        receiver.expect(SIGN_IN)
+        receiver.expected = SIGN_IN
         port = int(receiver.redirect_uri.split(":")[2].split("/")[0])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET /callback{GOOD} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
@@ -115,14 +115,14 @@ async def test_receiver_refuses_a_foreign_host(host: str) -> None:
             assert (await reader.readline()).split()[1] in (b"404", b"400")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
-                await receiver.response()
+                await receiver.query
         writer.close()
 
 
 async def test_receiver_of_localhost_keeps_the_name_and_listens_on_the_address() -> None:
     async with HttpClient() as http, receive("http://localhost:0/") as receiver:
         assert receiver.redirect_uri.startswith("http://localhost:")
-        receiver.expect(SIGN_IN)
+        receiver.expected = SIGN_IN
         assert (await _get(http, receiver.redirect_uri + GOOD))[0] == 200
 
 
