@@ -48,7 +48,11 @@ class AuthorizationError(McpError):
 
 
 class SignInNeeded(AuthorizationError):
-    """A request that needs a user to sign in, on a client that may not open a browser. `resource`: the MCP server."""
+    """A request that needs a user to sign in, on a client that may not open a browser.
+
+    Args:
+        resource: URL of the MCP server.
+    """
 
     def __init__(self, resource: str) -> None:
         super().__init__(
@@ -58,7 +62,13 @@ class SignInNeeded(AuthorizationError):
 
 
 class SignInRefused(AuthorizationError):
-    """A sign-in that failed. `error` is the OAuth error code of the authorization server, or ""."""
+    """A sign-in that failed.
+
+    Args:
+        reason: The reason, in this client's words.
+        error: The OAuth error code of the authorization server, or "".
+        description: The authorization server's text for developers.
+    """
 
     def __init__(self, reason: str, error: str = "", description: str = "") -> None:
         super().__init__(f"the sign-in failed: {reason}{_words(error, description)}")
@@ -66,7 +76,12 @@ class SignInRefused(AuthorizationError):
 
 
 class InsufficientScope(AuthorizationError):
-    """A request that the MCP server `resource` refuses for want of `scopes`, which it named."""
+    """A request that the server refuses for want of scopes.
+
+    Args:
+        resource: URL of the MCP server.
+        scopes: The scopes that the server named.
+    """
 
     def __init__(self, resource: str, scopes: Iterable[str]) -> None:
         self.scopes = tuple(scopes)
@@ -75,7 +90,13 @@ class InsufficientScope(AuthorizationError):
 
 
 class DiscoveryFailed(AuthorizationError):
-    """A search for metadata without a result. `attempts` has each URL with its status or fault, in order."""
+    """A search for metadata without a result.
+
+    Args:
+        subject: The document that was searched for.
+        attempts: Each URL with its status or fault, in order.
+        advice: What to do, as a sentence.
+    """
 
     def __init__(self, subject: str, attempts: Iterable[tuple[str, str]], advice: str = "") -> None:
         self.attempts = tuple((peer_url(url), fault) for url, fault in attempts)
@@ -84,7 +105,14 @@ class DiscoveryFailed(AuthorizationError):
 
 
 class RegistrationFailed(AuthorizationError):
-    """A client without a client id. `error` is the OAuth error code of the authorization server, or ""."""
+    """A client without a client id.
+
+    Args:
+        issuer: The authorization server.
+        reason: The reason, in this client's words.
+        error: The OAuth error code of the authorization server, or "".
+        description: The authorization server's text for developers.
+    """
 
     def __init__(self, issuer: str, reason: str, error: str = "", description: str = "") -> None:
         super().__init__(f"cannot register this client at {peer_url(issuer)}: {reason}{_words(error, description)}; "
@@ -93,7 +121,15 @@ class RegistrationFailed(AuthorizationError):
 
 
 class TokenRefused(AuthorizationError):
-    """A failed request for a token, or for its revocation. `error` is the OAuth error code, `status` is HTTP's, or 0."""
+    """A failed request for a token, or for its revocation.
+
+    Args:
+        issuer: The authorization server.
+        status: The HTTP status; 0 without a response.
+        error: The OAuth error code, or "".
+        description: The authorization server's text for developers.
+        advice: What to do, or the reason.
+    """
 
     def __init__(self, issuer: str, status: int, error: str = "", description: str = "", advice: str = "") -> None:
         outcome = f"status {status}" if status else "no response"

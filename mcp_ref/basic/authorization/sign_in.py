@@ -103,7 +103,11 @@ class AuthorizationCode(Authorizer):
                 await self.keep(peers.server, replace(grant, refresh_token=""))
 
     async def sign_out(self, url: str, http: HttpSender) -> bool:
-        """Forget the tokens for an MCP server, and revoke them if possible. Return True if there were tokens.
+        """Return True if there were tokens for an MCP server. Forget them, and revoke them if possible.
+
+        Args:
+            url: URL of the MCP server.
+            http: HTTP client for the revocation.
 
         Raises:
             TokenRefused: The authorization server did not revoke the tokens. They are forgotten nevertheless.
@@ -123,7 +127,11 @@ class AuthorizationCode(Authorizer):
         return True
 
     async def stored(self, url: str) -> Grant | None:
-        """Return the stored grant for an MCP server, or None. One of another issuer or client id does not count."""
+        """Return the stored grant for an MCP server, or None. One of another issuer or client id does not count.
+
+        Args:
+            url: URL of the MCP server.
+        """
         grant = read_grant(await self.store.get(_key(url)))
         is_ours = (
             grant is not None and self.issuer in (None, grant.issuer) and self.client_id in (None, grant.client_id)
@@ -131,7 +139,12 @@ class AuthorizationCode(Authorizer):
         return grant if is_ours else None
 
     async def keep(self, url: str, grant: Grant) -> Grant:
-        """Store the grant for an MCP server, and return it."""
+        """Return a grant after it is stored.
+
+        Args:
+            url: URL of the MCP server.
+            grant: The grant.
+        """
         await self.store.put(_key(url), grant.to_json())
         return grant
 

@@ -65,20 +65,37 @@ class MemoryStore:
         return f"{type(self).__name__}()"  # without the values, which are secrets
 
     async def get(self, key: str) -> Object | None:
-        """Return the value of a key, or None."""
+        """Return the value of a key, or None.
+
+        Args:
+            key: The key.
+        """
         return self._values.get(key)
 
     async def put(self, key: str, value: Object) -> None:
-        """Set the value of a key to a JSON object."""
+        """Set the value of a key.
+
+        Args:
+            key: The key.
+            value: A JSON object.
+        """
         self._values[key] = value
 
     async def delete(self, key: str) -> None:
-        """Forget a key. Do nothing if it is unknown."""
+        """Forget a key. Do nothing if it is unknown.
+
+        Args:
+            key: The key.
+        """
         self._values.pop(key, None)
 
     @contextlib.asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
-        """Return a lock that only one task holds at a time. Locks of different keys are independent."""
+        """Return a lock that only one task holds at a time.
+
+        Args:
+            key: The key that the lock is for. Locks of different keys are independent.
+        """
         async with self._locks.setdefault(key, asyncio.Lock()):
             yield
 
