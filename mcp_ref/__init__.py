@@ -65,12 +65,12 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .basic.lifecycle import UnsupportedRevision as UnsupportedRevision
     from .client.client import Client as Client
     from .client.sync import SyncClient as SyncClient
-    from .extensions.auth.client_credentials import ClientCredentials as ClientCredentials
-    from .extensions.auth.client_credentials import es256_signer as es256_signer
     from .extensions.auth.dpop import DpopCheck as DpopCheck
     from .extensions.auth.dpop import DpopKey as DpopKey
-    from .extensions.auth.enterprise_managed import EnterpriseManaged as EnterpriseManaged
-    from .extensions.auth.workload_identity import WorkloadIdentity as WorkloadIdentity
+    from .extensions.auth.headless import ClientCredentials as ClientCredentials
+    from .extensions.auth.headless import EnterpriseManaged as EnterpriseManaged
+    from .extensions.auth.headless import WorkloadIdentity as WorkloadIdentity
+    from .extensions.auth.headless import es256_signer as es256_signer
     from .extensions.tasks.requestor import RunningTask as RunningTask
     from .extensions.tasks.types import MemoryTaskStore as MemoryTaskStore
     from .extensions.tasks.types import Task as Task
@@ -179,8 +179,7 @@ READING_ORDER = (
     "transports/streamable_http/client.py",
     "session.py",
     "extensions/__init__.py", "extensions/auth/__init__.py", "extensions/auth/headless.py",
-    "extensions/auth/client_credentials.py", "extensions/auth/workload_identity.py",
-    "extensions/auth/enterprise_managed.py", "extensions/auth/dpop.py",
+    "extensions/auth/dpop.py",
     "extensions/tasks/__init__.py", "extensions/tasks/types.py", "extensions/tasks/receiver.py",
     "extensions/tasks/requestor.py",
     "client/__init__.py", "client/handlers.py", "client/session.py", "client/negotiation.py", "client/connector.py",
@@ -226,10 +225,8 @@ _NAMES_BY_MODULE = {
     "basic.authorization.server": "Protection",
     "basic.authorization.verifiers": "Introspection JwtVerifier",
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",
-    "extensions.auth.client_credentials": "ClientCredentials es256_signer",
     "extensions.auth.dpop": "DpopCheck DpopKey",
-    "extensions.auth.enterprise_managed": "EnterpriseManaged",
-    "extensions.auth.workload_identity": "WorkloadIdentity",
+    "extensions.auth.headless": "ClientCredentials EnterpriseManaged WorkloadIdentity es256_signer",
     "extensions.tasks.types": "MemoryTaskStore Task TaskStore",
     "transports.streamable_http.event_store": "MemoryEventStore",
     "transports.streamable_http.sqlite_store": "SqliteEventStore",

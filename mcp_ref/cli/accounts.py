@@ -20,7 +20,7 @@ from ..basic.authorization.loopback import open_in_browser
 from ..basic.authorization.sign_in import AuthorizationCode
 from ..basic.authorization.store import FileStore
 from ..basic.authorization.token_endpoint import Grant
-from ..extensions.auth.client_credentials import ClientCredentials
+from ..extensions.auth.headless import ClientCredentials
 from ..lib.http.client import HttpClient, HttpError
 from . import UsageError, show
 from .authorization import environment_variable, login_advice

@@ -1,10 +1,9 @@
 """Other ways to get tokens, and to protect them. All are off until a program asks for them.
 
-    headless.py             the common part of the next three: a program without a user
-    client_credentials.py   a program that has a secret or a private key     oauth-client-credentials (SEP-1046)
-    workload_identity.py    a program that its platform vouches for          auth/wif (SEP-1933, draft)
-    enterprise_managed.py   a program of a company with identity provider    enterprise-managed-authorization (SEP-990)
-    dpop.py                 tokens that are useless without a private key    auth/dpop (SEP-1932, draft)
+    headless.py   a program that has a secret or a private key      oauth-client-credentials (SEP-1046)
+                  a program that its platform vouches for           auth/wif (SEP-1933, draft)
+                  a program of a company with identity provider     enterprise-managed-authorization (SEP-990)
+    dpop.py       tokens that are useless without a private key     auth/dpop (SEP-1932, draft)
 
 On the right are the names in the capability `extensions`, without `io.modelcontextprotocol/`.
 """
