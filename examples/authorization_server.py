@@ -35,7 +35,6 @@ import hashlib
 import json
 import re
 import secrets
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -138,8 +137,7 @@ class AuthorizationServer:
         paths = {"authorization_endpoint": "/authorize", "token_endpoint": "/token", "jwks_uri": "/jwks",
                  "registration_endpoint": "/register", "revocation_endpoint": "/revoke"}  # fmt: skip
         return response({
-            "issuer": self.issuer,
-            **{name: self.issuer + path for name, path in paths.items()},
+            "issuer": self.issuer, **{name: self.issuer + path for name, path in paths.items()},
             "scopes_supported": [*self.scopes],
             "response_types_supported": ["code"],
             "grant_types_supported": [*TICKETS, "client_credentials"],
@@ -288,7 +286,7 @@ async def main() -> None:
     parser.add_argument("--cimd", action="store_true", help="accept URLs of client metadata documents as client ids")
     options = parser.parse_args()
     if not options.host.is_loopback:
-        sys.exit("only loopback addresses are allowed: the server speaks plain http, and lets any program register")
+        parser.error("only loopback addresses are allowed: the server speaks plain http, and lets any program register")
     server = AuthorizationServer(yes=options.yes, fetch=fetch_document if options.cimd else None)
     async with await server.listen(str(options.host), options.port):
         print(f"Issuer {server.issuer}, user {server.user}, password {server.password}", flush=True)
@@ -296,5 +294,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
+    try:
         asyncio.run(main())
+    except (KeyboardInterrupt, OSError, OverflowError) as error:
+        raise SystemExit(str(error) or None) from None  # the port is not free; or Ctrl-C, without a text

@@ -94,5 +94,5 @@ async def alone() -> None:
 if __name__ == "__main__":
     try:
         asyncio.run(alone() if "--alone" in sys.argv else use("http://127.0.0.1:8000/mcp", AuthorizationCode()))
-    except AuthorizationError as error:
+    except (AuthorizationError, ConnectionError) as error:
         sys.exit(f"No access: {error}")

@@ -33,7 +33,7 @@ def run_account_command(options: argparse.Namespace) -> int:
     """Run one of the commands and return its exit code."""
     url = parse_server(options.command)
     if not isinstance(url, str):
-        raise UsageError(f"{options.name} works only with the URL of a server, not with a command")
+        raise UsageError(f"{options.name} works only with the URL of a server, which begins with https:// or http://")
     try:
         check_fetchable(url, url)
         return run_and_report({"login": login, "logout": logout, "whoami": whoami}[options.name](options, url))
@@ -120,9 +120,11 @@ async def whoami(options: argparse.Namespace, url: str) -> int:
 
 def show_grant(url: str, grant: Grant) -> None:
     """Print who has issued the tokens, for which client and scopes, and when they end."""
-    until = "unknown"
-    if grant.expires_at is not None:
+    until, refreshed = "unknown", ", then refreshed" if grant.refresh_token else ""
+    if not grant.is_fresh(0):
+        until, refreshed = "already", ", refreshed at the next use" if refreshed else ": sign in again"
+    elif grant.expires_at is not None:
         ends = time.localtime(time.time() + grant.expires_at - time.monotonic())
         until = time.strftime("%Y-%m-%d %H:%M:%S", ends)
     show.out(f"server   {url}\nissuer   {grant.issuer}\nclient   {grant.client_id}\nscopes   {' '.join(grant.scopes)}")
-    show.out(f"expires  {until}{', then refreshed' if grant.refresh_token else ''}")
+    show.out(f"expires  {until}{refreshed}")

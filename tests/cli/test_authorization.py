@@ -305,9 +305,11 @@ def end_stored_token() -> None:
     default_path().write_text(re.sub(r'"expires_at": [1-9]\d+\.\d+', '"expires_at": 1.0', text))
 
 
-def test_list_refreshes_a_token_that_has_ended(world: World) -> None:
+def test_list_refreshes_a_token_that_has_ended(world: World, capsys: Captured) -> None:
     assert main(["login", "--", world.url]) == 0
     end_stored_token()
+    assert main(["whoami", world.url]) == 0
+    assert "expires  already, refreshed at the next use\n" in capsys.readouterr().out
     assert main(["list", "--", world.url]) == 0
     assert len(world.opened) == 1 and len(world.tokens - {""}) == 2
 

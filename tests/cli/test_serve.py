@@ -174,7 +174,7 @@ def test_a_url_where_nothing_listens_is_3(capsys: Captured) -> None:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         assert main(["list", "--", f"http://{where}/mcp"]) == 3
     err = capsys.readouterr().err
-    assert f"{where} cannot be reached: no program listens there; is the server running?" in err
+    assert f"{where} cannot be reached: no program listens there (is the server running?)" in err
     assert len(err.splitlines()) == 1
 
 

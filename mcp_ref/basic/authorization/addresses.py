@@ -135,7 +135,7 @@ def check_fetchable(url: str, server: str) -> None:
     if "#" in url:
         raise ValueError(f"the URL must not have a fragment: {peer_url(url)}")
     if origin.scheme != "https" and not (origin.is_loopback and parse_url(server)[1].is_loopback):
-        raise ValueError(f"the URL must begin with https://: {peer_url(url)}")
+        raise ValueError(f"the URL must begin with https:// (http is for programs on one machine): {peer_url(url)}")
 
 
 def check_redirect_uri(uri: str) -> None:

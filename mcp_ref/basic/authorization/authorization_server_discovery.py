@@ -163,8 +163,8 @@ def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> l
     # one slash at the end may differ, because servers and their metadata often do; the option says which holds
     if configured.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
         raise DiscoveryFailed(
-            "the configured authorization server", [(issuer, "is another issuer") for issuer in issuers],
-            f"The client is configured for {peer_url(configured)}, which the server no longer names.",
+            f"authorization server {peer_url(configured)}", [(issuer, "is another issuer") for issuer in issuers],
+            "The client is configured for the first one, but the MCP server names only others: correct one of them.",
         )  # fmt: skip
     return [configured]
 
@@ -173,7 +173,7 @@ def _read_resource(server: str, body: bytes, url: str) -> ResourceMetadata:
     found = parse_resource_metadata(body)
     if not accepts_resource(found.resource, server, url):
         # [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
-        raise ValueError(f'its resource is "{peer_text(found.resource)}", and not the server that was asked for')
+        raise ValueError(f"its resource is {peer_text(found.resource)}, and not the server that was asked for")
     return found
 
 

@@ -120,7 +120,7 @@ def has_display() -> bool:
 
 async def print_url(url: str) -> None:
     """Ask the user on standard error to open a URL."""
-    print(f"To sign in, open this URL in a browser:\n\n    {url}\n", file=sys.stderr, flush=True)
+    print(f"To sign in, open this URL in a browser on this machine:\n\n    {url}\n", file=sys.stderr, flush=True)
 
 
 async def open_in_browser(url: str) -> None:

@@ -164,7 +164,7 @@ def parse_server_metadata(body: bytes, issuer: str, server: str) -> ServerMetada
     found = ServerMetadata.parse(body)
     # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery] identical
     if found.issuer != issuer:
-        expected = f'"{peer_text(issuer)}", character by character, but it is "{peer_text(found.issuer)}"'
+        expected = f"{peer_text(issuer)}, character by character, but it is {peer_text(found.issuer)}"
         raise _fault("issuer", expected)
     for name in _URLS:
         try:

@@ -29,7 +29,7 @@ from ...jsonrpc.messages import Object
 from ...lib.http.client import Document, HttpError
 from ...lib.http.message import Headers
 from .authorization_server_discovery import PeerRequests
-from .errors import TokenRefused, peer_text, peer_url
+from .errors import TokenRefused, peer_text
 from .metadata import MAX_LIFETIME, JsonObject, TokenResponse, parse_oauth_error
 
 EXPIRY_MARGIN: Final = 30.0
@@ -150,9 +150,11 @@ async def revoke(peers: PeerRequests, endpoint: TokenEndpoint, token: str, hint:
         TokenRefused: The authorization server did not revoke the token.
     """
     response = await _post(peers, endpoint, {"token": token, "token_type_hint": hint})
-    if response.status != 200:
+    error, description = parse_oauth_error(response.body)
+    # [RFC 7009 2.2.1] a server that cannot revoke access tokens: they are valid for a short time
+    if response.status != 200 and error != "unsupported_token_type":
         advice = "the token was not revoked: it is valid until it ends"
-        raise TokenRefused(endpoint.issuer, response.status, *parse_oauth_error(response.body), advice)
+        raise TokenRefused(endpoint.issuer, response.status, error, description, advice)
 
 
 async def _post(peers: PeerRequests, endpoint: TokenEndpoint, form: Form) -> Document:
@@ -164,8 +166,7 @@ async def _post(peers: PeerRequests, endpoint: TokenEndpoint, form: Form) -> Doc
         try:
             response = await peers.send("POST", url, {**headers, **proof}, urlencode({**form, **parameters}).encode())
         except HttpError as error:
-            why = f"{peer_url(url)} did not answer: {peer_text(str(error))}; try again later"
-            raise TokenRefused(endpoint.issuer, 0, advice=why) from None
+            raise TokenRefused(endpoint.issuer, 0, advice=f"{peer_text(str(error))}; try again later") from None
         if prover is None or not prover.learn(url, response.headers, parse_oauth_error(response.body)[0]) or is_last:
             break
     return response

@@ -26,6 +26,7 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from socket import gaierror
 from typing import Final, Protocol, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import SplitResult
 
@@ -409,10 +410,10 @@ def _reason(error: OSError | UnicodeError) -> str:
     """Return the reason why no connection was made, in words that say what to do, if the reason is a common one."""
     # asyncio joins the errors of a host with several addresses to the text of one OSError without a number.
     if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error):
-        return "no program listens there; is the server running?"
+        return "no program listens there (is the server running?)"
     if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return f"the server does not use TLS: write http:// in place of https:// ({error.reason})"
-    return str(error)
+    return "its name has no address: check the name, and the network" if isinstance(error, gaierror) else str(error)
 
 
 def _is_allowed(address: str | None, may_connect: MayConnect | None) -> bool:

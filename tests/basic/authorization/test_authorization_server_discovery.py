@@ -97,7 +97,7 @@ async def test_foreign_resource_is_refused_before_any_other_request(resource: JS
 async def test_metadata_of_another_issuer_are_not_used(change: Callable[[str], str]) -> None:
     async with protected() as world:
         world.auth.metadata["issuer"] = change(world.auth.base)
-        with pytest.raises(DiscoveryFailed, match="character by character"):
+        with pytest.raises(DiscoveryFailed, match=f"must be {world.auth.base}, character by character"):
             await _discover(world)
         assert world.auth.paths == [AS_PATH, OPENID]
 

@@ -110,6 +110,8 @@ async def test_revocation_sends_the_token_and_its_kind() -> None:
         revocation = TokenEndpoint(auth.base, f"{auth.base}/revoke", endpoint.authenticate)
         await revoke(peers, revocation, "r1", "refresh_token")
         assert auth.refresh_tokens == {} and auth.seen[0].values["token_type_hint"] == "refresh_token"
+        auth.always("/revoke", status(400, {"error": "unsupported_token_type"}))
+        await revoke(peers, revocation, "a1", "access_token")  # the server lets access tokens end by themselves
         auth.always("/revoke", status(503))
         with pytest.raises(TokenRefused, match="status 503; the token was not revoked"):
             await revoke(peers, revocation, "r1", "refresh_token")

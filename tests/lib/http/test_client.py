@@ -620,7 +620,19 @@ async def test_connect_to_a_closed_port_of_several_addresses_is_one_reason(monke
     async with client() as http:
         with pytest.raises(HttpError) as caught:
             await get(http, "http://localhost:8000/")
-    assert str(caught.value) == "localhost:8000 cannot be reached: no program listens there; is the server running?"
+    assert str(caught.value) == "localhost:8000 cannot be reached: no program listens there (is the server running?)"
+
+
+async def test_connect_to_an_unknown_name_says_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object, **__: object) -> NoReturn:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(asyncio, "open_connection", refuse)
+    async with client() as http:
+        with pytest.raises(
+            HttpError, match=r"mcp\.invalid:80 cannot be reached: its name has no address: check the name"
+        ):
+            await get(http, "http://mcp.invalid/")
 
 
 async def test_response_head_later_than_first_byte_is_a_timeout() -> None:
