@@ -5,10 +5,10 @@
             print(tool.full_name, tool.definition.description)
         print((await host.call_tool("weather.forecast", {"city": "Ghent"})).text)
 
-    host = Host("mcp.json", approve=approve)      # the servers of a configuration file, with consent
+    host = Host("mcp.json", approve=approve)      # the servers of a configuration file, with the user's consent
 
 Each server has its own `Client`, and the clients share nothing. A resource is the pair of a server and a URI: the host
-changes no URI, because a server could claim the URI of another server.
+changes no URI, and never searches for the server of a URI, because a server could claim the URI of another server.
 
 Spec:  architecture (all revisions); 2026-07-28 index#security-and-trust-safety, server/tools#tool-names
 """
@@ -16,27 +16,28 @@ Spec:  architecture (all revisions); 2026-07-28 index#security-and-trust-safety,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ..basic.content import TextContent
 from ..client.client import Client
+from ..client.connector import InProcessServer
 from ..features.prompts import GetPromptResult, Prompt
 from ..features.resources import ReadResourceResult, Resource, ResourceTemplate
 from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError
 from ..jsonrpc.messages import JSON
 from ..lib.jsonschema import compile_schema
-from .configuration import ServerConfig
-from .hosted import HostedServer, HostOptions, ServersLike, read_servers
-from .names import UnknownName, full_name, model_names, split_full_name
-from .policy import Account, Approval, Policy, Refused, definition_hash, hidden_text_warnings
-from .supervisor import ServerStatus
+from .configuration import Configuration, ServerConfig, parse_server, read_config
+from .hosted import HostedServer, HostOptions, ServersLike
+from .names import UnknownName, full_name, model_names, server_name
+from .policy import Account, Approval, BudgetExceeded, Policy, Refused, definition_hash, hidden_text_warnings
+from .supervisor import ServerState, ServerStatus
 
 if TYPE_CHECKING:
     from ..basic.progress import ProgressHandler
-    from ..features.completion import Completion, Reference
     from .policy import Kind, Origin
 
 T = TypeVar("T")
@@ -45,11 +46,11 @@ D = TypeVar("D", Tool, Prompt, Resource, ResourceTemplate)
 STARTS_AT_ONCE = 8
 """Maximum number of servers that start at the same time."""
 
-RESUBSCRIBE_SECONDS = 60.0
-"""Minimum time that `Host.watch` waits for a server that has ended, in seconds."""
-
 CLOSE_SECONDS = 10.0
 """Time that the calls in flight get when `Host.reload` removes their server, in seconds."""
+
+RESUBSCRIBE_SECONDS = 60.0
+"""Time that `Host.watch` waits for the restart of a server, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,8 @@ class Listed(Generic[D]):
     def full_name(self) -> str:
         """The server name, a dot, and the name, URI or URI template."""
         of = self.definition
-        if isinstance(of, Resource):
-            return full_name(self.server, of.uri)
-        return full_name(self.server, of.uri_template if isinstance(of, ResourceTemplate) else of.name)
+        own = of.uri_template if isinstance(of, ResourceTemplate) else of.uri if isinstance(of, Resource) else of.name
+        return full_name(self.server, own)
 
     @property
     def display_name(self) -> str:
@@ -80,7 +80,7 @@ class Listed(Generic[D]):
 
 @dataclass(frozen=True)
 class ResourceChange:
-    """An update of a resource: its URI, or a URI below it."""
+    """An update of a resource, or of a resource below it."""
 
     server: str
     uri: str
@@ -90,27 +90,26 @@ class ResourceChange:
 class Host(HostOptions):
     """Several clients with one policy. Use it as an async context manager. `HostOptions` documents the arguments.
 
-    A request raises UnknownName for an unknown server or tool, Refused or BudgetExceeded if the policy does not allow
-    the request, ServerUnavailable if the server is away, and the exceptions of `Client`.
+    A request raises UnknownName for an unknown server or tool, Refused if the policy does not allow the request,
+    ServerUnavailable if the server is away, and the exceptions of `Client`.
     """
 
     def __post_init__(self) -> None:
-        if self.approve is None and (self.sampling is not None or self.elicitation is not None or self.roots):
+        if self.approve is None and (self.sampling or self.elicitation or self.roots):
             raise TypeError("sampling, elicitation and roots need approve=: the user must be able to refuse them")
         self._policy = Policy(self.approve, self.approvals, self.audit, self.approve_timeout)
         self._account = Account(self.budget, "the host")
-        self._servers: dict[str, HostedServer] = {}
+        self._hosted: dict[str, HostedServer] = {}
         self._after: set[str] = set()
+        self._configuration = Configuration()
         self._typed: dict[str, str] = {}  # the values of `${input:id}`
-        self._asking_input, self._starting = asyncio.Lock(), asyncio.Semaphore(STARTS_AT_ONCE)
-        self._is_plain = self.approve is None and self.audit is None
+        self._typing, self._starting = asyncio.Lock(), asyncio.Semaphore(STARTS_AT_ONCE)
 
     async def __aenter__(self) -> Host:
-        if self._servers:
+        if self._configuration.servers:
             raise RuntimeError("a Host can be opened only once: create a new Host")
-        self._add(self.servers)
         try:
-            await self._wait_for_start()
+            await self.reload(self.servers)
         except BaseException:
             await self.close()
             raise
@@ -119,52 +118,42 @@ class Host(HostOptions):
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    def _add(self, servers: ServersLike) -> None:
-        configuration, in_process = read_servers(servers)
-        self._inputs = configuration.inputs
-        for config in configuration.servers:
-            if config.name in self._servers:
-                continue  # `reload` keeps an unchanged server
-            server = in_process.get(config.name)
-            hosted = HostedServer(config, server, self, self._policy, self._input_values, self._starting)
-            self._servers[config.name] = hosted
-            hosted.supervisor.start()
-
-    async def _wait_for_start(self) -> None:
-        """Wait for all servers at most `startup_wait` seconds. Wait for required servers until they are ready."""
-        supervisors = [hosted.supervisor for hosted in self._servers.values()]
-        waiting = [asyncio.ensure_future(each.attempted.wait()) for each in supervisors if not self.lazy]
-        try:
-            if waiting:
-                await asyncio.wait(waiting, timeout=self.startup_wait)
-            for supervisor in supervisors:
-                if supervisor.config.is_required:
-                    await supervisor.attempted.wait()
-                    await supervisor.ready_client()
-        finally:
-            for each in waiting:
-                each.cancel()
-
     async def close(self) -> None:
         """Close all servers at the same time."""
-        await asyncio.gather(*(hosted.close() for hosted in self._servers.values()))
+        await asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))
 
     async def reload(self, servers: ServersLike) -> None:
-        """Use another configuration. Unchanged servers continue. A changed server needs consent again.
+        """Use other servers. Unchanged servers continue. A changed server is closed, and needs consent again.
+
+        Wait at most `startup_wait` seconds for the new servers, and without that limit for `required` servers.
 
         Args:
-            servers: The new servers. If their file cannot be parsed, nothing changes.
+            servers: The new servers.
 
         Raises:
-            ConfigurationError: If the file cannot be parsed.
+            ConfigurationError: If the file cannot be parsed. Then nothing has changed.
+            ServerUnavailable: If a required server did not start.
         """
-        wanted = {config.name: config.digest for config in read_servers(servers)[0].servers}
-        gone = [hosted for name, hosted in self._servers.items() if hosted.config.digest != wanted.get(name)]
-        for hosted in gone:
-            del self._servers[hosted.config.name]
+        self._configuration, in_process = _read_servers(servers)
+        wanted = {config.name: config for config in self._configuration.servers}
+        gone = [each for name, each in self._hosted.items() if name not in wanted or wanted[name] != each.config]
         await asyncio.gather(*(hosted.close(CLOSE_SECONDS) for hosted in gone))
-        self._add(servers)
-        await self._wait_for_start()
+        self._hosted = {each.config.name: each for each in self._hosted.values() if each not in gone}
+        new = [
+            HostedServer(config, in_process.get(name), self, self._policy, self._input_values, self._starting)
+            for name, config in wanted.items() if name not in self._hosted
+        ]  # fmt: skip
+        self._hosted |= {hosted.config.name: hosted for hosted in new}
+        await asyncio.gather(*(hosted.start() for hosted in new))
+        attempts = [asyncio.create_task(hosted.attempted.wait()) for hosted in new]
+        try:
+            await asyncio.wait(attempts, timeout=self.startup_wait) if attempts else None
+            for hosted in [each for each in new if each.config.entry.get("required")]:
+                await hosted.attempted.wait()
+                hosted.check_ready()
+        finally:
+            for attempt in attempts:
+                attempt.cancel()
 
     async def restart(self, server: str) -> None:
         """Start a server again, from every state.
@@ -172,14 +161,14 @@ class Host(HostOptions):
         Args:
             server: The server name.
         """
-        await self._hosted(server).supervisor.restart()
+        await self._server(server).start()
 
     def status(self) -> list[ServerStatus]:
         """Return the state of each server, as plain data without secrets."""
-        return [replace(each.supervisor.status, in_flight=len(each.calls)) for each in self._servers.values()]
+        return [replace(each.status, in_flight=len(each.calls)) for each in self._hosted.values()]
 
     def client(self, server: str) -> Client:
-        """Return the client of a server. Requests of this client bypass the policy of the host.
+        """Return the client of a server that is ready. The requests of this client bypass the policy.
 
         Args:
             server: The server name.
@@ -187,56 +176,67 @@ class Host(HostOptions):
         Raises:
             ServerUnavailable: If the server is away.
         """
-        supervisor = self._hosted(server).supervisor
-        if supervisor.client is None:
-            raise supervisor.unavailable()
-        return supervisor.client
+        return self._server(server).check_ready()
 
     def begin_turn(self) -> None:
         """Note a new message of the user: `Approval.after` is empty again."""
         self._after.clear()
 
     def instructions(self) -> dict[str, str]:
-        """Return the instructions of the servers for the model, by server name. They are untrusted."""
-        ready = {name: hosted.supervisor.client for name, hosted in self._servers.items()}
-        return {name: client.instructions for name, client in ready.items() if client and client.instructions}
+        """Return the instructions of the servers for the model, by server name. Do not trust them."""
+        clients = {name: hosted.client for name, hosted in self._hosted.items()}
+        return {name: client.instructions for name, client in clients.items() if client and client.instructions}
 
     async def list_tools(self) -> list[Listed[Tool]]:
         """Return the approved tools of all servers, sorted by full name."""
-        await self._start_lazy()
-        found = [(hosted, tool) for hosted in self._servers.values() for tool in hosted.supervisor.tools.values()]
-        names = _inverse((hosted.config.name, tool.name) for hosted, tool in found)
-        listed = [
-            Listed(hosted.config.name, tool, names[hosted.config.name, tool.name], hosted.supervisor.client is not None)
-            for hosted, tool in found
-        ]
+        pairs = {(name, tool): each for name, hosted in self._hosted.items()
+                 for tool, each in hosted.tools.items()}  # fmt: skip
+        listed = []
+        for model_name, (server, tool) in model_names(pairs).items():
+            is_ready = self._hosted[server].status.state is ServerState.READY
+            listed.append(Listed(server, pairs[server, tool], model_name, is_ready))
         return sorted(listed, key=lambda each: each.full_name)
 
     async def list_prompts(self) -> list[Listed[Prompt]]:
         """Return the prompts of all servers that are ready, sorted by full name."""
-        found = await self._list_all("prompts", Client.list_prompts)
-        names = _inverse((server, prompt.name) for server, prompt in found)
-        return [Listed(server, prompt, names[server, prompt.name]) for server, prompt in found]
+        pairs = {(server, prompt.name): prompt for server, prompt in await self._list("prompts", Client.list_prompts)}
+        listed = [Listed(pair[0], pairs[pair], model_name) for model_name, pair in model_names(pairs).items()]
+        return sorted(listed, key=lambda each: each.full_name)
 
     async def list_resources(self) -> list[Listed[Resource]]:
         """Return the resources of all servers that are ready, by server."""
-        return [Listed(*each) for each in await self._list_all("resources", Client.list_resources)]
+        return [Listed(*pair) for pair in await self._list("resources", Client.list_resources)]
 
     async def list_resource_templates(self) -> list[Listed[ResourceTemplate]]:
         """Return the resource templates of all servers that are ready, by server."""
-        return [Listed(*each) for each in await self._list_all("resources", Client.list_resource_templates)]
+        return [Listed(*pair) for pair in await self._list("resources", Client.list_resource_templates)]
+
+    async def _list(self, capability: str, fetch: Callable[[Client], Awaitable[list[T]]]) -> list[tuple[str, T]]:
+        """Return a list of all ready servers. A server that fails adds nothing, and `status()` says so."""
+        clients = {name: each.client for name, each in self._hosted.items()}
+        able = {name: client for name, client in clients.items() if client and client.server_can(capability)}
+        lists = await asyncio.gather(*map(fetch, able.values()), return_exceptions=True)
+        found: list[tuple[str, T]] = []
+        for name, listed in zip(able, lists, strict=True):
+            if isinstance(listed, McpError):
+                self._hosted[name].status.last_error = str(listed)
+            elif isinstance(listed, BaseException):
+                raise listed
+            else:
+                found += [(name, item) for item in listed]
+        return found
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, object] | None = None, *, origin: Origin = "program",
         on_progress: ProgressHandler | None = None, timeout: float | None = None, max_timeout: float | None = None,
         meta: Mapping[str, object] | None = None, wait: float = 0.0,
     ) -> CallToolResult:  # fmt: skip
-        """Call a tool, if the policy allows it. A call that was lost is never repeated.
+        """Call a tool, if the policy allows it. A lost call is never repeated.
 
         Args:
             name: Full name or model name of the tool.
             arguments: Arguments by name.
-            origin: "model" if a model has chosen the call. Then the text of the result is limited by the budget.
+            origin: "model" if a model has chosen the call. Then the budget limits the text of the result.
             on_progress: Called with progress, total and message.
             timeout: Time limit in seconds. Defaults to the limit of the server.
             max_timeout: Total time limit in seconds, see `Client.call_tool`.
@@ -253,11 +253,11 @@ class Host(HostOptions):
             Refused: If the policy does not allow the call.
         """
         server, own = self._split(name)
-        hosted = self._hosted(server)
-        client = await hosted.supervisor.ready_client(wait)
-        tool = hosted.supervisor.tools.get(own)
+        hosted = self._server(server)
+        client = await hosted.ready_client(wait)
+        tool = hosted.tools.get(own)
         if tool is None:
-            raise UnknownName("tool", name, (full_name(server, each) for each in hosted.supervisor.tools))
+            raise UnknownName("tool", name, (full_name(server, each) for each in hosted.tools))
         checked = await self._check_call(hosted, tool, arguments, origin)
         result = await hosted.call_tool(
             client, own, checked, on_progress=on_progress, timeout=timeout, max_timeout=max_timeout, meta=meta
@@ -269,26 +269,26 @@ class Host(HostOptions):
         self, hosted: HostedServer, tool: Tool, arguments: Mapping[str, object] | None, origin: Origin
     ) -> Mapping[str, object] | None:
         """Return the arguments to send, after the budgets and the approval."""
-        is_first = not hosted.calls
+        server = hosted.config.name
         try:
-            hosted.account.call(is_first)
-            self._account.call(is_first)
-        except Refused as error:
-            self._policy.record("budget", hosted.config.name, tool.name, reason=str(error))
+            hosted.account.call(is_first=not hosted.calls)
+            self._account.call(is_first=False)
+        except BudgetExceeded as error:
+            self._policy.record("budget", server, tool.name, reason=str(error))
             raise
-        if self._is_plain and origin == "program":
+        if self.approve is None and self.audit is None and origin == "program":
             return arguments
         request = Approval(
-            "call", hosted.config.name, origin, full_name(hosted.config.name, tool.name), hosted.config.file,
-            arguments=arguments, tool=tool, trusted=hosted.is_trusted, after=frozenset(self._after),
-            warnings=hidden_text_warnings(arguments))  # fmt: skip
-        key = f"{hosted.requests.digest} call {tool.name} {definition_hash(tool)}"
+            "call", server, origin, full_name(server, tool.name), hosted.config.file, arguments=arguments, tool=tool,
+            trusted=server in self.trusted, after=frozenset(self._after), warnings=hidden_text_warnings(arguments),
+        )  # fmt: skip
+        key = f"{hosted.digest} call {tool.name} {definition_hash(tool)}"
         edited = await self._policy.check(request, key, "always", default=origin == "program")
         if edited is None:
             return arguments
         faults = [str(error) for error in compile_schema(tool.input_schema).errors(cast("JSON", edited))]
-        if not isinstance(edited, Mapping) or faults:
-            raise Refused(f"the edited arguments of {request.name} are invalid: {'; '.join(faults) or edited!r:.300}")
+        if faults or not isinstance(edited, Mapping):
+            raise Refused(f"the edited arguments of {request.name} are invalid: {'; '.join(faults) or 'not a mapping'}")
         return edited
 
     async def read_resource(
@@ -303,11 +303,11 @@ class Host(HostOptions):
             timeout: Time limit in seconds. Defaults to the limit of the server.
             wait: Time to wait for a server that is away, in seconds.
         """
-        client = await self._hosted(server).supervisor.ready_client(wait)
-        if origin == "model":
-            await self._check_data("read", server, uri, None)
+        client = await self._server(server).ready_client(wait)
+        await self._check_data("read", server, uri, uri, origin, None)
+        result = await client.read_resource(uri, timeout=timeout)
         self._after.add(server)
-        return await client.read_resource(uri, timeout=timeout)
+        return result
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str] | None = None, *, origin: Origin = "program",
@@ -318,122 +318,101 @@ class Host(HostOptions):
         Args:
             name: Full name of the prompt.
             arguments: Arguments by name.
-            origin: "model" if a model has chosen the prompt. Then `approve` is asked.
+            origin: "model" if the messages go to a model. Then `approve` is asked.
             timeout: Time limit in seconds. Defaults to the limit of the server.
             wait: Time to wait for a server that is away, in seconds.
         """
-        server, own = split_full_name(name)
-        client = await self._hosted(server).supervisor.ready_client(wait)
-        if origin == "model":
-            await self._check_data("prompt", server, own, arguments)
+        server, _, own = name.partition(".")
+        client = await self._server(server).ready_client(wait)
+        await self._check_data("prompt", server, own, name, origin, arguments)
+        result = await client.get_prompt(own, arguments, timeout=timeout)
         self._after.add(server)
-        return await client.get_prompt(own, arguments, timeout=timeout)
+        return result
 
-    async def _check_data(self, kind: Kind, server: str, name: str, arguments: Mapping[str, object] | None) -> None:
-        hosted = self._hosted(server)
-        shown = name if kind == "read" else full_name(server, name)
-        request = Approval(
-            kind, server, "model", shown, hosted.config.file, arguments=arguments, after=frozenset(self._after),
-            warnings=hidden_text_warnings([name, arguments]))  # fmt: skip
-        await self._policy.check(request, f"{hosted.requests.digest} {kind} {name}", "always")
+    async def _check_data(
+        self, kind: Kind, server: str, own: str, name: str, origin: Origin, arguments: Mapping[str, object] | None
+    ) -> None:
+        if origin == "model":
+            request = Approval(
+                kind, server, origin, name, self._server(server).config.file, arguments=arguments,
+                after=frozenset(self._after), warnings=hidden_text_warnings([own, arguments]),
+            )  # fmt: skip
+            await self._policy.check(request, f"{self._server(server).digest} {kind} {own}", "always")
 
-    async def complete(
-        self, server: str, ref: Reference, argument: str, value: str, arguments: dict[str, str] | None = None, *,
-        wait: float = 0.0,
-    ) -> Completion:  # fmt: skip
-        """Return suggestions for an argument, see `Client.complete`.
-
-        Args:
-            server: The server name.
-            ref: The prompt or resource template of the argument, with the server's own name.
-            argument: Name of the argument.
-            value: The part of the value that the user has typed.
-            arguments: The values of other arguments, by name.
-            wait: Time to wait for a server that is away, in seconds.
-        """
-        client = await self._hosted(server).supervisor.ready_client(wait)
-        return await client.complete(ref, argument, value, arguments)
-
-    async def watch(self, server: str, uri: str, *, wait: float = 0.0) -> AsyncIterator[ResourceChange]:
-        """Yield the updates of a resource. After a restart of the server, subscribe again and yield one update.
+    async def watch(self, server: str, uri: str) -> AsyncIterator[ResourceChange]:
+        """Yield the updates of a resource. After a restart of the server, subscribe again, and yield one update.
 
         Args:
             server: The server name.
-            uri: URI of the resource.
-            wait: Time to wait for a server that is away, in seconds. A restart gets at least a minute.
+            uri: URI of the resource. The updates include resources whose URI is below this URI.
         """
-        supervisor = self._hosted(server).supervisor
+        hosted, wait = self._server(server), 0.0
         while True:
-            client = await supervisor.ready_client(wait)
+            client = await hosted.ready_client(wait)
             try:
                 async with client.subscribe(uri) as updates:
-                    if wait >= RESUBSCRIBE_SECONDS:
-                        yield ResourceChange(server, uri)  # an update could have been missed
+                    if wait:
+                        yield ResourceChange(server, uri)  # a change could have been missed
                     async for changed in updates:
                         yield ResourceChange(server, changed)
                 return
             except ConnectionClosed:
-                wait = max(wait, RESUBSCRIBE_SECONDS)
+                wait = RESUBSCRIBE_SECONDS
 
-    def _hosted(self, server: str) -> HostedServer:
-        if server not in self._servers:
-            raise UnknownName("server", server, self._servers)
-        return self._servers[server]
+    def _server(self, name: str) -> HostedServer:
+        if name not in self._hosted:
+            raise UnknownName("server", name, self._hosted)
+        return self._hosted[name]
 
     def _split(self, name: str) -> tuple[str, str]:
         """Return the server name and the own name of a tool, for its full name or its model name."""
         server, dot, own = name.partition(".")
-        if dot and server in self._servers:
+        if dot:
             return server, own
-        pairs = [(each.config.name, tool) for each in self._servers.values() for tool in each.supervisor.tools]
+        pairs = [(server, tool) for server, each in self._hosted.items() for tool in each.tools]
         table = model_names(pairs)
         if name not in table:
-            raise UnknownName("tool", name, [full_name(*pair) for pair in pairs])
+            raise UnknownName("tool", name, [*table, *(full_name(*pair) for pair in pairs)])
         return table[name]
 
-    async def _start_lazy(self) -> None:
-        """Start all lazy servers that were not used yet, and wait for them."""
-        if self.lazy:
-            starting = (each.supervisor.ready_client() for each in self._servers.values())
-            await asyncio.gather(*starting, return_exceptions=True)
-
-    async def _list_all(self, capability: str, fetch: Callable[[Client], Awaitable[list[T]]]) -> list[tuple[str, T]]:
-        """Return a list of all ready servers. A server that fails contributes nothing, and `status()` says so."""
-        await self._start_lazy()
-        ready = [each.supervisor for each in self._servers.values() if each.supervisor.client is not None]
-        able = [each for each in ready if each.client and each.client.server_can(capability)]
-        lists = await asyncio.gather(*(fetch(each.client) for each in able if each.client), return_exceptions=True)
-        found = []
-        for supervisor, listed in zip(able, lists, strict=True):
-            if isinstance(listed, McpError):
-                supervisor.status.last_error = str(listed)
-            elif isinstance(listed, BaseException):
-                raise listed
-            else:
-                found += [(supervisor.config.name, item) for item in listed]
-        return found
-
     async def _input_values(self, config: ServerConfig) -> Mapping[str, str]:
-        """Return the typed values of `${input:id}`. Ask once for each id, one at a time."""
-        described = self._inputs
-        async with self._asking_input:
+        """Return the values of `${input:id}`. The user types each value once, and is asked one at a time."""
+        described = self._configuration.inputs
+        async with self._typing:
             for id in config.input_ids():
                 if id not in self._typed and self.ask is not None and id in described:
                     self._typed[id] = await self.ask(id, described[id].description, described[id].password)
         return self._typed
 
 
-def _inverse(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    return {pair: name for name, pair in model_names(names).items()}
+def _read_servers(servers: ServersLike) -> tuple[Configuration, dict[str, InProcessServer]]:
+    """Return the configuration, and the servers of this program by name."""
+    if isinstance(servers, Configuration):
+        return servers, {}
+    if isinstance(servers, str | os.PathLike):
+        return read_config(servers), {}
+    configs: list[ServerConfig] = []
+    in_process: dict[str, InProcessServer] = {}
+    for key, value in servers.items():
+        if isinstance(value, InProcessServer):
+            configs.append(ServerConfig(server_name(key), key))
+            in_process[server_name(key)] = value
+        elif isinstance(value, Mapping):
+            configs.append(parse_server(key, dict(value)))
+        else:  # `$` has no meaning in the program's own commands and URLs
+            words = [word.replace("${", "$${") for word in ([value] if isinstance(value, str) else value)]
+            entry = {"url": words[0]} if isinstance(value, str) else {"command": words[0], "args": words[1:]}
+            configs.append(parse_server(key, entry))
+    return Configuration(tuple(configs)), in_process
 
 
 def _cut(result: CallToolResult, limit: int) -> CallToolResult:
-    """Return a result whose texts have at most `limit` characters, with a note where a text was cut."""
-    content, left = [], limit
-    for block in result.content:
+    """Return a result whose texts have at most `limit` characters together, with a note where a text was cut."""
+    content, left = list(result.content), limit
+    for index, block in enumerate(content):
         if isinstance(block, TextContent):
             if len(block.text) > left:
-                block = replace(block, text=block.text[:left] + f"\n[cut: the result has more than {limit} characters]")
+                note = f"{block.text[:left]}\n[cut: the result has more than {limit} characters]"
+                content[index] = replace(block, text=note)
             left = max(0, left - len(block.text))
-        content.append(block)
     return replace(result, content=content)

@@ -1,50 +1,57 @@
-"""One server of a host: the user's consent, the client, and the approved definitions of its tools.
+"""One server of a host: the user's consent, the client, the approved tools, and the requests of the server.
 
-    prepare   replace the variables, and ask for `start` and `roots`
-    connect   create a `Client` with handlers that belong to this server alone
-    accept    compare each tool with its approved definition, and ask for `definition` if it has changed
+    prepare      replace the variables, and ask for `start` and `roots`
+    new_client   create a `Client` whose handlers belong to this server alone
+    accepted     compare each tool with its approved definition; ask for `definition` if it has changed
+    sample       budget -> approval of the request -> the program's model -> approval of the message -> the server
+    elicit       budget -> approval, with the true server and the host of a URL -> the program's form -> the server
 
-The first definition of a tool is approved by the first list. A later change takes the tool out of the list until the
-user allows the change. Otherwise a server could win the user's trust first, and change the description later. A server
-that changes its behaviour, but not its definitions, is not noticed.
+The first list approves its definitions. A later change takes the tool out of the list until the user allows the change.
+Otherwise a server could win the user's trust first, and change the description later. The host cannot notice a server
+that changes its behaviour, but not its definitions.
 
-Spec:  2026-07-28 server/tools#security-considerations, client/roots#security-considerations
+Spec:  2026-07-28 server/tools#security-considerations, client/roots, client/sampling#user-interaction-model,
+       client/elicitation#safe-url-handling
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 from ..client.client import Client
 from ..client.connector import InProcessServer
+from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import CallToolResult, Tool
-from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
+from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RequestTimeout
 from ..transports.trace import trace_from_environment
-from .configuration import Configuration, ServerConfig, check_names, parse_server, read_config
-from .inputs import HostElicitation, HostSampling, ServerInputs, option_of
+from .configuration import Configuration, ServerConfig
 from .launch import Launch, launch_of
-from .names import full_name, server_name
+from .names import full_name
 from .policy import (
-    APPROVE_SECONDS,
     Account,
     Approval,
     Approve,
     Budget,
+    BudgetExceeded,
+    Kind,
     Policy,
     Refused,
     definition_hash,
     digest_of,
     hidden_text_warnings,
     start_warnings,
+    url_warnings,
 )
-from .supervisor import MAX_PAGES, ServerState, Supervisor, Throttle
+from .supervisor import MAX_PAGES, ServerState, ServerStatus, Supervisor, Throttle
 
 if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
@@ -52,20 +59,21 @@ if TYPE_CHECKING:
     from ..basic.progress import ProgressHandler
     from ..features.logging import LoggingMessageNotificationParams
 
+T = TypeVar("T")
+
 MAX_ITEMS = 10_000
 """Maximum number of items of one list of a server."""
 
 MAX_LOG_RATE = 100
 """Maximum number of log messages of one server in one second. More messages are counted and dropped."""
 
-Ask: TypeAlias = Callable[[str, str, bool], Awaitable[str]]
-"""A function that asks the user for a value of the configuration. It gets id, description, and True for a password."""
+ElicitRequest: TypeAlias = ElicitRequestFormParams | ElicitRequestURLParams
 
-ServerLike: TypeAlias = "list[str] | str | Mapping[str, object] | InProcessServer"
-"""A command, a URL, an entry as in a file, or a `Server` of this program."""
-
-ServersLike: TypeAlias = "Mapping[str, ServerLike] | Configuration | str | os.PathLike[str]"
-"""Servers by name, a configuration, or the path of a configuration file."""
+ServersLike: TypeAlias = (
+    "Mapping[str, list[str] | str | Mapping[str, object] | InProcessServer] | Configuration | str | os.PathLike[str]"
+)
+"""Servers by name, a `Configuration`, or the path of a configuration file. A server is a command, a URL, an entry as in
+a file, or a `Server` of this program."""
 
 
 @dataclass(frozen=True)
@@ -79,49 +87,54 @@ class HostEvent:
 
 @dataclass(eq=False)
 class HostOptions:
-    """The settings of a host."""
+    """The settings of a host. All callbacks block the event loop, so keep them short."""
 
     servers: ServersLike
-    """The servers by name, a `Configuration`, or the path of a configuration file."""
     _: KW_ONLY
     approve: Approve | None = None
     """Async function that decides about each `Approval`. Without it, only the program's own calls are allowed."""
-    ask: Ask | None = None
-    """Async function that asks the user for the values of `${input:id}`."""
+    ask: Callable[[str, str, bool], Awaitable[str]] | None = None
+    """Async function that asks the user for `${input:id}`. It gets id, description, and True for a password."""
     approvals: MutableMapping[str, str] = field(default_factory=dict)
-    """Decisions with "always", and the hashes of the approved definitions, to be kept between runs."""
+    """The decisions with "always", and the hashes of approved definitions. The program keeps them between runs."""
     trusted: Collection[str] = ()
     """Names of the servers whose annotations the program trusts."""
-    sampling: HostSampling | Mapping[str, HostSampling] | None = None
-    """Async function that returns a message of a model, or a mapping by server name. Needs `approve`."""
+    sampling: (
+        Callable[[str, CreateMessageRequestParams], Awaitable[CreateMessageResult]]
+        | Mapping[str, Callable[[str, CreateMessageRequestParams], Awaitable[CreateMessageResult]]]
+        | None
+    ) = None
+    """Async function from server name and request to a message of a model, or a mapping by server name."""
     sampling_tools: bool = False
     """True if `sampling` can give tools to the model."""
-    elicitation: HostElicitation | Mapping[str, HostElicitation] | None = None
-    """Async function that shows a form or a URL to the user, or a mapping by server name. Needs `approve`."""
+    elicitation: (
+        Callable[[str, ElicitRequest], Awaitable[ElicitResult]]
+        | Mapping[str, Callable[[str, ElicitRequest], Awaitable[ElicitResult]]]
+        | None
+    ) = None
+    """Async function that shows a server name and its form or URL to the user, or a mapping by server name."""
     elicitation_url: bool = False
     """True if `elicitation` can also ask the user to visit a URL."""
     roots: Mapping[str, Iterable[str | os.PathLike[str]]] = field(default_factory=dict)
-    """Directories by server name. Needs `approve`."""
+    """Directories by server name."""
     authorization: Callable[[str], Authorizer | None] | None = None
     """Function from a URL to the way to get its tokens."""
     budget: Budget = field(default_factory=Budget)
     """Limits of the whole host, and of each server without limits of its own."""
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     """Limits by server name."""
-    lazy: bool = False
-    """True if a server starts at its first use."""
     startup_wait: float = 5.0
     """Time for which opening the host waits for servers that are not `required`, in seconds."""
     timeout: float = 60.0
     """Default time limit of a request, in seconds. The configuration of a server can change it."""
-    approve_timeout: float = APPROVE_SECONDS
-    """Time limit of one decision, in seconds."""
+    approve_timeout: float = 900.0
+    """Time limit of one decision, in seconds (15 minutes)."""
     audit: Callable[[str], None] | None = None
     """Called with a line of JSON for each decision and each result. If it raises, the request is refused."""
     audit_arguments: bool = False
     """True if the audit log contains the arguments of calls, which can be secret."""
     on_event: Callable[[HostEvent], None] | None = None
-    """Called with each change. All callbacks block the event loop, so keep them short."""
+    """Called with each change."""
     on_log: Callable[[str, LoggingMessageNotificationParams], None] | None = None
     """Called with the server name and each log message."""
     on_stderr: Callable[[str, bytes], None] | None = None
@@ -133,7 +146,7 @@ class HostOptions:
 
 
 class CallOptions(TypedDict):
-    """The options of a tool call that the host passes on."""
+    """The options of a tool call that the host passes to the client."""
 
     on_progress: ProgressHandler | None
     timeout: float | None
@@ -141,197 +154,222 @@ class CallOptions(TypedDict):
     meta: Mapping[str, object] | None
 
 
-class HostedServer:
-    """One server of a host."""
+class HostedServer(Supervisor):
+    """One server of a host. `inputs` returns the typed values of `${input:id}`."""
 
     def __init__(
         self, config: ServerConfig, server: InProcessServer | None, options: HostOptions, policy: Policy,
         inputs: Callable[[ServerConfig], Awaitable[Mapping[str, str]]], starting: asyncio.Semaphore,
     ) -> None:  # fmt: skip
-        self.config, self._in_process, self._options, self._policy = config, server, options, policy
-        name = config.name
-        self.account = Account(options.budgets.get(name, options.budget), f"server {name}")
-        self.is_trusted = name in options.trusted
+        name, transport = config.name, "memory" if server else "http" if "url" in config.entry else "stdio"
+        super().__init__(config, ServerStatus(name, transport, config.file, list(config.warnings)), starting)
+        self._in_process, self._options, self._policy, self._inputs = server, options, policy, inputs
+        self.account = Account(options.budgets.get(name, options.budget), f"the server {name}")
         self.calls: list[str] = []
         """The full names of the calls in flight."""
-        self.requests = ServerInputs(
-            name, config.file, policy, self.account, lambda: self.calls[0] if len(self.calls) == 1 else "",
-            sampling=option_of(options.sampling, name), elicitation=option_of(options.elicitation, name),
-        )  # fmt: skip
-        self.supervisor = Supervisor(
-            config, self._prepare, self._connect, self._accept, self._report, starting, options.lazy
-        )
-        transport = "memory" if server is not None else "http" if config.url is not None else "stdio"
-        self.supervisor.status.transport = transport
-        self._inputs = inputs
-        self._asking: dict[str, asyncio.Task[None]] = {}  # by tool name: approvals of changed definitions
-        self._definitions: dict[str, Tool] = {}  # the approved definitions of this run
-        self._denied: set[str] = set()  # hashes of definitions that the user has refused
+        self.digest = ""
+        """The digest of the configuration for which the user's decisions are valid."""
+        self._sampling, self._elicitation = _of(options.sampling, name), _of(options.elicitation, name)
         self._roots: list[str] | None = None
-        self._log_second, self._log_count = 0, 0
+        self._asking: dict[str, asyncio.Task[None]] = {}  # by tool name: approvals of definitions
+        self._denied: set[str] = set()  # hashes of the definitions that were refused
+        self._definitions: dict[str, Tool] = {}  # the approved definitions that this run has seen
+        self._log_second, self._logs = 0, 0
 
     async def close(self, patience: float = 0.0) -> None:
         """End the server. The calls in flight first get `patience` seconds."""
         deadline = time.monotonic() + patience
         while self.calls and time.monotonic() < deadline:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.02)
         for task in self._asking.values():
             task.cancel()
         if self._asking:
             await asyncio.wait(self._asking.values())
-        await self.supervisor.stop()
+        await self.stop()
 
-    async def _prepare(self) -> Launch:
+    def approval(self, kind: Kind, name: str = "") -> Approval:
+        """Return an approval of a request of the server. The caller adds the details."""
+        only_call = self.calls[0] if len(self.calls) == 1 else ""
+        return Approval(kind, self.config.name, "server", name or only_call, self.config.file)
+
+    async def prepare(self) -> Launch:
         """Return the server with its variables replaced, after the user's consent."""
         options, config = self._options, self.config
         environment = os.environ if options.environment is None else options.environment
         launch = launch_of(config, environment, dict.fromkeys(config.input_ids(), ""))
+        self.digest = launch.digest
         if config.file is not None:
-            argv = tuple(config.command or ())
-            warnings = start_warnings(argv, config.url, os.path.dirname(config.file))
-            request = Approval(
-                "start", config.name, "program", file=config.file, argv=argv, cwd=config.cwd,
-                env_names=config.env_names, url=config.url, warnings=warnings)  # fmt: skip
-            longest: Literal["run", "always"] = "run" if warnings else "always"
-            default = not _is_suspicious(config.file)
-            await self._policy.check(request, f"{launch.digest} start", longest, default)
+            argv, url = tuple(config.command), config.entry.get("url")
+            request = replace(
+                self.approval("start"), origin="program", argv=argv, url=url, cwd=config.entry.get("cwd"),
+                env_names=(*config.entry.get("env", {}), *config.entry.get("env_vars", [])),
+                warnings=start_warnings(argv, url),
+            )  # fmt: skip
+            longest: Literal["run", "always"] = "run" if request.warnings else "always"
+            allowed = not _is_suspicious(config.file)
+            await self._policy.check(request, f"{self.digest} start", longest, allowed)
         if config.input_ids():
             launch = launch_of(config, environment, await self._inputs(config))
-        self.requests.digest = launch.digest
-        wanted = options.roots.get(config.name, config.roots)
-        self._roots = await self.requests.approved_roots(wanted) if options.approve is not None else None
+        self._roots = await self._approved_roots() if options.approve is not None else None
         return launch
 
-    def _connect(self, launch: Launch, supervisor: Supervisor) -> Client:
-        options, name, requests = self._options, self.config.name, self.requests
-        throttle = Throttle(trace_from_environment()) if self._in_process is None else None
-        authorizer = options.authorization(launch.url) if options.authorization and launch.url is not None else None
+    async def _approved_roots(self) -> list[str] | None:
+        """Return the existing directories to give to the server, or None without directories or consent."""
+        wanted = self._options.roots.get(self.config.name, self.config.entry.get("roots", []))
+        # [2025-11-25 client/roots#security-considerations] only existing directories, and no path traversal
+        paths = [os.path.realpath(os.fspath(path).removeprefix("file://")) for path in wanted]
+        existing = [path for path in paths if os.path.isdir(path)]
+        try:
+            if existing:
+                request = replace(self.approval("roots"), content=existing)
+                await self._policy.check(request, f"{self.digest} roots {existing}", "always")
+        except Refused:
+            return None
+        return existing or None
+
+    def new_client(self, launch: Launch) -> Client:
+        """Return a client whose handlers belong to this server alone."""
+        options, name = self._options, self.config.name
+        throttle = None if self._in_process else Throttle(trace_from_environment())
+        authorizer = options.authorization(launch.url) if options.authorization and launch.url else None
         client = Client(
-            self._in_process or launch.command or launch.url or "", info=options.info,
-            sampling=requests.sample if requests.sampling is not None else None,
-            sampling_tools=options.sampling_tools,
-            elicitation=requests.elicit if requests.elicitation is not None else None,
-            elicitation_url=options.elicitation_url and requests.elicitation is not None,
-            roots=self._roots, on_log=self._log if options.on_log is not None else None,
-            on_tools_changed=supervisor.list_changed, timeout=self.config.call_seconds or options.timeout,
-            env=launch.env or None, cwd=launch.cwd, headers=launch.headers or None, authorization=authorizer,
-            on_stderr=partial(options.on_stderr, name) if options.on_stderr is not None else None, trace=throttle,
+            self._in_process or launch.url or launch.command, info=options.info, roots=self._roots,
+            sampling=self._sample if self._sampling else None, sampling_tools=options.sampling_tools,
+            elicitation=self._elicit if self._elicitation else None,
+            elicitation_url=options.elicitation_url and self._elicitation is not None,
+            on_log=self._log if options.on_log else None, on_tools_changed=self.list_changed,
+            timeout=self.config.call_seconds(options.timeout), env=launch.env or None, cwd=launch.cwd,
+            on_stderr=partial(options.on_stderr, name) if options.on_stderr else None,
+            headers=launch.headers or None, authorization=authorizer, trace=throttle,
         )  # fmt: skip
         client.max_restarts, client.max_pages, client.max_items = 0, MAX_PAGES, MAX_ITEMS
         if throttle is not None:
             throttle.client = client
         return client
 
-    def _log(self, message: LoggingMessageNotificationParams) -> None:
-        second, dropped = int(time.monotonic()), self.supervisor.status.dropped
-        self._log_count = self._log_count + 1 if second == self._log_second else 1
-        self._log_second = second
-        if self._log_count > MAX_LOG_RATE:
-            dropped["log messages"] = dropped.get("log messages", 0) + 1
-        elif self._options.on_log is not None:
-            self._options.on_log(self.config.name, message)
-
-    def _report(self, kind: Literal["state", "tools"]) -> None:
-        if self.supervisor.status.state is ServerState.BACKING_OFF and kind == "state":
-            self._policy.record("restart", self.config.name)
+    def report(self, kind: Literal["state", "tools"]) -> None:
+        """Write a restart to the audit log, and tell the program of the change."""
+        if kind == "state" and self.status.state is ServerState.BACKING_OFF:
+            with contextlib.suppress(Refused):
+                self._policy.record("restart", self.config.name, reason=self.status.last_error)
         if self._options.on_event is not None:
-            self._options.on_event(HostEvent(self.config.name, kind, self.supervisor.status.state))
+            self._options.on_event(HostEvent(self.config.name, kind, self.status.state))
 
-    def _accept(self, launch: Launch, tools: list[Tool]) -> list[Tool]:
+    def accepted(self, launch: Launch, tools: list[Tool]) -> list[Tool]:
         """Return the tools whose definitions are approved. Ask for the others in the background."""
-        approvals, accepted = self._policy.approvals, []
+        approvals, found = self._policy.approvals, []
         is_first = f"{launch.digest} listed" not in approvals
         approvals[f"{launch.digest} listed"] = "yes"
-        for tool in tools:
+        allowed = [tool for tool in tools if self.config.allows_tool(tool.name)]
+        for tool in allowed:
             key, digest = f"{launch.digest} definition {tool.name}", definition_hash(tool)
             warnings = hidden_text_warnings([tool.name, tool.description, tool.title, tool.input_schema])
-            is_allowed = (is_first or self._policy.approve is None) and not warnings
-            if is_allowed or approvals.get(key) == digest:
+            is_default = (is_first or self._policy.approve is None) and not warnings
+            if is_default or approvals.get(key) == digest:
                 approvals[key] = digest
                 self._definitions[tool.name] = tool
-                accepted.append(tool)
+                found.append(tool)
             elif tool.name not in self._asking and digest not in self._denied:
                 asking = self._ask_definition(key, tool, digest, warnings)
                 self._asking[tool.name] = asyncio.create_task(asking)
-        self.supervisor.status.unapproved_tools = sorted({tool.name for tool in tools} - {t.name for t in accepted})
-        return accepted
+        self.status.unapproved_tools = sorted({tool.name for tool in allowed} - {tool.name for tool in found})
+        return found
 
     async def _ask_definition(self, key: str, tool: Tool, digest: str, warnings: tuple[str, ...]) -> None:
-        """Ask for the consent to a definition that is new or has changed. The next list contains an allowed tool."""
-        name = self.config.name
-        request = Approval(
-            "definition", name, "server", full_name(name, tool.name), self.config.file, tool=tool,
-            before=self._definitions.get(tool.name), warnings=warnings)  # fmt: skip
+        """Ask for the consent to a definition. The next list contains an allowed tool."""
+        request = self.approval("definition", full_name(self.config.name, tool.name))
+        before = self._definitions.get(tool.name)
         try:
-            await self._policy.check(request)
+            await self._policy.check(replace(request, tool=tool, before=before, warnings=warnings))
             self._policy.approvals[key] = digest
-            self.supervisor.list_changed()
+            self.list_changed()
         except Refused:
             self._denied.add(digest)
         finally:
             self._asking.pop(tool.name, None)
 
+    async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
+        """Return a message of the program's model, after two approvals. The server gets no reason of a refusal."""
+        assert self._sampling is not None
+        key, approval = f"{self.digest} sample", self.approval("sample")
+        try:
+            # [2026-07-28 client/sampling#sampling-parameters] MUST respect maxTokens: the budget only lowers it
+            tokens = self.account.sample(params.max_tokens)
+            # A server never gets the context of other servers, or of the conversation.
+            params = replace(params, max_tokens=tokens, include_context=params.include_context and "none")
+            warnings = hidden_text_warnings(params.system_prompt)
+            edited = await self._policy.check(replace(approval, content=params, warnings=warnings), key, "run")
+            if isinstance(edited, CreateMessageRequestParams):
+                params = replace(edited, max_tokens=min(edited.max_tokens, tokens))
+            result = await self._sampling(self.config.name, params)
+            approval = replace(approval, kind="sampled", content=result)
+            edited = await self._policy.check(approval, f"{key}d", "run")
+            return edited if isinstance(edited, CreateMessageResult) else result
+        except Refused as error:
+            self._record_budget(error)
+            raise ProtocolError(USER_REJECTED, "User rejected sampling request") from error
+
+    async def _elicit(self, request: ElicitRequest) -> ElicitResult:
+        """Return the user's decision, after an approval with the true name of the server."""
+        assert self._elicitation is not None
+        url = request.url if isinstance(request, ElicitRequestURLParams) else None
+        warnings = (*url_warnings(url), *hidden_text_warnings([request.message, url]))
+        try:
+            self.account.elicitation()
+            await self._policy.check(replace(self.approval("elicit"), content=request, url=url, warnings=warnings))
+        except Refused as error:
+            self._record_budget(error)
+            return ElicitResult("cancel" if isinstance(error, BudgetExceeded) else "decline")
+        return await self._elicitation(self.config.name, request)
+
+    def _record_budget(self, error: Refused) -> None:
+        if isinstance(error, BudgetExceeded):
+            self._policy.record("budget", self.config.name, reason=str(error))
+
+    def _log(self, message: LoggingMessageNotificationParams) -> None:
+        second = int(time.monotonic())
+        self._logs = self._logs + 1 if second == self._log_second else 1
+        self._log_second = second
+        if self._logs > MAX_LOG_RATE:
+            self.status.dropped["log messages"] = self.status.dropped.get("log messages", 0) + 1
+        elif self._options.on_log is not None:
+            self._options.on_log(self.config.name, message)
+
     async def call_tool(
         self, client: Client, name: str, arguments: Mapping[str, object] | None, **options: Unpack[CallOptions]
     ) -> CallToolResult:
         """Call a tool that the policy has allowed. `Host.call_tool` documents the options and exceptions."""
-        self.calls.append(full_name(self.config.name, name))
-        start, outcome, result = time.monotonic(), "cancelled", None
+        full, start = full_name(self.config.name, name), time.monotonic()
+        self.calls.append(full)
+        result, outcome, is_lost = None, "failed", False
         try:
             result = await client.call_tool(name, arguments, **options)
-            self.supervisor.lost_calls = 0
             outcome = "error" if result.is_error else "result"
         except (ConnectionClosed, RequestTimeout) as error:
-            outcome = type(error).__name__
-            self.supervisor.lost_calls += 1
-            self.supervisor.wake()
-            launch = self.supervisor.launch
-            if launch is not None and launch.mask(str(error)) != str(error):
-                raise type(error)(launch.mask(str(error))) from None
-            raise
-        except McpError as error:
-            outcome = type(error).__name__
-            raise
+            outcome, is_lost = "lost", True
+            launch = self.launch
+            text = launch.mask(str(error)) if launch is not None else ""
+            raise type(error)(f"{text}; it is not known if the tool ran") from None
         finally:
-            self.calls.remove(full_name(self.config.name, name))
+            self.calls.remove(full)
+            self.call_ended(is_lost)
             if self._options.audit is not None:
-                self._record_result(name, arguments, outcome, time.monotonic() - start, result)
+                text = "" if result is None else json.dumps(asdict(result), default=str)
+                shown = {"arguments": arguments} if self._options.audit_arguments else {}
+                with contextlib.suppress(Refused):  # the tool has run
+                    self._policy.record(
+                        "result", self.config.name, full, configuration=self.digest, outcome=outcome,
+                        seconds=round(time.monotonic() - start, 4), arguments_sha256=digest_of(arguments),
+                        result_sha256=digest_of(text), result_characters=len(text), **shown)  # fmt: skip
         return result
 
-    def _record_result(
-        self, name: str, arguments: Mapping[str, object] | None, outcome: str, seconds: float,
-        result: CallToolResult | None,
-    ) -> None:  # fmt: skip
-        text = "" if result is None else json.dumps(asdict(result), default=str)
-        shown = {"arguments": arguments} if self._options.audit_arguments else {}
-        self._policy.record(
-            "result", self.config.name, full_name(self.config.name, name), configuration=self.requests.digest,
-            outcome=outcome, seconds=round(seconds, 4), arguments_sha256=digest_of(arguments),
-            result_sha256=digest_of(text), result_characters=len(text), **shown)  # fmt: skip
 
-
-def read_servers(servers: ServersLike) -> tuple[Configuration, dict[str, InProcessServer]]:
-    """Return the configuration, and the servers of this program by name."""
-    if isinstance(servers, Configuration):
-        return servers, {}
-    if isinstance(servers, str | os.PathLike):
-        return read_config(servers), {}
-    configs, in_process = [], {}
-    for key, value in servers.items():
-        if isinstance(value, list | tuple):
-            command, *args = (str(word).replace("${", "$${") for word in value)
-            configs.append(parse_server(key, {"command": command, "args": list(args)}))
-        elif isinstance(value, str):
-            configs.append(parse_server(key, {"url": value.replace("${", "$${")}))
-        elif isinstance(value, Mapping):
-            configs.append(parse_server(key, dict(value)))
-        else:
-            configs.append(ServerConfig(server_name(key), key))
-            in_process[server_name(key)] = value
-    return Configuration(check_names(configs)), in_process
+def _of(option: T | Mapping[str, T] | None, server: str) -> T | None:
+    """Return the value for a server, of an option with one value for all servers or a mapping by server name."""
+    return option.get(server) if isinstance(option, Mapping) else option
 
 
 def _is_suspicious(file: str) -> bool:
     """Return True if a file lies in the working directory, or if other users can write to it."""
-    mode = os.stat(file).st_mode
-    return os.path.realpath(file).startswith(os.path.realpath(os.getcwd()) + os.sep) or bool(mode & 0o022)
+    is_here = os.path.realpath(file).startswith(os.path.realpath(os.getcwd()) + os.sep)
+    return is_here or bool(os.stat(file).st_mode & 0o022)

@@ -1,8 +1,8 @@
 """The start of a server: its configuration with all variables replaced.
 
-    "Bearer ${TOKEN}"  ->  "Bearer s3cr3t"        from the environment
+    "Bearer ${TOKEN}"  ->  "Bearer s3cr3t"        from the environment; also ${env:TOKEN}
+    "${TOKEN:-none}"   ->  "none"                 a default, if the variable is unset or empty
     "${input:id}"                                 a value that the user has typed
-    "${TOKEN:-none}"                              a default, if the variable is unset or empty
     "$${TOKEN}"        ->  "${TOKEN}"             a literal text
 
 Variables are replaced once: a value that contains `${...}` stays as it is. A variable that is unset and has no default
@@ -19,7 +19,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from ..transports.stdio import INHERITED_VARIABLES
 from .configuration import ConfigurationError, ServerConfig
@@ -27,35 +26,31 @@ from .configuration import ConfigurationError, ServerConfig
 MIN_SECRET = 4
 """Minimum length of a secret that is masked in texts, in characters. A shorter text occurs in harmless words."""
 
-MIN_LITERAL = 8
-"""Minimum length of a value of `env` that is masked although the file contains it, in characters."""
-
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")
-_SECRET_NAME = re.compile(r"authorization|token|key|secret", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Launch:
     """A server with all variables replaced. It contains secrets, so its `repr` shows nothing."""
 
-    command: list[str] | None = field(repr=False)
-    url: str | None = field(repr=False)
-    env: dict[str, str] = field(repr=False)
-    headers: dict[str, str] = field(repr=False)
-    cwd: str | None = field(repr=False)
-    digest: str = field(repr=False)
+    command: list[str]
+    url: str | None
+    env: dict[str, str]
+    headers: dict[str, str]
+    cwd: str | None
+    digest: str
     """The SHA-256 of the server as written, and of its `envFile`. An approval is valid for this digest only."""
-    secrets: frozenset[str] = field(repr=False)
+    secrets: set[str] = field(default_factory=set)
 
     def mask(self, text: str) -> str:
         """Return a text in which `***` replaces each secret."""
         for secret in sorted(self.secrets, key=len, reverse=True):
-            if len(secret) >= MIN_SECRET:
-                text = text.replace(secret, "***")
+            text = text.replace(secret, "***") if len(secret) >= MIN_SECRET else text
         return text
 
 
-def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str] | None = None) -> Launch:
+def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str]) -> Launch:
     """Replace the variables of a server.
 
     Args:
@@ -71,32 +66,31 @@ def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapp
     """
     if config.problem is not None:
         raise ConfigurationError(config.problem)
-    values = _Values(config, environment, inputs or {})
-    entry = config.entry
-    env_file = _read_env_file(config, values.replace("envFile", str(entry["envFile"]))) if "envFile" in entry else ""
-    env = _parse_env_file(env_file)
-    env |= {name: environment[name] for name in _texts(entry.get("env_vars", [])) if name in environment}
-    for name, value in cast("dict[str, object]", entry.get("env", {})).items():
+    values, entry = _Values(config, environment, inputs), config.entry
+    text = _read_env_file(config, values.replace("envFile", entry["envFile"])) if "envFile" in entry else ""
+    env = _parse_env_file(text)
+    env |= {name: values.value_of("env_vars", name) for name in entry.get("env_vars", []) if name in environment}
+    for name, value in entry.get("env", {}).items():
         env.pop(name, None)  # null removes a variable of the `envFile`
         if value is not None:
             env[name] = values.replace(f"env.{name}", str(value))
-    headers = {name: values.replace(f"headers.{name}", value) for name, value in _pairs(entry.get("headers"))}
-    for name, variable in _pairs(entry.get("env_http_headers")):
+    headers = {name: values.replace(f"headers.{name}", value) for name, value in entry.get("headers", {}).items()}
+    for name, variable in entry.get("env_http_headers", {}).items():
         headers[name] = values.value_of("env_http_headers", variable)
     if "bearer_token_env_var" in entry:
-        token = values.value_of("bearer_token_env_var", str(entry["bearer_token_env_var"]))
+        token = values.value_of("bearer_token_env_var", entry["bearer_token_env_var"])
         headers["Authorization"] = f"Bearer {token}"
-    secrets = {value for value in env.values() if len(value) >= MIN_LITERAL} | values.secrets
-    secrets |= {value.removeprefix("Bearer ") for name, value in headers.items() if _SECRET_NAME.search(name)}
-    digest = hashlib.sha256(f"{config.digest} {env_file}".encode()).hexdigest()
-    command = None if config.command is None else [values.replace("args", text) for text in config.command]
-    url = None if config.url is None else values.replace("url", config.url)
-    cwd = None if config.cwd is None else values.replace("cwd", config.cwd)
-    return Launch(command, url, env, headers, cwd, digest, frozenset(secrets))
+    secrets = {value.removeprefix("Bearer ") for name, value in (env | headers).items() if _SECRET_NAME.search(name)}
+    return Launch(
+        [values.replace("args", word) for word in config.command],
+        values.replace("url", entry["url"]) if "url" in entry else None, env, headers,
+        values.replace("cwd", entry["cwd"]) if "cwd" in entry else None,
+        hashlib.sha256(f"{config.digest} {text}".encode()).hexdigest(), secrets | values.secrets,
+    )  # fmt: skip
 
 
 class _Values:
-    """The values of the variables of one server."""
+    """The values of the variables of one server. `secrets` collects those that must not be shown."""
 
     def __init__(self, config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str]) -> None:
         self._config, self._environment, self._inputs = config, environment, inputs
@@ -114,18 +108,16 @@ class _Values:
         """Return the value of a variable. Raise ConfigurationError if it is not set and has no default."""
         if variable in self._predefined:
             return self._predefined[variable]
-        if variable.startswith("input:"):
-            value = self._inputs.get(variable.removeprefix("input:"))
-            advice = "describe it in `inputs`, and give `ask` to the Host"
+        name, has_default, default = variable.removeprefix("env:").partition(":-")
+        if name.startswith("input:"):
+            value, advice = self._inputs.get(name[6:]), "describe it in `inputs`, and give ask= to the Host"
         else:
-            name, has_default, default = variable.removeprefix("env:").partition(":-")
-            value = self._environment.get(name)
-            advice = f"set this environment variable, or write ${{{name}:-default}}"
-            if has_default and not value:
-                return default
+            value, advice = self._environment.get(name), f"set this variable, or write ${{{name}:-default}}"
+        if has_default and not value:
+            return default
         if value is None:
-            raise ConfigurationError(f"{self._config.place}, {key}: the variable {variable!r} is not set; {advice}")
-        if variable.removeprefix("env:") not in INHERITED_VARIABLES:
+            raise ConfigurationError(f"{self._config.place}, {key}: the variable {name!r} is not set; {advice}")
+        if name not in INHERITED_VARIABLES:
             self.secrets.add(value)
         return value
 
@@ -138,20 +130,6 @@ def _read_env_file(config: ServerConfig, path: str) -> str:
 
 
 def _parse_env_file(text: str) -> dict[str, str]:
-    """Return the variables of lines such as `export NAME="value"`. Empty lines and comments are ignored."""
-    found = {}
-    for line in text.splitlines():
-        name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if equals and not name.startswith("#"):
-            value = value.strip()
-            is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-            found[name.strip()] = value[1:-1] if is_quoted else value
-    return found
-
-
-def _pairs(value: object) -> list[tuple[str, str]]:
-    return list(cast("dict[str, str]", value or {}).items())
-
-
-def _texts(value: object) -> list[str]:
-    return cast("list[str]", value)
+    """Return the variables of lines such as `export NAME="value"`. Other lines are ignored."""
+    lines = re.findall(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
+    return {name: re.sub(r"""^(["'])(.*)\1$""", r"\2", value) for name, value in lines}

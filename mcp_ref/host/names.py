@@ -75,14 +75,6 @@ def full_name(server: str, name: str) -> str:
     return f"{server}.{name}"
 
 
-def split_full_name(name: str) -> tuple[str, str]:
-    """Return the server name and the server's own name of a tool or prompt. Raise ValueError without a dot."""
-    server, dot, own = name.partition(".")
-    if not dot:
-        raise ValueError(f"write a name as server.name, such as 'weather.forecast', not {name[:200]!r}")
-    return server, own
-
-
 def model_name(server: str, name: str, digits: int = 8) -> str:
     """Return the name of a tool or prompt for a model provider.
 

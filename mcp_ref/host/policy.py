@@ -4,19 +4,20 @@ A host must get the user's consent before it calls a tool, or gives data to a se
 Code cannot judge if a description is honest. So the program gives the host one function, `approve`. The host calls it
 with an `Approval` that contains everything a user needs to decide:
 
-    start        before a process is started or a URL is contacted, for a server of a file
-    roots        before a server gets directories
-    definition   a tool is new or has changed since it was approved, or has hidden characters
-    call         before a tool is called; `after` names the servers whose results the model has already seen
-    read, prompt before a resource or a prompt goes to the model
-    sample       the server requests a message from the model      sampled   before the server gets this message
-    elicit       the server requests input from the user
+    start         before a process is started or a URL is contacted, for a server of a file
+    roots         before a server gets directories
+    definition    a tool has changed since it was approved, is new, or has hidden characters
+    call          before a tool is called; `after` names the servers whose results the model may have seen
+    read, prompt  before a resource or a prompt goes to the model
+    sample        the server requests a message from the model
+    sampled       before the server gets this message
+    elicit        the server requests input from the user
 
 Everything that is not an explicit `Allow` is a refusal: an exception, another value, or no decision in time. Without an
-`approve` function, the calls of the program itself are allowed, because the program's code is the consent.
+`approve` function, only the calls of the program itself are allowed, because the program's code is the consent.
 
 Spec:  2026-07-28 index#security-and-trust-safety, server/tools#security-considerations, client/sampling,
-       client/elicitation
+       client/elicitation#safe-url-handling
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ import logging
 import time
 import unicodedata
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from ipaddress import ip_address
 from typing import Literal, TypeAlias
@@ -41,9 +42,7 @@ log = logging.getLogger(__name__)
 
 Kind = Literal["start", "roots", "definition", "call", "read", "prompt", "sample", "sampled", "elicit"]
 Origin = Literal["program", "model", "server"]
-
-APPROVE_SECONDS = 900.0
-"""Default time limit of one decision, in seconds (15 minutes)."""
+Duration = Literal["once", "run", "always"]
 
 MAX_WAITING = 8
 """Maximum number of approvals of one server that wait for a decision. Further approvals are refused."""
@@ -51,31 +50,32 @@ MAX_WAITING = 8
 
 @dataclass(frozen=True)
 class Approval:
-    """A request for the user's consent. `name` is a full name or a URI; fields that a kind does not need are empty."""
+    """A request for the user's consent. Fields that a kind does not need are empty."""
 
     kind: Kind
     server: str
     origin: Origin
     """The origin of the request: the program, the model, or the server."""
     name: str = ""
+    """The full name of a tool or prompt, or a URI. For a request of the server, the full name of the only call."""
     file: str | None = None
     """Path of the configuration file of the server, or None if the program gave the server."""
-    arguments: Mapping[str, object] | None = None
-    """The exact arguments of a call or a prompt."""
     argv: tuple[str, ...] = ()
     """The complete command, as written in the file."""
     cwd: str | None = None
     env_names: tuple[str, ...] = ()
     url: str | None = None
+    arguments: Mapping[str, object] | None = None
+    """The exact arguments of a call or a prompt."""
     tool: Tool | None = None
     before: Tool | None = None
-    """The approved definition of a changed tool. None if the tool is new, or if only its hash was stored."""
+    """The approved definition of a changed tool. None if this run has not seen it."""
     trusted: bool = False
     """True if the program trusts the annotations of this server."""
     after: frozenset[str] = frozenset()
     """The servers whose results the model may have seen since the user's last message."""
     content: object = None
-    """The params of an elicitation or a sampling request, the model's message, or the list of directories."""
+    """The params of an elicitation or a sampling request, the message of the model, or the directories."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -85,14 +85,11 @@ class Approval:
 
     def text(self) -> str:
         """Return all fields as plain text for a user. Hidden characters are escaped, and nothing is cut."""
-        lines = [f"{self.kind}: server {self.server}" + (f", {self.name}" if self.name else "")]
-        for name in ("file", "argv", "cwd", "env_names", "url", "url_host", "arguments", "tool", "before", "content"):
-            value = getattr(self, name)
-            if value is not None and value != ():
-                lines.append(f"{name}: {_plain(value)}")
-        if self.after:
-            lines.append(f"after results of: {', '.join(sorted(self.after))}")
-        return escape_hidden("\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)]))
+        shown = {each.name: getattr(self, each.name) for each in fields(self)} | {"url_host": self.url_host}
+        lines = [
+            f"{name}: {_plain(value)}" for name, value in shown.items() if value not in (None, "", (), frozenset())
+        ]
+        return escape_hidden("\n".join(lines))
 
 
 @dataclass(frozen=True)
@@ -104,13 +101,13 @@ class Allow:
         params: The edited arguments, sampling request or message that the host sends. None changes nothing.
     """
 
-    remember: Literal["once", "run", "always"] = "once"
+    remember: Duration = "once"
     params: object = None
 
 
 @dataclass(frozen=True)
 class Deny:
-    """The refusal of an `Approval`. The caller gets the reason. The server never gets it."""
+    """The refusal of an `Approval`. The program gets the reason. The server never gets it."""
 
     reason: str = "the user refused"
 
@@ -135,8 +132,6 @@ class Budget:
     """Maximum number of tool calls."""
     calls_per_minute: int | None = None
     """Maximum number of tool calls in 60 seconds."""
-    seconds: float | None = None
-    """Time after the start of the host in which calls are allowed, in seconds."""
     samples_per_call: int = 3
     """Maximum number of sampling requests during one tool call. Simultaneous calls of one server share the number."""
     sample_tokens: int | None = None
@@ -144,104 +139,91 @@ class Budget:
     elicitations_per_call: int = 3
     """Maximum number of elicitations during one tool call. Simultaneous calls of one server share the number."""
     result_characters: int = 100_000
-    """Maximum length of a result's text that the model gets, in characters."""
+    """Maximum length of the texts of a result that a model gets, in characters."""
 
 
 class Account:
-    """The use of one budget."""
+    """The use of the budget of one owner: a server, or the host."""
 
     def __init__(self, budget: Budget, owner: str) -> None:
         self.budget, self._owner = budget, owner
-        self._start = time.monotonic()
-        self._calls = self._tokens = 0
+        self._calls = self._tokens = self._samples = self._elicitations = 0
         self._recent: deque[float] = deque()  # the times of the calls of the last minute
-        self._per_call = {"samples": 0, "elicitations": 0}
 
-    def _check(self, name: str, used: float, limit: float | None) -> None:
+    def _check(self, name: str, used: int, limit: int | None) -> None:
         if limit is not None and used > limit:
             raise BudgetExceeded(f"the budget {name}={limit} of {self._owner} is used up")
 
     def call(self, is_first: bool) -> None:
         """Count a tool call. `is_first` is True if no other call of the server runs."""
-        budget, now = self.budget, time.monotonic()
-        self._check("seconds", now - self._start, budget.seconds)
-        self._check("calls", self._calls + 1, budget.calls)
-        if budget.calls_per_minute is not None:
+        self._check("calls", self._calls + 1, self.budget.calls)
+        if self.budget.calls_per_minute is not None:
+            now = time.monotonic()
             while self._recent and self._recent[0] < now - 60:
                 self._recent.popleft()
-            self._check("calls_per_minute", len(self._recent) + 1, budget.calls_per_minute)
+            self._check("calls_per_minute", len(self._recent) + 1, self.budget.calls_per_minute)
             self._recent.append(now)
         self._calls += 1
         if is_first:
-            self._per_call = {"samples": 0, "elicitations": 0}
+            self._samples = self._elicitations = 0
 
     def elicitation(self) -> None:
-        self._per_call["elicitations"] += 1
-        self._check("elicitations_per_call", self._per_call["elicitations"], self.budget.elicitations_per_call)
+        self._elicitations += 1
+        self._check("elicitations_per_call", self._elicitations, self.budget.elicitations_per_call)
 
     def sample(self, tokens: int) -> int:
-        """Count a sampling request, and return the number of tokens that it can have."""
-        self._per_call["samples"] += 1
-        self._check("samples_per_call", self._per_call["samples"], self.budget.samples_per_call)
-        limit = self.budget.sample_tokens
-        if limit is not None:
-            self._check("sample_tokens", self._tokens + 1, limit)
-            tokens = min(tokens, limit - self._tokens)
+        """Count a sampling request, and return the number of tokens that its message can have."""
+        self._samples += 1
+        self._check("samples_per_call", self._samples, self.budget.samples_per_call)
+        if self.budget.sample_tokens is not None:
+            self._check("sample_tokens", self._tokens + 1, self.budget.sample_tokens)
+            tokens = min(tokens, self.budget.sample_tokens - self._tokens)
         self._tokens += tokens
         return tokens
 
 
 @dataclass
 class Policy:
-    """The decisions of one host. `Host` documents the fields."""
+    """The decisions of one host. `HostOptions` documents the first four fields."""
 
-    approve: Approve | None = None
-    approvals: MutableMapping[str, str] = field(default_factory=dict)
-    """The decisions with "always", and the hashes of the approved definitions."""
-    audit: Callable[[str], None] | None = None
-    seconds: float = APPROVE_SECONDS
+    approve: Approve | None
+    approvals: MutableMapping[str, str]
+    audit: Callable[[str], None] | None
+    seconds: float
+    """Time limit of one decision, in seconds."""
     _run: set[str] = field(default_factory=set)  # the keys of the decisions with "run"
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)  # by server: one approval at a time
     _waiting: dict[str, int] = field(default_factory=dict)
 
     async def check(
-        self, request: Approval, key: str | None = None, longest: Literal["once", "run", "always"] = "once",
-        default: bool = False,
-    ) -> object:  # fmt: skip
-        """Return the edited params of an allowed request, or None if they are unchanged.
+        self, request: Approval, key: str | None = None, longest: Duration = "once", default: bool = False
+    ) -> object:
+        """Return the edited params of an allowed request, or None if they are unchanged. Raise Refused otherwise.
 
         Args:
             request: The request.
-            key: The digest of the configuration, and everything else that a remembered decision is valid for.
+            key: Everything that a remembered decision depends on, such as the digest of the configuration.
             longest: The longest time for which the decision can be remembered.
             default: The decision if the program has no `approve` function.
-
-        Raises:
-            Refused: If the request is not allowed.
         """
-        allowed, source, edited, reason = False, "hook", None, ""
+        decision: Allow | Deny
         if key is not None and (key in self._run or self.approvals.get(key) == "allow"):
-            allowed, source = True, "remembered"
+            decision, source = Allow(), "remembered"
         elif self.approve is None:
-            source = "default"
-            allowed = default
-            reason = "; ".join(
-                ["nobody can be asked", *request.warnings, "give approve= to the Host, or --yes to a command"]
-            )
+            reason = "; ".join(["nobody can be asked", *request.warnings, "give approve= to the Host"])
+            decision, source = Allow() if default else Deny(reason), "default"
         else:
-            decision = await self._ask(request, self.approve)
-            if isinstance(decision, Allow):
-                allowed, edited = True, decision.params
-                if key is not None and decision.remember == "always" and longest == "always":
-                    self.approvals[key] = "allow"
-                elif key is not None and decision.remember != "once" and longest != "once":
-                    self._run.add(key)
-            else:
-                reason = decision.reason
-        self.record(request.kind, request.server, request.name, decision="allow" if allowed else "deny", source=source)
-        if not allowed:
-            raise Refused(f"{request.kind} of {request.name or request.server} was refused: {reason}")
-        return edited
+            decision, source = await self._ask(request, self.approve), "hook"
+        is_allowed = isinstance(decision, Allow)
+        self.record(request.kind, request.server, request.name, decision="allow" if is_allowed else "deny",
+                    source=source)  # fmt: skip
+        if isinstance(decision, Deny):
+            raise Refused(f"{request.kind} of {request.name or request.server} was refused: {decision.reason}")
+        if key is not None and "always" == decision.remember == longest:
+            self.approvals[key] = "allow"
+        elif key is not None and decision.remember != "once" and longest != "once":
+            self._run.add(key)
+        return decision.params
 
     async def _ask(self, request: Approval, approve: Approve) -> Allow | Deny:
         server = request.server
@@ -264,14 +246,13 @@ class Policy:
 
     def record(self, event: str, server: str, name: str = "", **details: object) -> None:
         """Write one line to the audit log. Raise Refused if this fails, so that nothing happens unrecorded."""
-        if self.audit is None:
-            return
-        line = {"time": round(time.time(), 3), "event": event, "server": server, "name": name, **details}
-        try:
-            self.audit(json.dumps(line, ensure_ascii=True))
-        except Exception as error:
-            log.exception("the audit log failed")
-            raise Refused("the audit log cannot be written, so the request is refused") from error
+        if self.audit is not None:
+            line = {"time": round(time.time(), 3), "event": event, "server": server, "name": name, **details}
+            try:
+                self.audit(json.dumps(line))
+            except Exception as error:
+                log.exception("the audit log failed")
+                raise Refused("the audit log cannot be written, so the request is refused") from error
 
 
 def ask_unless_read_only(approve: Approve) -> Approve:
@@ -309,45 +290,43 @@ def _is_hidden(character: str) -> bool:
 
 
 def hidden_text_warnings(value: object) -> tuple[str, ...]:
-    """Return a warning if a text inside the value has hidden characters, else an empty tuple."""
-    found = {escape_hidden(each) for text in _texts(value) for each in text if _is_hidden(each)}
-    return (f"the text has hidden characters: {' '.join(sorted(found)[:10])}",) if found else ()
+    """Return a warning if a text inside a JSON value has hidden characters, else an empty tuple."""
+    texts, waiting = [""], [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            texts.append(each)
+        elif isinstance(each, Mapping):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list | tuple):
+            waiting += each
+    found = sorted({escape_hidden(each) for each in "".join(texts) if _is_hidden(each)})
+    return (f"the text has hidden characters: {' '.join(found[:10])}",) if found else ()
 
 
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for name, each in value.items():
-            yield from (str(name), *_texts(each))
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
+_SHELLS = {"sh", "bash", "zsh", "dash", "cmd", "cmd.exe", "powershell", "pwsh"}
 
 
-def start_warnings(argv: tuple[str, ...], url: str | None, folder: str) -> tuple[str, ...]:
+def start_warnings(argv: tuple[str, ...], url: str | None) -> tuple[str, ...]:
     """Return the dangers of a command or a URL that a user should know."""
-    found = []
-    programs = [word.rpartition("/")[2] for word in argv]
-    if programs and programs[0] in ("sh", "bash", "zsh", "dash", "cmd", "cmd.exe", "powershell", "pwsh"):
-        found.append("the command runs a shell, which can run any other program")
-    if "sudo" in programs[:2] or "doas" in programs[:2]:
-        found.append("the command runs with the rights of another user")
-    if argv and argv[0].startswith(("/", "..")) and not argv[0].startswith((folder, "/usr/")):
-        found.append("the program lies outside the folder of the project")
-    return (*found, *(url_warnings(url) if url is not None else ()), *hidden_text_warnings([*argv, url or ""]))
+    programs = [word.rpartition("/")[2] for word in argv[:2]]
+    found = ["the command runs a shell, which can run any other program"] if _SHELLS & {*programs[:1]} else []
+    found += ["the command runs with the rights of another user"] if {"sudo", "doas"} & {*programs[:1]} else []
+    return (*found, *url_warnings(url), *hidden_text_warnings([*argv, url]))
 
 
-def url_warnings(url: str) -> tuple[str, ...]:
+def url_warnings(url: str | None) -> tuple[str, ...]:
     """Return the reasons to distrust a URL. [2026-07-28 client/elicitation#safe-url-handling]"""
+    if url is None:
+        return ()
     parts, found = urlsplit(url), []
     host = parts.hostname or ""
     if parts.scheme != "https":
-        found.append(f"the URL does not use https, but {parts.scheme or 'no scheme'}")
+        found.append(f"the URL does not use https, but {parts.scheme}")
     if "@" in parts.netloc:
-        found.append("the URL contains a user name, which can look like the host")
+        found.append("the URL contains a user name, which can look like a host")
     if "xn--" in host or not host.isascii():
-        found.append(f"the host {host!r} is written in Punycode or with special letters, and can look like another")
+        found.append(f"the host {host!r} has letters that can look like other letters (Punycode)")
     try:
         ip_address(host)
     except ValueError:
@@ -356,9 +335,6 @@ def url_warnings(url: str) -> tuple[str, ...]:
 
 
 def _plain(value: object) -> str:
-    if isinstance(value, tuple):
-        return " ".join(value) if all(isinstance(each, str) for each in value) else repr(value)
-    try:
-        return json.dumps(value if isinstance(value, dict | list | str) else asdict(value), ensure_ascii=False)  # type: ignore[call-overload]
-    except TypeError:
-        return repr(value)
+    if isinstance(value, dict | list | Tool):
+        return json.dumps(asdict(value) if isinstance(value, Tool) else value, ensure_ascii=False, default=str)
+    return " ".join(map(str, value)) if isinstance(value, tuple | frozenset) else str(value)
