@@ -30,7 +30,7 @@ from ..basic.headers import ParameterHeaders
 from ..basic.lifecycle import declares
 from ..basic.progress import ProgressHandler
 from ..features.caching import ResponseCache
-from ..features.pagination import MAX_ITEMS, MAX_PAGES, all_pages
+from ..features.pagination import all_pages
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestId
@@ -195,8 +195,9 @@ class Connector:
         settings = (limits, handlers, cache, lambda: target.cache_key)
         self.max_restarts = MAX_RESTARTS
         """Maximum number of restarts of the server's process without a response. A `Host` restarts servers itself."""
-        self.max_pages, self.max_items = MAX_PAGES, MAX_ITEMS
-        """Maximum number of pages and items of one list."""
+        self.max_pages: int | None = None
+        self.max_items: int | None = None
+        """Maximum number of items of one list. Both default to the limits of pagination.py."""
         self._make_session = partial(ClientSession, *settings, on_notification, self._disconnected)
         self._eras, self._on_disconnect = eras, on_disconnect
         self._session: ClientSession | None = None

@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import random
 import re
 import time
@@ -185,7 +186,7 @@ class Supervisor:
         self._lost_calls = 0
         self._is_stale = False  # True if the server has reported a change of its tools
         self._wake, self._moved = asyncio.Event(), asyncio.Event()
-        self._refreshed, self._interval = 0.0, MIN_PAUSE
+        self._refreshed, self._interval, self._ready_at = 0.0, MIN_PAUSE, math.inf
         self._grace: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._pauses = Pauses()
@@ -281,36 +282,39 @@ class Supervisor:
 
     async def _run_once(self) -> float | None:
         """Start the server once, and serve it until it ends. Return the pause before the next start, or None."""
-        seconds = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS)
-        ready_at: float | None = None
         self._change(ServerState.UNAPPROVED)
         self.launch = launch = await self.prepare()
         self._change(ServerState.STARTING)
-        client = self.new_client(launch)
+        client, self._ready_at = self.new_client(launch), math.inf
+        try:
+            error = await self._start_and_serve(client, launch)
+            self.client = None
+            self._change(ServerState.BACKING_OFF, launch.mask(str(error)))
+        finally:
+            self.client = None
+            if self._grace is None:
+                self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._drop_tools)
+            await client.close()  # the old process has ended before a new one starts
+        log.warning("the server %s is away: %s", self.config.name, self.status.last_error)
+        now = time.monotonic()
+        pause = self._pauses.after_failure(now, now - self._ready_at)
+        if pause is None or _is_permanent(error):
+            self._change(ServerState.FAILED)
+            return None
+        return pause
+
+    async def _start_and_serve(self, client: Client, launch: Launch) -> Exception:
+        """Return the error that ended the server, or that prevented its start."""
+        seconds = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS)
         try:
             async with self._starting, asyncio.timeout(seconds):
                 await client.connect()
                 await self._refresh(client, launch)
-            ready_at = time.monotonic()
-            error: Exception = await self._serve(client, launch)
+            return await self._serve(client, launch)
         except TimeoutError:
-            error = RequestTimeout(f"the server was not ready within {seconds:g} s")
-        except (McpError, OSError, TypeError, ValueError) as failure:
-            error = failure
-        finally:
-            # The old process has ended before a new one starts.
-            self.client = None
-            if self._grace is None:
-                self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._drop_tools)
-            await client.close()
-        text = self.status.last_error = launch.mask(str(error))
-        log.warning("the server %s is away: %s", self.config.name, text)
-        now = time.monotonic()
-        pause = self._pauses.after_failure(now, now - ready_at if ready_at is not None else 0.0)
-        if pause is None or _is_permanent(error):
-            self._change(ServerState.FAILED, text)
-            return None
-        return pause
+            return RequestTimeout(f"the server was not ready within {seconds:g} s")
+        except (McpError, OSError, TypeError, ValueError) as error:
+            return error
 
     async def _serve(self, client: Client, launch: Launch) -> Exception:
         """Serve a ready server: fetch changed lists, and check a suspended server. Return the reason for its end."""
@@ -320,7 +324,7 @@ class Supervisor:
         loop, ended = asyncio.get_running_loop(), client.session.ended
         ended.add_done_callback(lambda _: self._wake.set())
         self.status.revision, self.status.era = client.revision.name, client.revision.era
-        self._lost_calls, resume_at = 0, 0.0
+        self._lost_calls, resume_at, self._ready_at = 0, 0.0, time.monotonic()
         self._change(ServerState.READY)
         self.attempted.set()
         while not ended.done():

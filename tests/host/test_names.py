@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from mcp_ref.host.names import full_name, model_name, model_names, server_name, split_full_name
+from mcp_ref.host.names import model_name, model_names, server_name
 
 PROVIDERS = {
     "MCP": r"[A-Za-z0-9_.-]{1,128}",
@@ -46,8 +46,9 @@ def random_name(chance: random.Random) -> str:
     return "".join(chance.choice(alphabet) for _ in range(chance.choice([1, 2, 5, 20, 64, 128])))
 
 
+@pytest.mark.acceptance("9")
 @pytest.mark.spec("2026-07-28/server/tools#tool-names-6", "2026-07-28/server/tools#tool-names-7")
-def test_model_names_of_random_servers_are_unique_valid_and_reversible() -> None:  # 9
+def test_model_names_of_random_servers_are_unique_valid_and_reversible() -> None:
     chance = random.Random(9)
     for _ in range(500):
         servers = {server_name(random_name(chance)) for _ in range(2)}
@@ -59,7 +60,8 @@ def test_model_names_of_random_servers_are_unique_valid_and_reversible() -> None
                 assert re.fullmatch(pattern, name), (provider, name)
 
 
-def test_model_name_depends_on_its_server_and_tool_only() -> None:  # 10
+@pytest.mark.acceptance("10")
+def test_model_name_depends_on_its_server_and_tool_only() -> None:
     alone = model_names([("weather", "fore.cast"), ("weather", "now")])
     together = model_names([("mail", "now"), ("weather", "now"), ("a", "x"), ("weather", "fore.cast")])
     assert alone.items() <= together.items()
@@ -70,14 +72,9 @@ def test_model_name_of_a_valid_name_is_unchanged() -> None:
     assert re.fullmatch("weather__fore_cast_[0-9a-f]{8}", model_name("weather", "fore.cast"))
 
 
-def test_model_names_with_a_collision_prefer_the_unchanged_name() -> None:  # A6
+@pytest.mark.acceptance("A6")
+def test_model_names_with_a_collision_prefer_the_unchanged_name() -> None:
     forged = model_name("a", "b.c").removeprefix("a__")
     table = model_names([("a", "b.c"), ("a", forged)])
     assert table[f"a__{forged}"] == ("a", forged)
     assert len(table) == 2
-
-
-def test_full_name_keeps_the_own_name() -> None:
-    assert split_full_name(full_name("docs", "a.b c")) == ("docs", "a.b c")
-    with pytest.raises(ValueError, match=r"write a name as server\.name"):
-        split_full_name("forecast")

@@ -1,0 +1,312 @@
+"""Configuration files: the formats of known hosts, variables, and everything that a file cannot do."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import ConfigurationError, Host, read_config
+from mcp_ref.host.configuration import ServerConfig, find_configs, parse_server
+from mcp_ref.host.launch import Launch, launch_of
+from tests.host.peers import Person, opened, state
+
+FORMATS = {
+    "claude_desktop_config.json": '{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "fs"], "env": {"A": "1"}}}}',
+    ".mcp.json": """{"mcpServers": {
+        "fs": {"type": "stdio", "command": "${CMD:-npx}", "args": ["-y", "fs"], "env": {"A": "1"}},
+        "docs": {"type": "http", "url": "https://docs.example/mcp", "headers": {"X-A": "${A}"}, "timeout": 30000},
+        "old": {"type": "sse", "url": "https://old.example/sse"}}}""",
+    "cursor.json": '{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "fs"], "env": {"A": "${env:A}"}}}}',
+    "vscode.json": """{
+        // servers of this project
+        "inputs": [{"type": "promptString", "id": "key", "description": "API key", "password": true}],
+        "servers": {
+            "fs": {"type": "stdio", "command": "npx", "args": ["-y", "fs",], "env": {"A": 1, "B": null},
+                   "sandboxEnabled": true},
+            "docs": {"type": "http", "url": "https://docs.example/mcp", "headers": {"X-Key": "${input:key}"}}, /* end */
+        },
+    }""",
+    "mcp_config.json": '{"mcpServers": {"docs": {"serverUrl": "https://docs.example/mcp", "headers": {"X-A": "1"}}}}',
+    "gemini.json": """{"theme": "dark", "mcp": {"excluded": ["off"]}, "mcpServers": {
+        "fs": {"command": "npx", "args": ["-y", "fs"], "cwd": "/", "timeout": 600000, "trust": true},
+        "docs": {"httpUrl": "https://docs.example/mcp", "includeTools": ["a"], "excludeTools": ["b"]},
+        "off": {"url": "https://off.example/sse"}}}""",
+    "config.toml": """
+        model = "x"
+        [mcp_servers.fs]
+        command = "npx"
+        args = ["-y", "fs"]
+        env = { A = "1" }
+        env_vars = ["B"]
+        startup_timeout_sec = 20
+        tool_timeout_sec = 45.5
+        [mcp_servers.docs]
+        url = "https://docs.example/mcp"
+        bearer_token_env_var = "TOKEN"
+        env_http_headers = { X-B = "B" }
+        enabled_tools = ["a"]
+        disabled_tools = ["b"]
+        required = true
+    """,
+    "zed.json": '{"context_servers": {"fs": {"source": "custom", "command": "npx", "args": ["-y", "fs"], "env": {}}}}',
+    "cline.json": '{"mcpServers": {"fs": {"command": "npx", "args": [], "disabled": true, "alwaysAllow": ["x"]}}}',
+}
+"""A file of each known host, by name."""
+
+ENVIRONMENT = {"A": "a", "B": "beta", "TOKEN": "t0ken", "HOME": "/home/ada", "EMPTY": ""}
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+def servers_of(path: Path) -> dict[str, ServerConfig]:
+    return {server.name: server for server in read_config(path, folder="/project").servers}
+
+
+def launched(entry: dict[str, object], **inputs: str) -> Launch:
+    return launch_of(parse_server("s", entry, folder="/project"), ENVIRONMENT, inputs)
+
+
+def problem(entry: object) -> str:
+    return parse_server("s", entry).problem or ""
+
+
+@pytest.mark.acceptance("1")
+@pytest.mark.parametrize("name", FORMATS)
+def test_read_config_reads_the_file_of_each_known_host(name: str, tmp_path: Path) -> None:
+    servers = servers_of(written(tmp_path, name, FORMATS[name]))
+    assert [server.problem for server in servers.values()] == [None] * len(servers)
+    launches = {key: launch_of(server, ENVIRONMENT, {"key": "typed"}) for key, server in servers.items()}
+    if "fs" in servers and name != "cline.json":
+        assert launches["fs"].command == ["npx", "-y", "fs"]
+    if "docs" in servers:
+        assert launches["docs"].url == "https://docs.example/mcp"
+    match name:
+        case ".mcp.json":
+            assert launches["docs"].headers == {"X-A": "a"}
+            assert servers["docs"].call_seconds(60) == 30
+        case "vscode.json":
+            assert launches["fs"].env == {"A": "1"}
+            assert launches["docs"].headers == {"X-Key": "typed"}
+            assert read_config(tmp_path / name).inputs["key"].password
+        case "gemini.json":
+            assert servers["off"].is_disabled and not servers["fs"].is_disabled
+            assert servers["docs"].allows_tool("a") and not servers["docs"].allows_tool("b")
+        case "config.toml":
+            assert launches["fs"].env == {"A": "1", "B": "beta"}
+            assert launches["docs"].headers == {"X-B": "beta", "Authorization": "Bearer t0ken"}
+            assert servers["fs"].call_seconds(60) == 45.5
+        case "cline.json":
+            assert servers["fs"].is_disabled
+
+
+@pytest.mark.acceptance("2")
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("${A}", "a"),
+        ("${env:A}", "a"),
+        ("${A:-b}", "a"),
+        ("${UNSET:-b}", "b"),
+        ("${EMPTY:-b}", "b"),
+        ("${UNSET:-}", ""),
+        ("${input:id}", "typed ${A}"),
+        ("${workspaceFolder}", "/project"),
+        ("${workspaceFolderBasename}", "project"),
+        ("${userHome}", os.path.expanduser("~")),
+        ("${pathSeparator}", os.sep),
+        ("$${A}", "${A}"),
+        ("x${A}${B}y", "xabetay"),
+        ("$A", "$A"),
+    ],
+)
+def test_launch_of_replaces_each_form_of_a_variable_in_each_place(text: str, value: str) -> None:
+    launch = launched({"command": text, "args": [text], "env": {"V": text}, "cwd": text}, id="typed ${A}")
+    assert (launch.command, launch.env, launch.cwd) == ([value, value], {"V": value}, value)
+    remote = launched({"url": "https://x/" + text, "headers": {"H": text}}, id="typed ${A}")
+    assert (remote.url, remote.headers) == ("https://x/" + value, {"H": value})
+
+
+@pytest.mark.acceptance("2")
+def test_launch_of_reads_the_env_file_and_env_wins(tmp_path: Path) -> None:
+    file = written(tmp_path, ".env", "# c\nexport A='x y'\nB=\"2\"\n C = ${A}\nnonsense\nD=4 \n")
+    launch = launched({"command": "c", "envFile": str(file), "env": {"B": "3", "D": None}})
+    assert launch.env == {"A": "x y", "B": "3", "C": "${A}"}
+    before = launch.digest
+    file.write_text("A=changed")
+    assert launched({"command": "c", "envFile": str(file), "env": {"B": "3", "D": None}}).digest != before
+
+
+@pytest.mark.acceptance("3")
+async def test_unset_variable_costs_only_its_server(tmp_path: Path) -> None:
+    servers = {"bad": {"url": "https://x.example/${UNSET_TOKEN}"}, "off": {"command": "x", "disabled": True}}
+    path = written(tmp_path, "mcp.json", json.dumps({"mcpServers": servers}))
+    async with opened(Host(path, environment={})) as host:
+        assert state(host, "bad") == "misconfigured"
+        assert state(host, "off") == "disabled"
+        message = host.status()[0].last_error or ""
+    assert "'UNSET_TOKEN' is not set" in message and str(path) in message and "'bad', url" in message
+
+
+@pytest.mark.acceptance("4")
+def test_unknown_and_ignored_keys_warn_once_and_suggest_a_key() -> None:
+    entry = {
+        "command": "c",
+        "comand": "d",
+        "trust": True,
+        "sandboxEnabled": True,
+        "icon": "i",
+        "args": ["$HOME", "$HOME"],
+    }
+    config = parse_server("s", entry)
+    texts = "\n".join(config.warnings)
+    assert config.problem is None and len(config.warnings) == 5
+    assert "did you mean 'command'" in texts and "without a sandbox" in texts and "write ${HOME}" in texts
+
+
+@pytest.mark.acceptance("5")
+@pytest.mark.parametrize("key", ["trust", "autoApprove", "alwaysAllow", "default_tools_approval_mode", "tools"])
+def test_a_file_cannot_grant_consent(key: str) -> None:
+    plain, trusting = parse_server("s", {"command": "c"}), parse_server("s", {"command": "c", key: True})
+    assert trusting.entry == plain.entry
+    assert "cannot grant consent" in trusting.warnings[0]
+
+
+@pytest.mark.acceptance("6", "14")
+def test_a_project_cannot_replace_a_server_of_the_user(tmp_path: Path) -> None:
+    user = read_config(written(tmp_path, "user.json", '{"mcpServers": {"My mail": {"command": "mail"}}}'))
+    project = read_config(written(tmp_path, "project.json", '{"mcpServers": {"my-MAIL": {"command": "evil"}}}'))
+    with pytest.raises(ConfigurationError, match=r"project.json.*user.json.*the same name.*rename"):
+        user + project
+    with pytest.raises(ConfigurationError, match="the same name"):
+        read_config(
+            written(tmp_path, "both.json", '{"mcpServers": {"a b": {"command": "c"}, "a-b": {"command": "d"}}}')
+        )
+
+
+@pytest.mark.acceptance("7")
+async def test_secrets_are_in_no_output(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    servers = {
+        "env": {
+            "command": "sh",
+            "args": ["-c", "echo $T $U >&2; exit 1"],
+            "env": {"T": "${TOKEN}", "U": "${input:id}"},
+        },
+        "remote": {"url": "http://127.0.0.1:1/${TOKEN}", "headers": {"Authorization": "Bearer MARKER-literal"}},
+        "bad": {"command": "c", "env": {"T": ["MARKER-list"]}},
+    }
+    text = {"servers": servers, "inputs": [{"id": "id", "description": "value"}]}
+    path = written(tmp_path, "mcp.json", json.dumps(text))
+    audit: list[str] = []
+    shown: list[str] = []
+    person = Person()
+
+    async def ask(id: str, description: str, password: bool) -> str:
+        return "MARKER-typed"
+
+    environment = {**os.environ, "TOKEN": "MARKER-environment"}
+    async with opened(Host(path, approve=person, ask=ask, audit=audit.append, environment=environment)) as host:
+        for name in servers:
+            with pytest.raises(Exception, match=name) as failure:
+                await host.call_tool(f"{name}.x")
+            shown.append(repr(failure.value))
+        shown += [repr(host.status()), repr(read_config(path)), *audit, caplog.text]
+        shown += [request.text() for request in person.asked] + [repr(request) for request in person.asked]
+        shown += [
+            repr(launch_of(server, environment, {"id": "MARKER-typed"})) for server in read_config(path).servers[:2]
+        ]
+    assert "***" in shown[0] and len(person.asked) == 2
+    assert "MARKER" not in "\n".join(shown)
+
+
+@pytest.mark.acceptance("8")
+def test_read_config_starts_no_process_and_opens_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise AssertionError("reading a file must do nothing else")
+
+    for module, name in [
+        (subprocess, "Popen"),
+        (os, "system"),
+        (os, "fork"),
+        (socket, "socket"),
+        (socket, "getaddrinfo"),
+    ]:
+        monkeypatch.setattr(module, name, fail)
+    for name, text in FORMATS.items():
+        assert read_config(written(tmp_path, name, text)).servers
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (3, "the entry must be an object, not 3"),
+        ({}, "write a command or a url"),
+        ({"command": "c", "url": "https://x"}, "not both"),
+        ({"command": ["c"]}, "command must be a string, not ['c']"),
+        ({"command": "c", "args": "x"}, "args must be a list of strings"),
+        ({"command": "c", "env": {"A": True}}, "env must be an object whose values are strings"),
+        ({"command": "c", "headers": {}}, "headers cannot be used with a command"),
+        ({"url": "https://x", "args": []}, "args cannot be used with a url"),
+        ({"url": "ftp://x"}, "url must begin with http"),
+        ({"url": "https://x", "type": "ws"}, "type 'ws' is not supported"),
+        ({"url": "https://x", "type": "stdio"}, "type 'stdio' needs 'command'"),
+        ({"command": "c", "timeout": 30}, "milliseconds; write 30000 for 30 s, not 30"),
+        ({"command": "c", "tool_timeout_sec": 0}, "must be a positive number, not 0"),
+        ({"command": "c", "disabled": "yes"}, "must be true or false"),
+        ({"url": "https://x", "httpUrl": "https://y"}, "'httpUrl' repeats 'url'"),
+    ],
+)
+def test_parse_server_names_the_fault_and_the_advice(entry: object, message: str) -> None:
+    assert message in problem(entry)
+    with pytest.raises(ConfigurationError, match="server 's'"):
+        launch_of(parse_server("s", entry), {}, {})
+
+
+@pytest.mark.parametrize("kind", ["stdio", "STDIO"])
+def test_type_ignores_case_and_hyphens(kind: str) -> None:
+    assert not problem({"command": "c", "type": kind})
+    assert not any(
+        problem({"url": "https://x", "transport": each})
+        for each in ("http", "streamable-http", "streamableHttp", "SSE")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.json", "{", "cannot read the configuration"),
+        ("a.json", "[]", "must contain a JSON object"),
+        ("a.json", "{}", "mcpServers, servers, context_servers, mcp_servers; it has none"),
+        ("a.json", '{"mcpServers": {}, "servers": {}}', "it has mcpServers, servers"),
+        ("a.json", '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "duplicate key 'a'"),
+        ("a.yaml", "mcpServers:", "write these servers as JSON"),
+        ("a.toml", "x = ", "cannot read the configuration"),
+        ("a.json", '{"mcpServers":' + "[" * 100_000, "cannot read the configuration"),
+        ("a.json", " " * 1024 * 1024 + "{}", "larger than"),
+    ],
+)
+def test_read_config_raises_for_a_file_that_it_cannot_read(name: str, text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=message) as failure:
+        read_config(written(tmp_path, name, text))
+    assert str(tmp_path / name) in str(failure.value)
+
+
+def test_read_config_keeps_comment_signs_inside_strings(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"a": {"url": "https://x/*y*/", "headers": {"H": "a,} // b"}}}, // end\n}'
+    (server,) = read_config(written(tmp_path, "a.json", text)).servers
+    assert server.entry["url"] == "https://x/*y*/" and server.entry["headers"] == {"H": "a,} // b"}
+
+
+def test_find_configs_lists_existing_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / ".vscode").mkdir()
+    path = written(tmp_path, ".vscode/mcp.json", "not even JSON")
+    assert find_configs(tmp_path) == [path]
