@@ -37,6 +37,7 @@ from .configuration import Configuration, ServerConfig
 from .launch import Launch, launch_of
 from .names import full_name
 from .policy import (
+    APPROVE_SECONDS,
     Account,
     Approval,
     Approve,
@@ -127,7 +128,7 @@ class HostOptions:
     """Time for which opening the host waits for servers that are not `required`, in seconds."""
     timeout: float = 60.0
     """Default time limit of a request, in seconds. The configuration of a server can change it."""
-    approve_timeout: float = 900.0
+    approve_timeout: float = APPROVE_SECONDS
     """Time limit of one decision, in seconds (15 minutes)."""
     audit: Callable[[str], None] | None = None
     """Called with a line of JSON for each decision and each result. If it raises, the request is refused."""

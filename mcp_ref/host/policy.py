@@ -44,6 +44,9 @@ Kind = Literal["start", "roots", "definition", "call", "read", "prompt", "sample
 Origin = Literal["program", "model", "server"]
 Duration = Literal["once", "run", "always"]
 
+APPROVE_SECONDS = 900.0
+"""Default time limit of one decision, in seconds (15 minutes)."""
+
 MAX_WAITING = 8
 """Maximum number of approvals of one server that wait for a decision. Further approvals are refused."""
 
