@@ -204,7 +204,7 @@ class HostedServer(Supervisor):
             request = replace(
                 self.approval("start"), origin="program", argv=argv, url=url, cwd=config.entry.get("cwd"),
                 env_names=(*config.entry.get("env", {}), *config.entry.get("env_vars", [])),
-                warnings=start_warnings(argv, url),
+                warnings=start_warnings(argv, url, os.path.dirname(config.file)),
             )  # fmt: skip
             longest: Literal["run", "always"] = "run" if request.warnings else "always"
             allowed = not _is_suspicious(config.file)

@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import time
 import unicodedata
 from collections import deque
@@ -88,11 +89,11 @@ class Approval:
 
     def text(self) -> str:
         """Return all fields as plain text for a user. Hidden characters are escaped, and nothing is cut."""
-        shown = {each.name: getattr(self, each.name) for each in fields(self)} | {"url_host": self.url_host}
+        shown = {each.name: getattr(self, each.name) for each in fields(self)[3:]} | {"url_host": self.url_host}
         lines = [
             f"{name}: {_plain(value)}" for name, value in shown.items() if value not in (None, "", (), frozenset())
         ]
-        return escape_hidden("\n".join(lines))
+        return escape_hidden("\n".join([f"{self.kind}: server {self.server}, asked by the {self.origin}", *lines]))
 
 
 @dataclass(frozen=True)
@@ -310,11 +311,14 @@ def hidden_text_warnings(value: object) -> tuple[str, ...]:
 _SHELLS = {"sh", "bash", "zsh", "dash", "cmd", "cmd.exe", "powershell", "pwsh"}
 
 
-def start_warnings(argv: tuple[str, ...], url: str | None) -> tuple[str, ...]:
-    """Return the dangers of a command or a URL that a user should know."""
-    programs = [word.rpartition("/")[2] for word in argv[:2]]
-    found = ["the command runs a shell, which can run any other program"] if _SHELLS & {*programs[:1]} else []
-    found += ["the command runs with the rights of another user"] if {"sudo", "doas"} & {*programs[:1]} else []
+def start_warnings(argv: tuple[str, ...], url: str | None, folder: str) -> tuple[str, ...]:
+    """Return the dangers of a command or a URL that a user should know. `folder` is the folder of the file."""
+    path = argv[0] if argv else ""
+    program = path.rpartition("/")[2]
+    found = ["the command runs a shell, which can run any other program"] if program in _SHELLS else []
+    found += ["the command runs with the rights of another user"] if program in ("sudo", "doas") else []
+    if "/" in path and not os.path.abspath(path).startswith((folder + os.sep, "/usr/")):
+        found.append("the program lies outside the folder of the file")
     return (*found, *url_warnings(url), *hidden_text_warnings([*argv, url]))
 
 

@@ -90,11 +90,12 @@ async def test_each_kind_of_approval_names_the_server_and_the_origin(tmp_path: P
     assert [request.origin for request in person.asked] == ["server", "program", "server", "server", "model", "server"]
     assert {request.server for request in person.asked} == {"my-server"}
     roots, call, sample, sampled, second, elicit = person.asked
+    assert "elicit: server my-server, asked by the server" in elicit.text()
     assert roots.content == [str(tmp_path.resolve())]
     assert call.name == sample.name == sampled.name == "my-server.summarize" and elicit.name == "my-server.order"
     assert isinstance(sample.content, CreateMessageRequestParams) and sample.content.max_tokens == 500
     assert isinstance(sampled.content, CreateMessageResult)
-    assert isinstance(elicit.content, ElicitRequestFormParams) and "server: my-server" in elicit.text()
+    assert isinstance(elicit.content, ElicitRequestFormParams)
     assert second.arguments == {} and second.after == {"my-server"}
 
 
@@ -503,10 +504,18 @@ async def test_elicitation_of_another_scheme_is_refused_before_the_user_is_asked
     assert "elicit" not in person.kinds()
 
 
-@pytest.mark.parametrize(("argv", "found"), [(("sudo", "x"), "another user"), (("/bin/bash", "-c", "y"), "a shell"),
-                                             (("npx", "x\u200b"), "hidden"), (("npx", "-y", "x"), "")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("argv", "found"),
+    [
+        (("sudo", "x"), "another user"),
+        (("/usr/bin/bash", "-c", "y"), "a shell"),
+        (("../x",), "outside the folder"),
+        (("npx", "x\u200b"), "hidden"),
+        (("npx", "-y", "x"), ""),
+    ],
+)
 def test_start_warnings_name_the_danger(argv: tuple[str, ...], found: str) -> None:
-    warnings = start_warnings(argv, None)
+    warnings = start_warnings(argv, None, "/project")
     assert len(warnings) == bool(found) and all(found in text for text in warnings)
 
 
