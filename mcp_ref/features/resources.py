@@ -9,8 +9,9 @@ Security. A server MUST validate every URI, and SHOULD check permissions before 
 [2025-11-25 server/resources#security-considerations]. Since 2026-07-28 servers also MUST sanitize the paths of
 `file://` URIs. Otherwise an attacker could read a file outside the project with `file:///project/../../etc/passwd`.
 This package reads only registered URIs, and URIs that match a registered template. A template variable never matches
-the path segment "..". The author's function must check symbolic links. A server SHOULD use `https://` only for data
-that the client can fetch from the web without the server [2025-11-25 server/resources#https%3A%2F%2F].
+the path segment "..". It matches an absolute path only with the option `absolute_paths`. The author's function must
+check symbolic links. A server SHOULD use `https://` only for data that the client can fetch from the web without the
+server [2025-11-25 server/resources#https%3A%2F%2F].
 
     2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
     2024-11-05  Adds pages, `annotations` (audience, priority), `size`. An unknown resource SHOULD be -32002.
@@ -204,6 +205,7 @@ class Resources:
         cache_ttl: float = 0.0,
         cache_scope: CacheScope = "private",
         scopes: Collection[str] = (),
+        absolute_paths: bool = False,
         **options: Unpack[ResourceOptions],
     ) -> Resource | ResourceTemplate:
         """Register a function that returns the contents of a resource or, if `uri` is a template, of many resources.
@@ -212,13 +214,15 @@ class Resources:
         `BlobResourceContents`, or a list with such an object. The server sends any other value as JSON text.
 
         `cache_ttl` (in seconds) and `cache_scope` are the caching hints; see caching.py. A caller over HTTP needs the
-        `scopes`. Raise ValueError for a taken URI or an invalid argument, or if variables and parameters do not match.
+        `scopes`. With `absolute_paths`, values of variables such as `{+path}` can be absolute paths.
+
+        Raise ValueError for a taken URI or an invalid argument, or if variables and parameters do not match.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
         hints = hints_for(cache_ttl, cache_scope)
         signature = handler_signature(function, self._context_type)
-        matcher = UriTemplate(uri)
+        matcher = UriTemplate(uri, absolute_paths)
         expected = {parameter.name for parameter in signature.parameters if parameter.required}
         if not expected <= set(matcher.variables):
             missing = ", ".join(sorted(expected - set(matcher.variables)))

@@ -16,7 +16,9 @@ not define matching (section 1.4). So this module has its own rules, for a serve
   Matching never backtracks, so its time is linear in the length of the URI.
 - **A value stays in its path segment.** A value of `{x}`, `{.x}`, `{/x}` or `{;x}` with a slash or backslash, plain or
   encoded, does not match. Values of `{+x}`, `{#x}`, `{?x}` and `{&x}` can contain a slash. No value has the segment
-  "..", because a client could use it to leave the directory that a server publishes. No value has a NUL character.
+  "..", because a client could use it to leave the directory that a server publishes. For the same reason, an
+  absolute path (`/etc`, `C:/x`) does not match `{+x}` or `{#x}`, unless the template was created with
+  `absolute_paths=True`. No value has a NUL character.
 - Expressions with one of the operators `. / ; ? & #` are optional in the URI. Query parameters can have any order.
 - The result omits variables that the URI does not contain, and empty values of `{x}` and `{+x}`.
 
@@ -105,13 +107,14 @@ class UriTemplate:
 
     Args:
         template: The text of the template, of at most `MAX_TEMPLATE` characters.
+        absolute_paths: True if values of `{+x}` and `{#x}` can be absolute paths. Default: False.
 
     Raises:
         TemplateError: The template violates the grammar or is too long.
     """
 
-    def __init__(self, template: str) -> None:
-        self.template = template
+    def __init__(self, template: str, absolute_paths: bool = False) -> None:
+        self.template, self._absolute_paths = template, absolute_paths
         self.parts = parse(template)
         """The literal texts and the expressions, in order."""
         names = (variable.name for part in self.parts if isinstance(part, Expression) for variable in part.variables)
@@ -157,6 +160,8 @@ class UriTemplate:
                 return None
             for variable, value in pairs:
                 if not _stays_in_segment(value, expression.operator):
+                    return None
+                if expression.operator.keeps_reserved and not self._absolute_paths and _is_absolute(value):
                     return None
                 if variable.prefix and isinstance(value, str):
                     prefixes.append((variable, value))
@@ -316,3 +321,10 @@ def _stays_in_segment(value: MatchedValue, operator: Operator) -> bool:
         return all(_stays_in_segment(member, operator) for member in members)
     path = value.replace("\\", "/")
     return "\0" not in path and not (operator.in_segment and "/" in path) and ".." not in path.split("/")
+
+
+def _is_absolute(value: MatchedValue) -> bool:
+    """Return True if a value is or contains an absolute path, or a path with a drive."""
+    if not isinstance(value, str):
+        return any(_is_absolute(member) for member in (value if isinstance(value, list) else value.values()))
+    return value.startswith(("/", "\\")) or re.match("[A-Za-z]:", value) is not None

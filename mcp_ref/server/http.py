@@ -103,6 +103,7 @@ class HttpApp:
         catalog.check()
         self._catalog = catalog
         self.path = options.get("path", "/mcp")
+        self._endpoint_paths = (self.path, self.path + "/")  # users often write a slash at the end
         trace = trace or trace_from_environment()
         limits = options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
@@ -186,7 +187,7 @@ class HttpApp:
         path = exchange.request.path
         if self._protection is not None and exchange.request.root + path in self._protection.paths:
             await self._document_checks.guard(exchange, None, self._send_metadata)
-        elif path == self.path:
+        elif path in self._endpoint_paths:
             await self._endpoint.handle(exchange)
         elif self._http_sse is not None and path in self._http_sse.paths:
             await self._http_sse.handle(exchange)

@@ -193,6 +193,7 @@ class Server:
         cache_ttl: float = 0.0,
         cache_scope: CacheScope = "private",
         scopes: Collection[str] = (),
+        absolute_paths: bool = False,
         **options: Unpack[ResourceOptions],
     ) -> Callable[[F], F]:
         """Return a decorator that registers a function as a resource or template. The function returns the contents.
@@ -202,9 +203,18 @@ class Server:
             cache_ttl: Time for which a client can reuse the contents, in seconds. Only for 2026-07-28.
             cache_scope: "public" if all users can get cached contents, "private" if only the requesting user can.
             scopes: The scopes that a caller over HTTP needs.
+            absolute_paths: True if values of variables such as `{+path}` can be absolute paths. Default: False.
             options: See `ResourceOptions`.
         """
-        add = partial(self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, scopes=scopes, **options)
+        add = partial(
+            self.resources.add,
+            uri,
+            cache_ttl=cache_ttl,
+            cache_scope=cache_scope,
+            scopes=scopes,
+            absolute_paths=absolute_paths,
+            **options,
+        )
         return _decorator("resource", uri, add)
 
     def prompt(

@@ -329,6 +329,11 @@ async def test_resources_read_uri_must_be_registered_or_match_a_template(kind: s
         "file:///docs/a?x=y",
         "file:///docs/a#b",
         "http://localhost/docs/a",
+        "file:///tree/a/../../b",
+        "file:///tree//etc/passwd",
+        "file:///tree/%2Fetc%2Fpasswd",
+        "file:///tree/C:/secret",
+        "file:///tree/%5C%5Chost%5Cshare",
         "test://number/1.5",
         "test://number/",
         "test://number/1e999",
@@ -351,6 +356,11 @@ async def test_resources_read_uri_must_be_registered_or_match_a_template(kind: s
     async def number(n: int) -> str:
         asked.append(n)
         return str(n)
+
+    @server.resource("file:///tree/{+path}")
+    async def tree(path: str) -> str:
+        asked.append(path)
+        return path
 
     async with connected_client(server, kind, revision) as wire:
         for uri in hostile:

@@ -58,7 +58,7 @@ def test_match_of_an_expanded_template_up_to_level_3_expands_to_the_same_uri() -
     refused = []
     count = 0
     for _, _, template, values, _ in examples("spec-examples.json", "spec-examples-by-section.json"):
-        parsed = UriTemplate(template)
+        parsed = UriTemplate(template, absolute_paths=True)
         if "*" in template or ":" in template or any(isinstance(values.get(n), (list, dict)) for n in parsed.variables):
             continue  # level 4, or a value of level 4
         count += 1
@@ -103,7 +103,7 @@ def test_match_of_an_expanded_template_up_to_level_3_expands_to_the_same_uri() -
         ("x://{a:1}", "x://value", None),
         ("x://{a}/{a}", "x://1/1", {"a": "1"}),
         ("x://{a}/{a}", "x://1/2", None),
-        ("x://{up}{+path}", "x://abc/def", {"up": "abc", "path": "/def"}),
+        ("x://{up}/{+path}", "x://abc/def/g", {"up": "abc", "path": "def/g"}),
         ("x://{name}", "x://Hello!", {"name": "Hello!"}),
         ("x://{name}", "x://user@host:1", {"name": "user@host:1"}),
         ("x://{name}", "x://café", {"name": "café"}),
@@ -156,6 +156,15 @@ def test_match_refuses_parent_segments_in_values_that_span_segments(template: st
     for value in ["..", "a%2F..%2Fb", "..%2Fa", "a%5C..", "%2e%2e%2Fetc", "a%2F%2E%2E", "%00"]:
         assert parsed.match(uri_with(template, value)) is None, value
     assert UriTemplate("f://{+x}").match("f://a/../b") is None
+
+
+@pytest.mark.parametrize("template", ["f://{+x}", "f://d{#x}", "f://d{#x*}"])
+@pytest.mark.parametrize("value", ["/etc", "%2Fetc", "C:/x", "c%3A%5Cx", "%5C%5Chost%5Cx", "D:"])
+def test_match_refuses_absolute_paths_unless_the_template_allows_them(template: str, value: str) -> None:
+    uri = uri_with(template, value)
+    assert UriTemplate(template).match(uri) is None
+    assert UriTemplate(template, absolute_paths=True).match(uri) is not None
+    assert UriTemplate(template).match(uri_with(template, "etc/CC:/x")) is not None
 
 
 @pytest.mark.parametrize(

@@ -232,9 +232,14 @@ class StreamableHttpEndpoint:
         return session
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
-        """Return True if `_meta` has a revision, the header is not legacy, or this endpoint has no legacy revision."""
+        """Return True if `_meta` has a revision, the header is not legacy, or this endpoint has no legacy revision.
+
+        The header of `initialize` does not count: the revision is negotiated by the body.
+        """
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
+        if isinstance(message, Request) and message.method == "initialize" and self._session_revisions:
+            return False
         named = checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in LEGACY
         return named or not self._session_revisions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 
 import pytest
 
@@ -399,9 +400,17 @@ async def test_checked_requests_are_forgotten_with_their_connection() -> None:
                 await asyncio.sleep(0.01)
 
 
+async def test_the_endpoint_accepts_a_slash_at_the_end_of_its_path() -> None:
+    async with served_over_http(Server("s")) as web:
+        reply = await web.ask(
+            "POST", "/mcp/", json.dumps(initialize()).encode(), f"Content-Type: {JSON_TYPE}", f"Accept: {BOTH}"
+        )
+        assert reply.status == 200
+
+
 async def test_a_path_where_nothing_is_says_where_the_server_is() -> None:
     async with served_over_http(Server("s")) as web:
-        for path in ("/", "/mcp/", "/MCP", "//mcp", "/mcp/../mcp", "/%6dcp"):
+        for path in ("/", "/mcp//", "/MCP", "//mcp", "/mcp/../mcp", "/%6dcp"):
             reply = await web.ask("POST", path, b"{}", f"Content-Type: {JSON_TYPE}")
             assert (reply.status, reply.why) == (404, f"there is nothing at {path!r}; the MCP endpoint is /mcp")
 

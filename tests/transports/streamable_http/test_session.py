@@ -106,6 +106,14 @@ async def test_initialize_is_answered_as_events_where_the_client_takes_nothing_e
         assert (await talk.post(request("ping"))).kind == SSE_TYPE
 
 
+async def test_initialize_negotiates_by_its_body_whatever_revision_the_header_names() -> None:
+    async with served_over_http(Server("s")) as web:
+        for named in ("2026-07-28", "2025-11-25"):
+            reply = (await Talk(web).post(initialize("2025-06-18"), MCP_Protocol_Version=named)).json
+            assert isinstance(reply, dict) and isinstance(reply["result"], dict)
+            assert reply["result"]["protocolVersion"] == "2025-06-18"
+
+
 @every_revision
 async def test_a_session_is_initialized_once(revision: str) -> None:
     async with http_session(Server("s"), revision) as talk:
