@@ -167,7 +167,7 @@ READING_ORDER = (
     "features/caching.py", "features/discover.py",
     "features/invoke.py", "features/typed_json.py", "features/tools.py", "features/resources.py", "features/prompts.py",
     "features/completion.py", "features/logging.py", "features/roots.py", "features/sampling.py",
-    "features/elicitation.py", "features/__init__.py", "features/lazy.py",
+    "features/elicitation.py", "features/custom_methods.py", "features/__init__.py", "features/lazy.py",
     "transports/__init__.py", "transports/base.py", "transports/stdio.py", "transports/memory.py",
     "transports/trace.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
@@ -202,7 +202,8 @@ READING_ORDER = (
 OPTIONAL_READING = (
     "lib/", "extensions/", "basic/authorization/", "basic/access.py", "jsonrpc/time_limits.py",
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/roots.py",
-    "features/sampling.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
+    "features/sampling.py", "features/custom_methods.py", "transports/trace.py", "transports/memory.py",
+    "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
     "transports/streamable_http/resumption.py", "client/sync.py", "server/lifespan.py", "server/middleware.py",
     "server/routes.py", "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",

@@ -292,6 +292,11 @@ _METHODS_BY_NAME: Final = {each.name: [row for row in METHODS if row.name == eac
 """Name -> its rows. A method that changed, such as `tasks/get`, has several rows."""
 
 
+def is_specified(method: str) -> bool:
+    """Return True if a revision defines the method. Other methods are custom methods (features/custom_methods.py)."""
+    return method in _METHODS_BY_NAME
+
+
 def find_method(name: str, revision: Revision, sender: Literal["client", "server"]) -> Method | None:
     """Return the row of a method, or None if `sender` must not send the method in this revision."""
     for method in _METHODS_BY_NAME.get(name, ()):

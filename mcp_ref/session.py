@@ -19,9 +19,9 @@ import asyncio
 import functools
 import importlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from .basic.cancellation import UNCANCELLABLE, CancelledNotificationParams
 from .basic.channel import Channel, RequestContext
@@ -32,8 +32,11 @@ from .jsonrpc import messages
 from .jsonrpc.dispatcher import Dispatcher, Limits
 from .jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from .jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Object, Request, RequestId
-from .revisions import LATEST_LEGACY, Method, NotInRevision, Revision, find_method
+from .revisions import LATEST_LEGACY, Method, NotInRevision, Revision, find_method, is_specified
 from .transports.base import Transport
+
+if TYPE_CHECKING:
+    from .features.custom_methods import CustomData, CustomMethod
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -71,12 +74,13 @@ def find_route(
     sender: Role,
     is_declared: Callable[[Method], bool],
     handler_of: Callable[[Method], Handler | None],
+    custom: CustomMethod | None,
 ) -> Route:
     """Return the route of a request. Raise ProtocolError -32601 for an unknown method or an undeclared capability."""
-    method = find_method(name, revision, sender)
+    method = find_method(name, revision, sender) if custom is None else custom.method
     handler = None
     # A message with an id is a request, so a notification method with an id is refused too.
-    if method is not None and not method.is_notification and is_declared(method):
+    if method is not None and not method.is_notification and (custom is not None or is_declared(method)):
         handler = handler_of(method)
     if method is None or handler is None:
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {name[:200]}")
@@ -98,6 +102,7 @@ class Session(Channel):
         self.capabilities: Object = {}
         self.peer_capabilities: Object = {}
         self.subscriptions: set[str] = set()
+        self.custom_methods: Mapping[str, CustomMethod] = {}
         self.logging_level: str | None = None
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
@@ -188,9 +193,9 @@ class Session(Channel):
     def _check_sendable(self, method: str) -> None:
         """Raise NotInRevision or CapabilityError if this method must not be sent."""
         row = find_method(method, self.revision, self.role)
-        if row is None:
+        if row is None and is_specified(method):
             raise NotInRevision(f"{method} does not exist in revision {self.revision}, the revision of this session")
-        if not self._is_declared(self.peer_capabilities, row):
+        if row is not None and not self._is_declared(self.peer_capabilities, row):
             raise CapabilityError(f"the {self.peer_role} does not offer {row.capability}, so {method} was not sent")
         self._sendable.add(method)
 
@@ -199,7 +204,7 @@ class Session(Channel):
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         row = find_method(method, self.revision, self.role)
-        if row is None or not self._is_declared(self.capabilities, row):
+        if not self._is_declared(self.capabilities, row) if row is not None else is_specified(method):
             return False
         self.dispatcher.notify(method, self.codec.encode(params), related)
         return True
@@ -261,7 +266,8 @@ class Session(Channel):
         route = self._routes.get(request.method)
         if route is None:
             is_declared = functools.partial(self._is_declared, self.capabilities)
-            route = find_route(request.method, self.revision, self.peer_role, is_declared, self.handler)
+            custom = self.custom_methods.get(request.method)
+            route = find_route(request.method, self.revision, self.peer_role, is_declared, self.handler, custom)
             self._routes[request.method] = route
         try:
             params: object = self.codec.decode(route.params, request.params)
@@ -272,6 +278,9 @@ class Session(Channel):
 
     def _receive_notification(self, notification: messages.Notification) -> None:
         row = find_method(notification.method, self.revision, self.peer_role)
+        custom = self.custom_methods.get(notification.method)
+        if custom is not None and self.phase_error(notification.method) is None:
+            row = custom.method
         if row is None or not row.is_notification:
             log.debug("ignored the notification %.100r: revision %s lacks it", notification.method, self.revision)
             return
@@ -280,4 +289,6 @@ class Session(Channel):
         except ShapeError as error:
             log.warning("ignored the notification %s: its params are malformed: %s", notification.method, error)
             return
+        if custom is not None:
+            return custom.receive(cast("CustomData", params))
         self.handle_notification(notification.method, params)

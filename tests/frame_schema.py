@@ -112,11 +112,8 @@ def _faults(message: object, revision: str, asked: dict[RequestId, str]) -> list
     match message:
         case Request() | Notification():
             name = name_of_method(revision, message.method)
-            if (
-                name is None
-                and revision in MODERN
-                and message.method.removeprefix("notifications/").startswith("tasks")
-            ):
+            is_tasks = revision in MODERN and message.method.removeprefix("notifications/").startswith("tasks")
+            if name is None and (is_tasks or message.method.startswith("com.example/")):
                 return []  # an extension's, which this schema does not have
             if name is None:
                 return [f"{revision} has no {message.method}"]

@@ -13,9 +13,9 @@ Spec:  basic/lifecycle; the pages of server/ (the methods) and of client/ (the h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
 from ..basic.meta import EmptyResult, NotificationParams, RequestParams, checked_extensions
@@ -25,7 +25,7 @@ from ..extensions.tasks.types import EXTENSION, Task
 from ..features import lazy as features
 from ..features.caching import ResponseCache
 from ..jsonrpc.messages import Object
-from ..revisions import REVISIONS, Era, Revision, sorted_revisions
+from ..revisions import REVISIONS, Era, NotInRevision, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
 from .connector import Connector, InProcessServer, Target
@@ -44,13 +44,12 @@ if TYPE_CHECKING:
     from ..features.logging import LoggingLevel, LoggingMessageNotificationParams
     from ..features.prompts import GetPromptResult, Prompt
     from ..features.resources import ReadResourceResult, Resource, ResourceTemplate
-    from ..features.roots import Root
     from ..features.sampling import SamplingHandler
     from ..features.tools import CallToolResult, Tool
     from ..jsonrpc.dispatcher import Limits
     from ..lib.http.client import HttpClient
     from ..transports.base import Trace, Transport
-    from .handlers import ClientHandlers
+    from .handlers import ClientHandlers, LazyRoots, RootPaths
     from .tools import ToolCalls
 
     class CallOptions(TypedDict, total=False):
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Client(Connector):
@@ -85,7 +85,8 @@ class Client(Connector):
         sampling_tools: True if the `sampling` function can give tools to the model.
         elicitation: Async function that shows the user a form. If given, the client declares `elicitation`.
         elicitation_url: True if the `elicitation` function can also ask the user to visit a URL.
-        roots: Paths, `file://` URIs or `Root`s that the server can use. Even an empty list declares `roots`.
+        roots: Paths, `file://` URIs or `Root`s that the server can use. Even an empty list declares `roots`. Or
+            a function, also an async one, that returns the roots for each request of the server.
         tasks: True if `sampling` and `elicitation` can run as tasks: the server fetches the result later (2025-11-25).
         extensions: The extensions that the program implements: a mapping from name to settings (2026-07-28).
         on_log: Called for each log message of the server. All callbacks block the event loop, so keep them short.
@@ -111,7 +112,7 @@ class Client(Connector):
         eras: MutableMapping[str, Era] | None = None, info: Implementation | None = None,
         sampling: SamplingHandler | None = None, sampling_tools: bool = False,
         elicitation: ElicitationHandler | None = None, elicitation_url: bool = False,
-        roots: Iterable[Root | str | os.PathLike[str]] | None = None, tasks: bool = False,
+        roots: RootPaths | LazyRoots | None = None, tasks: bool = False,
         extensions: Mapping[str, object] | None = None,
         on_log: Callable[[LoggingMessageNotificationParams], None] | None = None,
         on_tools_changed: Callable[[], None] | None = None, on_resources_changed: Callable[[], None] | None = None,
@@ -363,6 +364,17 @@ class Client(Connector):
         """
         return Subscription(self, self._notifications.subscriptions, uri)
 
+    def watch_lists(self, *lists: Literal["tools", "resources", "prompts"]) -> Subscription:
+        """Return a subscription to changes of the server's lists.
+
+            async with client.watch_lists("tools", "prompts") as changes:
+                async for name in changes: ...
+
+        Args:
+            *lists: The lists. The subscription yields the name of each changed list.
+        """
+        return Subscription(self, self._notifications.list_subscriptions, "lists", lists)
+
     async def list_prompts(self, *, timeout: float | None = None) -> list[Prompt]:
         """Return all prompts.
 
@@ -437,11 +449,45 @@ class Client(Connector):
             raise CapabilityError(f"revision {self.revision} does not allow batches: send the requests one by one")
         return await self.session.dispatcher.batch(*calls)
 
-    async def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
+    async def notify(self, method: str, params: object = None) -> None:
+        """Send a notification with a custom method.
+
+        Args:
+            method: The method, such as `com.example/seen`.
+            params: The params, such as a dataclass or a dict. Default: no params.
+
+        Raises:
+            NotInRevision: The revision is 2026-07-28, in which servers ignore such notifications. Send a request.
+        """
+        custom, session = features.custom_methods, await self.ready()
+        custom.extension_of(method, None)
+        if session.revision.era == "modern":
+            why = "servers ignore custom notifications, because a notification declares no extension: send a request"
+            raise NotInRevision(f"{method} was not sent: in revision {session.revision}, {why}")
+        session.notify(method, custom.data_of(params))
+        await session.transport.drain()
+
+    def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
+        """Return a decorator that registers a handler of a custom method. `Server.method` documents the function.
+
+        Args:
+            name: The method, such as `com.example/confirm`.
+            extension: The extension of the method. Default: the first two parts of the name. The client declares it.
+            notification: True for notifications. The function is then a plain `def` without a result.
+
+        Raises:
+            RuntimeError: The client has connected before.
+        """
+        if self.is_used:
+            raise RuntimeError("register methods before the client connects, because it then declares their extensions")
+        register = features.custom_methods.registrar
+        return register(self.custom_methods, self._extensions, None, name, extension, notification)
+
+    async def set_roots(self, roots: RootPaths | LazyRoots) -> None:
         """Replace the roots, and notify the server.
 
         Args:
-            roots: Paths, `file://` URIs or `Root`s that the server can use.
+            roots: Paths, `file://` URIs or `Root`s that the server can use, or a function that returns them.
 
         Raises:
             CapabilityError: If the client was created without `roots`.

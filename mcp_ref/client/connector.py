@@ -29,13 +29,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
 from ..basic.headers import ParameterHeaders
 from ..basic.lifecycle import declares
 from ..basic.progress import ProgressHandler
+from ..features import lazy as features
 from ..features.caching import ResponseCache
 from ..features.pagination import all_pages
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestId
 from ..jsonrpc.time_limits import TimeLimits
-from ..revisions import METHODS, Era, Revision
+from ..revisions import METHODS, Era, Revision, is_specified
 from ..session import load_type
 from ..transports.base import Trace, Transport, finish
 from ..transports.memory import memory_pair
@@ -46,6 +47,7 @@ from .session import CacheKey, ClientSession
 
 if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
+    from ..features.custom_methods import CustomMethod
     from ..lib.http.client import HttpClient
     from .handlers import ClientHandlers
 
@@ -190,6 +192,8 @@ class Connector:
         self.target = target
         self.response_cache = cache
         self.state = ConnectionState.NEW
+        self.custom_methods: dict[str, CustomMethod] = {}
+        """The handlers of custom methods, by name."""
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path of the argument."""
         settings = (limits, handlers, cache, lambda: target.cache_key)
@@ -296,6 +300,7 @@ class Connector:
         limits = TimeLimits()
         transport, self._server_task = self.target.open(lambda tool: self.parameter_headers.get(tool, {}), limits)
         session = self._make_session(transport)
+        session.custom_methods = self.custom_methods
         session.dispatcher.time_limits = limits  # the transport shares them, so all limits stop during a sign-in
         return session
 
@@ -368,18 +373,36 @@ class Connector:
         return self.session
 
     async def request(
-        self, method: str, params: object, result: type[T], timeout: float | None, max_timeout: float | None = None,
-        on_progress: ProgressHandler | None = None, before_send: Callable[[RequestId], None] | None = None,
+        self, method: str, params: object, returns: type[T], timeout: float | None = None,
+        max_timeout: float | None = None, on_progress: ProgressHandler | None = None,
+        before_send: Callable[[RequestId], None] | None = None, extension: str | None = None,
     ) -> T:  # fmt: skip
         """Send a request and return its result. If the connection is lost, repeat a modern `REPEATABLE` request.
 
-        `Session.request` documents the arguments and the exceptions. Without a `timeout`, use the client's timeout.
+        `Session.request` documents more exceptions.
+
+        Args:
+            method: The method: of the specification, such as `tools/list`, or a custom method.
+            params: The params: a dataclass of this package, or for a custom method any object in JSON, such as a
+                dataclass, a dict or None.
+            returns: The type of the result: a dataclass of this package, or for a custom method any other dataclass or
+                `dict`.
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
+            max_timeout: Total time limit in seconds. If it is given, each progress notification restarts `timeout`.
+            on_progress: Called with progress, total and message.
+            before_send: Called with the id of the request.
+            extension: The extension of a custom method. Default: the first two parts of the name.
+
+        Raises:
+            CapabilityError: Client and server did not both declare the extension of the custom method (2026-07-28).
         """
+        if not is_specified(method):
+            return await self._request_custom(method, params, returns, timeout, max_timeout, on_progress, extension)
         seconds = timeout if timeout is not None else self.timeout
         session = await self.ready()
         try:
             return await session.request(
-                method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
+                method, params, returns, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
                 before_send=before_send)  # fmt: skip
         except InvalidMessage:
             self.response_cache.forget(self.cache_key[0], method)  # otherwise the cache would return this result again
@@ -389,7 +412,19 @@ class Connector:
                 raise
         # [2026-07-28 changelog#major-changes] MUST send a lost request again with a new request ID
         session = await self.ready()
-        return await session.request(method, params, result, timeout=seconds)
+        return await session.request(method, params, returns, timeout=seconds)
+
+    async def _request_custom(
+        self, method: str, params: object, returns: type[T], timeout: float | None, max_timeout: float | None,
+        on_progress: ProgressHandler | None, extension: str | None,
+    ) -> T:  # fmt: skip
+        custom, session = features.custom_methods, await self.ready()
+        custom.check_sendable(method, extension, session.revision, session.capabilities, session.peer_capabilities)
+        data = await session.request(
+            method, custom.data_of(params), custom.CustomData,
+            timeout=timeout if timeout is not None else self.timeout, max_timeout=max_timeout, on_progress=on_progress,
+        )  # fmt: skip
+        return custom.read_result(method, data, returns)
 
     async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
         """Send a request with these params, and return its result. `METHODS` names their dataclasses."""

@@ -22,7 +22,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import cached_property
 from inspect import isawaitable
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import ClientCapabilities
@@ -41,6 +41,10 @@ from ..session import Handler
 
 T = TypeVar("T")
 
+RootPaths: TypeAlias = Iterable[Root | str | os.PathLike[str]]
+LazyRoots: TypeAlias = Callable[[], RootPaths | Awaitable[RootPaths]]
+"""A function that returns the roots. The client calls it for each request of the server."""
+
 MAX_ELICITATIONS = 1000
 """Maximum number of stored elicitation ids: one for each URL to visit. If there are more, the oldest id is dropped."""
 
@@ -51,18 +55,20 @@ class ClientHandlers:
     def __init__(
         self, sampling: sampling.SamplingHandler | None, sampling_tools: bool,
         elicitation: elicitation.ElicitationHandler | None, elicitation_url: bool,
-        roots: Iterable[Root | str | os.PathLike[str]] | None, serves_tasks: bool,
+        roots: RootPaths | LazyRoots | None, serves_tasks: bool,
         on_elicitation_complete: Callable[[str], None] | None,
     ) -> None:  # fmt: skip
-        self.roots = None if roots is None else to_roots(roots)
+        self.roots: list[Root] | LazyRoots | None = None
+        if roots is not None:
+            self.set_roots(roots)
         self._sampling, self._sampling_tools = sampling, sampling_tools
         self._elicitation, self._elicitation_url = elicitation, elicitation_url
         self._serves_tasks, self._on_elicitation_complete = serves_tasks, on_elicitation_complete
         self._open_elicitations: dict[str, None] = {}  # ids in order of arrival
 
-    def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
+    def set_roots(self, roots: RootPaths | LazyRoots) -> None:
         """Replace the roots. Raise ValueError if a root is neither a path nor a `file://` URI."""
-        self.roots = to_roots(roots)
+        self.roots = roots if callable(roots) else to_roots(roots)
 
     def capabilities(self) -> ClientCapabilities:
         form_and_url: Object = {"form": {}, "url": {}}
@@ -96,7 +102,11 @@ class ClientHandlers:
             elicitation.check_request(params.request, modes, revision)
 
     async def list_roots(self, params: RequestParams, context: RequestContext) -> ListRootsResult:
-        return ListRootsResult(self.roots or [])
+        roots = self.roots or []
+        if not callable(roots):
+            return ListRootsResult(roots)
+        found = roots()
+        return ListRootsResult(to_roots(await found if isawaitable(found) else found))
 
     async def create_message(self, params: CreateMessageRequestParams, context: RequestContext) -> object:
         self.check_request(params, context.revision)

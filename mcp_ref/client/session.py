@@ -169,6 +169,8 @@ class ClientSession(Session):
         """Return the handler of a method that the server requests, or None if the client has no such handler."""
         if method.name == "ping":
             return cast("Handler", ping)
+        if (custom := self.custom_methods.get(method.name)) is not None:
+            return custom.serve
         return self._handlers.find(method.name) if self._handlers is not None else None
 
     @property

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import chain
@@ -69,6 +69,8 @@ class ServerNotifications:
     _listening: ListenRequest | None = None
     subscriptions: dict[str, list[Subscription]] = field(default_factory=dict)
     """The subscriptions of the legacy era, by URI."""
+    list_subscriptions: dict[str, list[Subscription]] = field(default_factory=dict)
+    """The subscriptions of the legacy era to changed lists. The only key is "lists"."""
 
     async def listen(self, connector: Connector) -> None:
         """Request the notifications that have a callback. A legacy server needs no request."""
@@ -96,7 +98,7 @@ class ServerNotifications:
 
     def end_subscriptions(self) -> None:
         """End the legacy subscriptions, because their session is lost."""
-        for subscription in chain(*self.subscriptions.values()):
+        for subscription in chain(*self.subscriptions.values(), *self.list_subscriptions.values()):
             subscription.end(ConnectionClosed("the connection to the server was lost"))
 
     def receive(self, method: str, params: object) -> None:
@@ -112,6 +114,8 @@ class ServerNotifications:
             self._list_changed(method)
 
     def _list_changed(self, method: str) -> None:
+        for subscription in chain(*self.list_subscriptions.values()):
+            subscription.receive(method, None)
         function = self._on_changed.get(method.removeprefix("notifications/").removesuffix("/list_changed"))
         if function is not None:
             try:
@@ -124,17 +128,20 @@ class ServerNotifications:
 
 
 class Subscription:
-    """A subscription to one resource. `async with` opens the subscription, and `async for` yields its updates.
+    """A subscription to one resource or to lists. `async with` opens the subscription, `async for` yields its updates.
 
     An update is the URI of a changed resource: the subscribed URI, or a URI that continues the subscribed URI after a
-    slash. If a resource changes several times before the program reads the update, the program gets one update. The
-    iterator ends when the server ends the subscription. It raises ConnectionClosed when an error ends the subscription,
-    such as a lost connection to a legacy server. `async with` raises CapabilityError if the server does not support
-    subscriptions, or (modern era) does not accept this URI.
+    slash. For lists, an update is the name of a list, such as "tools". If a resource changes several times before the
+    program reads the update, the program gets one update. The iterator ends when the server ends the subscription. It
+    raises ConnectionClosed when an error ends the subscription, such as a lost connection to a legacy server.
+    `async with` raises CapabilityError if the server does not support subscriptions, or (modern era) does not accept
+    this URI.
     """
 
-    def __init__(self, connector: Connector, by_uri: dict[str, list[Subscription]], uri: str) -> None:
-        self.uri, self._connector = uri, connector
+    def __init__(
+        self, connector: Connector, by_uri: dict[str, list[Subscription]], uri: str, lists: Sequence[str] = ()
+    ) -> None:
+        self.uri, self._connector, self._lists = uri, connector, lists
         self._by_uri = by_uri  # legacy subscriptions, by URI
         self._changed: dict[str, None] = {}  # unread URIs without duplicates, in order of change
         self._wakeup = asyncio.Event()
@@ -143,12 +150,19 @@ class Subscription:
         self._error: Exception | None = None
 
     async def __aenter__(self) -> Subscription:
+        for name in self._lists:
+            if not self._connector.server_can(f"{name}.listChanged"):
+                raise CapabilityError(f"the server does not offer {name}.listChanged, so it reports no changes")
         if self._connector.revision.era == "modern":
-            wanted = SubscriptionFilter(resource_subscriptions=[self.uri])
+            wanted = SubscriptionFilter(resource_subscriptions=None if self._lists else [self.uri])
+            for name in self._lists:
+                setattr(wanted, f"{name}_list_changed", True)
             self._request = ListenRequest(self._connector, wanted, self.receive, self.end)
             await self._request.open(self._connector.timeout)
             return self
         self._by_uri.setdefault(self.uri, []).append(self)  # an update can arrive before the response
+        if self._lists:
+            return self  # legacy servers report changed lists without a request
         try:
             await self._connector.request_by_name("resources/subscribe", None, uri=self.uri)
         except BaseException:
@@ -159,7 +173,7 @@ class Subscription:
     async def __aexit__(self, *exception: object) -> None:
         if self._request is not None:
             await self._request.close()
-        elif self._unregister() and not self._ended:
+        elif self._unregister() and not self._ended and not self._lists:
             await self._connector.request_by_name("resources/unsubscribe", None, uri=self.uri)
 
     def _unregister(self) -> bool:
@@ -185,9 +199,10 @@ class Subscription:
         return uri
 
     def receive(self, method: str, uri: str | None) -> None:
-        """Queue the URI of an update, if the URI belongs to this subscription."""
-        if uri is not None and includes_uri(self.uri, uri):
-            self._changed[uri] = None
+        """Queue the URI or the list of an update, if it belongs to this subscription."""
+        changed = uri if uri is not None else method.removeprefix("notifications/").removesuffix("/list_changed")
+        if changed in self._lists if uri is None else includes_uri(self.uri, uri):
+            self._changed[changed] = None
             if len(self._changed) > MAX_UPDATES:
                 del self._changed[next(iter(self._changed))]
             self._wakeup.set()

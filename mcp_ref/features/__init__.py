@@ -12,6 +12,7 @@ tools.py               Lets the client's model call functions of the server.
 resources.py           Lets the client application read data of the server.
 prompts.py             Lets the user pick message templates of the server.
 completion.py          Suggests values while the user types an argument.
+custom_methods.py      Serves and sends messages that the specification does not define.
 logging.py             Sends log messages to the client (deprecated since 2026-07-28).
 roots.py               Names the directories that a server should work in (deprecated since 2026-07-28).
 elicitation.py         Asks the client's user for information.

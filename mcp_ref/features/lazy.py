@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import completion as completion
+    from . import custom_methods as custom_methods
     from . import elicitation as elicitation
     from . import prompts as prompts
     from . import resources as resources

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..extensions.tasks.receiver import Tasks
     from ..extensions.tasks.types import TaskStore
     from ..features.completion import Completions, Reference
+    from ..features.custom_methods import CustomMethod
     from ..features.prompts import Prompts
     from ..features.resources import Resources
     from ..features.tools import Tools
@@ -187,7 +188,8 @@ class Catalog:
         """True if at least one tool, resource or prompt needs scopes."""
         self._nonempty_features: set[str] = set()  # features that have, or have had, an item
         self.logging, self._page_size, self._executor = logging, page_size, executor
-        self._extensions = checked_extensions(extensions)
+        self.extensions = checked_extensions(extensions)
+        self.custom_methods: dict[str, CustomMethod] = {}
         self._task_store = task_store
 
     @property
@@ -258,7 +260,7 @@ class Catalog:
             resources={"subscribe": True, **changes} if "resources" in declared else None,
             tools=changes if "tools" in declared else None,
             tasks=SERVER_CAPABILITY if has_tasks else None,
-            extensions={**self._extensions, **({EXTENSION: {}} if has_tasks else {})} or None,
+            extensions={**self.extensions, **({EXTENSION: {}} if has_tasks else {})} or None,
         )
 
     def declares(self, method: Method) -> bool:
@@ -271,6 +273,8 @@ class Catalog:
         """Return the handler of a method, or None if the server has no such handler."""
         if method.capability == "completions" and "completions" not in self._nonempty_features:
             return None  # the capability is new in 2025-03-26, so clients of earlier revisions do not check it
+        if (custom := self.custom_methods.get(method.name)) is not None:
+            return self.wrapped(method.name, custom.serve)
         find = HANDLERS.get(method.name)
         return self.wrapped(method.name, find(self)) if find is not None else None
 

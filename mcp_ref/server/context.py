@@ -37,6 +37,7 @@ from ..features.logging import LoggingLevel, LoggingMessageNotificationParams, i
 from ..features.task_augmentation import add_task_field
 from ..jsonrpc.errors import InvalidMessage
 from ..jsonrpc.messages import JSON, Object
+from ..revisions import NotInRevision
 
 if TYPE_CHECKING:
     # Type checkers know this module, even if it is not installed. Before Python 3.13, `typing.TypeVar` has no defaults.
@@ -377,6 +378,50 @@ class Context(RequestContext, Generic[S]):
             return [features.roots.checked_root(root) for root in result.roots]
         except ValueError as error:
             raise InvalidMessage(f"the client sent an invalid result of roots/list: {error}") from None
+
+    async def request(self, method: str, params: object = None, *, returns: type[T], timeout: float | None = 60.0) -> T:
+        """Send a request with a custom method to the client, which the specification does not define.
+
+        Args:
+            method: The method, such as `com.example/confirm`.
+            params: The params, such as a dataclass or a dict. Default: no params.
+            returns: The type of the result, such as a dataclass or `dict`.
+            timeout: Seconds to wait, 60 by default; None for no limit.
+
+        Returns:
+            The result, an object of the type `returns`.
+
+        Raises:
+            NotInRevision: The revision is 2026-07-28, in which servers send no requests.
+            RemoteError: The client has no handler for the method, or the handler failed.
+            InvalidMessage: The result does not fit the type.
+        """
+        custom = features.custom_methods
+        custom.extension_of(method, None)
+        if self.revision.era == "modern":
+            raise NotInRevision(f"{method} was not sent: in revision {self.revision}, servers send no requests")
+        result = custom.CustomData
+        data = await self._request(method, custom.data_of(params), result, timeout, None, False)
+        return custom.read_result(method, data, returns)
+
+    async def notify(self, method: str, params: object = None, *, extension: str | None = None) -> None:
+        """Send a notification with a custom method to the client.
+
+        Args:
+            method: The method, such as `com.example/found`.
+            params: The params, such as a dataclass or a dict. Default: no params.
+            extension: The extension of the method. Default: the first two parts of the name.
+
+        Raises:
+            CapabilityError: The revision is 2026-07-28, and the client did not declare the extension.
+        """
+        custom = features.custom_methods
+        capability = f"extensions.{custom.extension_of(method, extension)}"
+        if self.revision.era == "modern":
+            self._require(capability)
+        if self.channel.is_serving(self.request_id):
+            self.channel.notify(method, custom.data_of(params), self.request_id)
+            await self.channel.drain(self.request_id)
 
     async def _request(
         self, method: str, params: object, result: type[T], timeout: float | None, key: str | None, as_task: bool

@@ -22,16 +22,18 @@ import secrets
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ..basic.lifecycle import Implementation
+from ..features import lazy as features
 from ..features.caching import hints_by_method
 from ..jsonrpc.dispatcher import Limits
-from ..revisions import REVISIONS, Revision
+from ..revisions import REVISIONS, Revision, find_method
 from ..transports.base import Trace, Transport
 from ..transports.stdio import StdioServerTransport, claimed_stdio
 from ..transports.trace import trace_from_environment
 from .catalog import Catalog
+from .context import Context
 from .main import run_program
 from .session import serve
 
@@ -255,6 +257,35 @@ class Server:
 
         add_middleware(self.catalog, function)
         return function
+
+    def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
+        """Return a decorator that registers a handler of a custom method, which the specification does not define.
+
+        The function has one parameter with the params, such as a dataclass, or no parameter. It can have a `Context`.
+        It returns the result, such as a dataclass, or None.
+
+        Args:
+            name: The method, such as `com.example/search`.
+            extension: The extension of the method. Default: the first two parts of the name. In 2026-07-28, the client
+                must declare this extension.
+            notification: True for notifications. The function is then a plain `def`, without a `Context` and a result.
+        """
+        catalog = self.catalog
+        register = features.custom_methods.registrar
+        return register(catalog.custom_methods, catalog.extensions, Context, name, extension, notification)
+
+    def list_changed(self, feature: Literal["tools", "resources", "prompts"]) -> None:
+        """Notify the clients of a changed list. Any thread can call this. `add` and `remove` call it automatically.
+
+        Args:
+            feature: The list that has changed, for example because a title is new.
+
+        Raises:
+            ValueError: The feature has no list.
+        """
+        if not find_method(method := f"notifications/{feature}/list_changed", self.revisions[-1], "server"):
+            raise ValueError(f"feature must be tools, resources or prompts, not {feature!r}")
+        self.catalog.announce(method)
 
     def resource_updated(self, uri: str) -> None:
         """Notify all subscribers of a changed resource. Any thread can call this.

@@ -72,7 +72,7 @@ class ServerSession(Session):
 
     def __init__(self, catalog: Catalog, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
         super().__init__("server", transport, limits)
-        self.catalog = catalog
+        self.catalog, self.custom_methods = catalog, catalog.custom_methods
         self.phase = NEW
         self.initialized = asyncio.Event()
         """Set when the client has sent `notifications/initialized`."""

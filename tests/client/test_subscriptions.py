@@ -136,6 +136,36 @@ async def test_a_new_tool_is_told_of_to_who_asked_for_that(revision: str, transp
         assert "new" in [tool.name for tool in await client.list_tools()]
 
 
+@everywhere
+@both_eras
+async def test_watch_lists_yields_changed_lists_until_it_is_closed(revision: str, transport: str) -> None:
+    async with watching(transport, revision) as client:
+        async with client.watch_lists("tools", "resources") as changes, client.watch_lists("resources") as others:
+            await client.call_tool("grow", {"name": "new"})
+            assert await following(changes) == "tools"
+            assert client.subscriptions == {}
+        await client.call_tool("grow", {"name": "newer"})
+        await client.ping()
+        assert not changes._changed and not others._changed
+
+
+@both_eras
+async def test_watch_lists_is_refused_for_a_list_that_the_server_does_not_have(revision: str) -> None:
+    async with watching("memory", revision) as client:
+        with pytest.raises(CapabilityError, match=r"does not offer prompts\.listChanged"):
+            await client.watch_lists("prompts", "tools").__aenter__()
+
+
+@both_eras
+async def test_list_changed_tells_clients_of_a_change_by_hand(revision: str) -> None:
+    server = watchable()
+    async with Client(server, revision=revision) as client, client.watch_lists("tools", "resources") as changes:
+        server.list_changed("resources")
+        assert await following(changes) == "resources"
+        with pytest.raises(ValueError, match="feature must be tools, resources or prompts, not 'roots'"):
+            server.list_changed("roots")  # type: ignore[arg-type]
+
+
 @both_eras
 async def test_subscription_ends_with_connection_closed(revision: str) -> None:
     async with watching("memory", revision) as client:

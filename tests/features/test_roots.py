@@ -12,7 +12,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import request
 from tests.raw_peers import connected_client, handshake, raw_server
-from tests.settings import SERVER_TRANSPORTS
+from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -193,3 +193,18 @@ async def test_roots_work_between_this_client_and_this_server() -> None:
         await client.set_roots(["file:///b", "file:///c"])
         assert (await client.call_tool("where")).text == "file:///b file:///c"
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+async def test_roots_can_be_a_function_that_is_called_for_each_request(revision: str) -> None:
+    paths: list[str] = ["file:///a"]
+
+    async def current() -> list[str]:
+        return paths
+
+    for roots in (current, lambda: paths):
+        async with Client(server_that_asks(), roots=roots, revision=revision) as client:
+            paths[:] = ["file:///a"]
+            assert (await client.call_tool("where")).text == "file:///a"
+            paths[:] = ["file:///b", "file:///c"]
+            assert (await client.call_tool("where")).text == "file:///b file:///c"

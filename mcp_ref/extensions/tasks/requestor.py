@@ -51,7 +51,7 @@ CANCEL_TIMEOUT_SECONDS = 5.0
 class SendRequest(Protocol):
     """A function that sends a request to the receiver of the task."""
 
-    async def __call__(self, method: str, params: object, result: type[R], timeout: float | None) -> R:
+    async def __call__(self, method: str, params: object, result: type[R], timeout: float | None, /) -> R:
         """Send a request and return its result. `timeout` is in seconds; None means the default time limit."""
 
 

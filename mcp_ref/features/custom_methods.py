@@ -1,0 +1,167 @@
+"""Custom methods: requests and notifications that the specification does not define, such as those of an extension.
+
+A server registers its handlers with `@server.method(name)`, and a client with `@client.method(name)`. The other side
+sends the messages with `client.request`, `client.notify`, `context.request` and `context.notify`.
+
+    legacy era  No capability declares a custom method. A peer without a handler for a request returns -32601.
+    2026-07-28  A custom method belongs to an extension. Both sides MUST declare the extension, and both sides declare
+                the extensions of their handlers automatically. A server refuses a request from a client that did not
+                declare the extension, with -32021. Only clients send requests, and only servers send notifications.
+
+The name of a method begins with the name of its extension, unless the program names another extension: the extension of
+`com.example/search` and `com.example/search/cancel` is `com.example/search`.
+
+Spec:  2026-07-28 basic/versioning#extension-negotiation; schema: JSONRPCRequest, JSONRPCNotification
+Wire:  {"jsonrpc": "2.0", "id": 1, "method": "com.example/search", "params": {"query": "boats"}}
+       {"jsonrpc": "2.0", "id": 1, "result": {"found": ["a small boat"]}}
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ..basic.channel import RequestContext
+from ..basic.lifecycle import CapabilityError, declares
+from ..basic.meta import checked_extensions
+from ..jsonrpc.errors import InvalidMessage, ProtocolError
+from ..jsonrpc.messages import INVALID_PARAMS, Object
+from ..lib.jsonschema import compile_schema
+from ..lib.typed import to_json
+from ..revisions import Method, Revision, is_specified
+from .invoke import call, handler_signature
+from .typed_json import read_json
+
+F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class CustomData:
+    """The params or the result of a custom method, as JSON. `_meta` and `resultType` belong to the protocol."""
+
+    members: Object
+    meta: Object | None = None
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        return self.members if self.meta is None else {**self.members, "_meta": self.meta}
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        members = {name: member for name, member in wire.items() if name not in ("_meta", "resultType")}
+        return {"members": members, "_meta": wire.get("_meta")}
+
+
+@dataclass
+class CustomMethod:
+    """A registered custom method."""
+
+    method: Method
+    serve: Callable[[CustomData, RequestContext], Awaitable[CustomData]]
+    receive: Callable[[CustomData], None]
+    """The handler of a notification."""
+
+
+def extension_of(method: str, extension: str | None) -> str:
+    """Return the name of a method's extension. Raise ValueError for a method or extension with an invalid name."""
+    if is_specified(method) or method.startswith("rpc."):  # JSON-RPC 2.0, section 4: reserved
+        raise ValueError(f"{method[:80]!r} belongs to a specification; choose a name such as com.example/search")
+    name = extension or "/".join(method.removeprefix("notifications/").split("/")[:2])
+    checked_extensions({name: {}})
+    return name
+
+
+def registrar(
+    methods: dict[str, CustomMethod], extensions: Object, context_type: type | None, name: str, extension: str | None,
+    notification: bool,
+) -> Callable[[F], F]:  # fmt: skip
+    """Return a decorator that adds a function to `methods`, and its extension to `extensions`."""
+    owner = extension_of(name, extension)
+
+    def register(function: F) -> F:
+        if name in methods:
+            raise ValueError(f"the method {name!r} is already registered")
+        methods[name] = _custom_method(function, context_type, name, owner, notification)
+        extensions.setdefault(owner, {})
+        return function
+
+    return register
+
+
+def _custom_method(
+    function: Callable[..., object], context_type: type | None, name: str, extension: str, notification: bool
+) -> CustomMethod:
+    signature = handler_signature(function, context_type)
+    parameters = signature.parameters
+    if len(parameters) > 1 or (parameters and parameters[0].schema.get("type", "object") != "object"):
+        raise TypeError(f"{signature.name}() must have one parameter, the params, with a type such as a dataclass")
+    if notification and (signature.is_async or signature.context_parameter):
+        raise TypeError(f"{signature.name}(), a handler of a notification, must be a plain `def` without a context")
+    validator = compile_schema(parameters[0].schema) if parameters else None
+
+    def bind(params: CustomData) -> dict[str, object]:
+        if validator is None:
+            return {}
+        if not validator.is_valid(params.members):
+            errors = "; ".join(map(str, validator.errors(params.members)))
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: {errors}")
+        try:
+            return signature.bind({parameters[0].name: params.members})
+        except ValueError as error:
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
+
+    async def serve(params: CustomData, context: RequestContext) -> CustomData:
+        return data_of(await call(function, signature, bind(params), context))
+
+    def receive(params: CustomData) -> None:
+        try:
+            function(**bind(params))
+        except ProtocolError as error:
+            log.warning("ignored the notification %s: %s", name, error.message)
+        except Exception:  # no response can report the error
+            log.exception("the handler of the notification %s failed", name)
+
+    data = "features.custom_methods:CustomData"
+    row = Method(name, "both", data, None if notification else data, f"extensions.{extension}")
+    return CustomMethod(row, serve, receive)
+
+
+def data_of(value: object) -> CustomData:
+    """Return the params or the result of a custom method. Raise TypeError if the value is not an object in JSON."""
+    written = {} if value is None else to_json(value)
+    if not isinstance(written, dict):
+        raise TypeError(f"params and results are objects in JSON, such as a dataclass or a dict, not {value!r:.80}")
+    return CustomData(written)
+
+
+def read_result(method: str, result: CustomData, returns: type[T]) -> T:
+    """Return the result of a custom method as an object of a type. Raise InvalidMessage if the result does not fit."""
+    try:
+        return read_json(result.members, returns)
+    except ValueError as error:
+        raise InvalidMessage(f"the result of {method} is not of the type {returns.__name__}: {error}") from None
+
+
+def check_sendable(method: str, extension: str | None, revision: Revision, ours: Object, servers: Object) -> None:
+    """Raise CapabilityError if the client must not send a request with a custom method.
+
+    Args:
+        method: The method.
+        extension: The name of its extension, or None for the first two parts of the method.
+        revision: The revision of the session.
+        ours: The capabilities of the client.
+        servers: The capabilities of the server.
+    """
+    name = extension_of(method, extension)
+    if revision.era == "legacy":
+        return
+    # [2026-07-28 basic/versioning#extension-negotiation] both sides MUST support an extension
+    if not declares(servers, f"extensions.{name}"):
+        raise CapabilityError(f"the server did not declare the extension {name}, so {method} was not sent")
+    if not declares(ours, f"extensions.{name}"):
+        advice = f"create the client with extensions={{{name!r}: {{}}}}"
+        raise CapabilityError(f"the client did not declare the extension {name}, so {method} was not sent; {advice}")
