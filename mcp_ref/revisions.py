@@ -291,10 +291,8 @@ METHODS: Final = (
 _METHODS_BY_NAME: Final = {each.name: [row for row in METHODS if row.name == each.name] for each in METHODS}
 """Name -> its rows. A method that changed, such as `tasks/get`, has several rows."""
 
-
-def is_specified(method: str) -> bool:
-    """Return True if a revision defines the method. Other methods are custom methods (features/custom_methods.py)."""
-    return method in _METHODS_BY_NAME
+SPECIFIED: Final = frozenset(_METHODS_BY_NAME)
+"""The methods of all revisions. Other methods are custom methods, see features/custom_methods.py."""
 
 
 def find_method(name: str, revision: Revision, sender: Literal["client", "server"]) -> Method | None:

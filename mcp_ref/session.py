@@ -32,7 +32,7 @@ from .jsonrpc import messages
 from .jsonrpc.dispatcher import Dispatcher, Limits
 from .jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from .jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Object, Request, RequestId
-from .revisions import LATEST_LEGACY, Method, NotInRevision, Revision, find_method, is_specified
+from .revisions import LATEST_LEGACY, SPECIFIED, Method, NotInRevision, Revision, find_method
 from .transports.base import Transport
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Session(Channel):
     def _check_sendable(self, method: str) -> None:
         """Raise NotInRevision or CapabilityError if this method must not be sent."""
         row = find_method(method, self.revision, self.role)
-        if row is None and is_specified(method):
+        if row is None and method in SPECIFIED:
             raise NotInRevision(f"{method} does not exist in revision {self.revision}, the revision of this session")
         if row is not None and not self._is_declared(self.peer_capabilities, row):
             raise CapabilityError(f"the {self.peer_role} does not offer {row.capability}, so {method} was not sent")
@@ -204,7 +204,7 @@ class Session(Channel):
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         row = find_method(method, self.revision, self.role)
-        if not self._is_declared(self.capabilities, row) if row is not None else is_specified(method):
+        if not self._is_declared(self.capabilities, row) if row is not None else method in SPECIFIED:
             return False
         self.dispatcher.notify(method, self.codec.encode(params), related)
         return True

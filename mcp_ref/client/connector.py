@@ -36,7 +36,7 @@ from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestId
 from ..jsonrpc.time_limits import TimeLimits
-from ..revisions import METHODS, Era, Revision, is_specified
+from ..revisions import METHODS, SPECIFIED, Era, Revision
 from ..session import load_type
 from ..transports.base import Trace, Transport, finish
 from ..transports.memory import memory_pair
@@ -396,7 +396,7 @@ class Connector:
         Raises:
             CapabilityError: Client and server did not both declare the extension of the custom method (2026-07-28).
         """
-        if not is_specified(method):
+        if method not in SPECIFIED:
             return await self._request_custom(method, params, returns, timeout, max_timeout, on_progress, extension)
         seconds = timeout if timeout is not None else self.timeout
         session = await self.ready()

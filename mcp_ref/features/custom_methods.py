@@ -30,7 +30,7 @@ from ..jsonrpc.errors import InvalidMessage, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.jsonschema import compile_schema
 from ..lib.typed import to_json
-from ..revisions import Method, Revision, is_specified
+from ..revisions import SPECIFIED, Method, Revision
 from .invoke import call, handler_signature
 from .typed_json import read_json
 
@@ -68,7 +68,7 @@ class CustomMethod:
 
 def extension_of(method: str, extension: str | None) -> str:
     """Return the name of a method's extension. Raise ValueError for a method or extension with an invalid name."""
-    if is_specified(method) or method.startswith("rpc."):  # JSON-RPC 2.0, section 4: reserved
+    if method in SPECIFIED or method.startswith("rpc."):  # JSON-RPC 2.0, section 4: reserved
         raise ValueError(f"{method[:80]!r} belongs to a specification; choose a name such as com.example/search")
     name = extension or "/".join(method.removeprefix("notifications/").split("/")[:2])
     checked_extensions({name: {}})

@@ -35,7 +35,7 @@ from ..features.caching import CacheableResult
 from ..features.logging import LEVELS
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, Request, RequestId
-from ..revisions import Revision, find_method, is_specified
+from ..revisions import SPECIFIED, Revision, find_method
 from ..session import Route, find_route
 from ..transports.base import Drain, Notify
 from .catalog import Catalog, OpenSubscriptions
@@ -87,7 +87,7 @@ class StatelessRequest(Channel):
             return None
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        if find_method(method, self.revision, "server") is None and is_specified(method):
+        if find_method(method, self.revision, "server") is None and method in SPECIFIED:
             return False
         self._notify(method, codec_for(self.revision).encode(params))
         return True
