@@ -12,8 +12,6 @@ The name of a method begins with the name of its extension, unless the program n
 `com.example/search` and `com.example/search/cancel` is `com.example/search`.
 
 Spec:  2026-07-28 basic/versioning#extension-negotiation; schema: JSONRPCRequest, JSONRPCNotification
-Wire:  {"jsonrpc": "2.0", "id": 1, "method": "com.example/search", "params": {"query": "boats"}}
-       {"jsonrpc": "2.0", "id": 1, "result": {"found": ["a small boat"]}}
 """
 
 from __future__ import annotations
