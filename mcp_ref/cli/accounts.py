@@ -1,8 +1,8 @@
 """The commands about the user's accounts at servers: `login`, `logout` and `whoami`.
 
-python3 -m mcp_ref login -- https://mcp.example/notes     a browser opens; the tokens are stored
-python3 -m mcp_ref whoami -- https://mcp.example/notes    issuer, scopes and end; never a token
-python3 -m mcp_ref logout -- https://mcp.example/notes    the tokens are revoked and forgotten
+python3 -m mcp_ref login https://mcp.example/notes     a browser opens; the tokens are stored
+python3 -m mcp_ref whoami https://mcp.example/notes    issuer, scopes and end; never a token
+python3 -m mcp_ref logout https://mcp.example/notes    the tokens are revoked and forgotten
 """
 
 from __future__ import annotations

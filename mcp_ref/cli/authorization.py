@@ -89,5 +89,6 @@ def browser(url: str, options: argparse.Namespace, store: MemoryStore) -> OpenBr
 
 def login_advice(url: str, scopes: str = "") -> str:
     """Return a line with the command that signs in."""
-    words = ["login", *(("--scope", scopes) if scopes else ()), "--", url]
-    return f"sign in with: python3 -m {__package__.rpartition('.')[0]} {shlex.join(words)}"
+    words = ["login", *(("--scope", scopes) if scopes else ()), url]
+    more = " for more scopes" if scopes else ""
+    return f"sign in{more} with: python3 -m {__package__.rpartition('.')[0]} {shlex.join(words)}"

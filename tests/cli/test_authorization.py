@@ -137,7 +137,7 @@ def test_call_asks_for_a_further_scope(world: World, capsys: Captured) -> None:
 def test_list_without_a_terminal_exits_with_4_and_names_the_command(alone: World, capsys: Captured) -> None:
     assert main(["list", "--", alone.url]) == 4
     printed = capsys.readouterr()
-    assert printed.out == "" and f"\nsign in with: python3 -m mcp_ref login -- {alone.url}\n" in printed.err
+    assert printed.out == "" and f"\nsign in with: python3 -m mcp_ref login {alone.url}\n" in printed.err
     assert alone.opened == []
 
 
@@ -150,7 +150,9 @@ def test_step_up_without_a_terminal_names_all_scopes(alone: World, capsys: Captu
     assert main(["login", "--", alone.url]) == 0
     assert main(["call", "add_note", "text=milk", "--", alone.url]) == 4
     line = capsys.readouterr().err.splitlines()[-1]
-    assert line == f"sign in with: python3 -m mcp_ref login --scope 'notes:read notes:write' -- {alone.url}"
+    assert (
+        line == f"sign in for more scopes with: python3 -m mcp_ref login --scope 'notes:read notes:write' {alone.url}"
+    )
     assert main(["login", "--scope", "notes:read notes:write", "--", alone.url]) == 0
     assert main(["call", "add_note", "text=milk", "--", alone.url]) == 0
     assert len(alone.opened) == 2
@@ -158,7 +160,7 @@ def test_step_up_without_a_terminal_names_all_scopes(alone: World, capsys: Captu
 
 def test_whoami_shows_issuer_scopes_and_end_without_a_token(world: World, capsys: Captured) -> None:
     assert main(["whoami", "--", world.url]) == 4
-    assert f"login -- {world.url}" in capsys.readouterr().err
+    assert f"login {world.url}" in capsys.readouterr().err
     assert main(["login", "--", world.url]) == 0
     assert main(["whoami", "--", world.url]) == 0
     out = capsys.readouterr().out

@@ -92,6 +92,8 @@ class Authorizer:
     """True if servers on the internet may name servers of the private network."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.scopes, str):
+            raise TypeError(f'scopes must be a list of strings, such as ["notes:write"], not {self.scopes[:80]!r}')
         self.extensions: dict[str, JSON] = {} if self.dpop is None else {self.dpop.extension: {}}
         """The extensions in use, with their settings. The client declares them."""
         self._servers: dict[str, ServerGrant] = {}

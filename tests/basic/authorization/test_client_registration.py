@@ -149,6 +149,11 @@ def test_configuration_that_could_leak_or_fail_is_refused(arguments: dict[str, s
         AuthorizationCode(**arguments)  # type: ignore[arg-type]
 
 
+def test_scopes_as_a_string_are_refused() -> None:
+    with pytest.raises(TypeError, match=r'such as \["notes:write"\], not \'a b\''):
+        AuthorizationCode(scopes="a b")
+
+
 def test_stored_client_is_read_again() -> None:
     client = OAuthClient("c1", "marker", "client_secret_basic", (URI,), int(time.time()) + 100)
     assert OAuthClient.read(json.loads(json.dumps(client.to_json()))) == client
