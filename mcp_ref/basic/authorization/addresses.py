@@ -10,10 +10,9 @@
 Nearly all URLs here come from a peer, and the peer may be hostile. Five attacks and their rules:
 
 - A server publishes another server's `resource`, and so gets tokens that the other one accepts: `accepts_resource`.
-- A metadata URL points into the client's own network, where the attacker cannot send requests: `check_fetchable` and
-  `may_connect`. The second one checks the address after the connect, because a name can change its address.
-- Metadata over plain http are changed on their way: https is required, but on loopback. [2026-07-28
-  basic/authorization/security-considerations#communication-security]
+- A metadata URL points into the client's own network, where the attacker cannot send requests: `check_fetchable`, and
+  `may_connect` after the connect, because a name can change its address.
+- Metadata over plain http are changed on their way: https is required, but on loopback.
 - The authorization URL is code, not an address: `javascript:`, or `$(...)` for a shell: `browser_url`.
 - A hostile server names an issuer that differs from the honest one by a slash or by case, and a client that normalizes
   URLs takes them for one. So an issuer or a `resource` is kept, compared and sent as it came. [2026-07-28
@@ -46,10 +45,11 @@ _OPENID_PATH: Final = "/.well-known/openid-configuration"
 
 
 def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
-    """Return the parts and the origin of an http or https URL. Raise ValueError for a URL that is not plain."""
+    """Return the parts and the origin of a URL. Raise ValueError if it is not plain http(s), or has a fragment."""
     # urlsplit would remove tabs and line breaks, so that the checked URL would not be the one in use
-    if len(url) > limit or not re.fullmatch(r"[!-\[\]-~]+", url):
-        raise ValueError(f"the URL is longer than {limit} characters, or has others than ASCII: {peer_url(url)}")
+    if len(url) > limit or not re.fullmatch(r'[!"$-\[\]-~]+', url):
+        fault = f"is longer than {limit} characters, or has a fragment (#), or others than ASCII characters"
+        raise ValueError(f"the URL {fault}: {peer_url(url)}")
     try:
         parts, origin = parse_url(url)
         if re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]+", origin.host):
@@ -88,13 +88,10 @@ def resource_metadata_urls(url: str) -> tuple[str, ...]:
 
 
 def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Return the URLs of the metadata of an authorization server, in the order of requests.
-
-    Raise ValueError if the issuer is not a URL without query and fragment. [RFC 8414 2]
-    """
+    """Return the URLs of an issuer's metadata, in order. Raise ValueError for a query or fragment. [RFC 8414 2]"""
     parts, origin = _parse(issuer)
-    if "?" in issuer or "#" in issuer:
-        raise ValueError(f"an issuer must not have a query or fragment: {peer_url(issuer)}")
+    if "?" in issuer:
+        raise ValueError(f"an issuer must not have a query: {peer_url(issuer)}")
     # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery] the order
     base, path = _base(origin), parts.path.removesuffix("/")
     inserted = (base + _SERVER_METADATA_PATH + path, base + _OPENID_PATH + path)
@@ -104,14 +101,9 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
 def accepts_resource(resource: str, url: str, document: str) -> bool:
     """Return True if the MCP server at `url` may claim the `resource` that its metadata publish.
 
-    Args:
-        resource: `resource` of the protected resource metadata.
-        url: URL of the MCP server, as the user gave it.
-        document: URL from which the metadata were fetched.
-
-    The resource must be the URL, but for case of scheme and host, default port and one slash at the end. Metadata at
-    the root of the origin may also name an ancestor. Elsewhere, on a host that several users share, `/evil/mcp` could
-    claim `/bank`, or the whole host. [RFC 9728 3.3] [RFC 9728 7.3]
+    The resource must be the URL, but for case of scheme and host, default port and one slash at the end. Only the
+    `document` at the root of the origin may also name an ancestor. Elsewhere, on a host that several users share,
+    `/evil/mcp` could claim `/bank`, or the whole host. [RFC 9728 3.3] [RFC 9728 7.3]
     """
     try:
         claimed, origin = _parse(resource)
@@ -119,7 +111,7 @@ def accepts_resource(resource: str, url: str, document: str) -> bool:
         found, found_origin = _parse(document)
     except ValueError:
         return False
-    if origin != own_origin or "#" in resource or claimed.query not in ("", asked.query):
+    if origin != own_origin or claimed.query not in ("", asked.query):
         return False
     path, own_path = claimed.path.removesuffix("/"), asked.path.removesuffix("/")
     is_at_root = (found_origin, found.path, found.query) == (own_origin, RESOURCE_METADATA_PATH, "")
@@ -132,17 +124,8 @@ def check_fetchable(url: str, server: str) -> None:
     https is required. [RFC 9728 7.7] Only a server on loopback may name plain http URLs, and only on loopback.
     """
     _, origin = _parse(url)
-    if "#" in url:
-        raise ValueError(f"the URL must not have a fragment: {peer_url(url)}")
     if origin.scheme != "https" and not (origin.is_loopback and parse_url(server)[1].is_loopback):
         raise ValueError(f"the URL must begin with https:// (http is for programs on one machine): {peer_url(url)}")
-
-
-def check_redirect_uri(uri: str) -> None:
-    """Raise ValueError unless a browser may carry an authorization code to this URI: https, or http on loopback."""
-    # [2026-07-28 basic/authorization/security-considerations#communication-security] MUST be localhost or https
-    if "#" in uri or not ((origin := _parse(uri)[1]).scheme == "https" or origin.is_loopback):
-        raise ValueError(f"the redirect URI must be https, or http on 127.0.0.1, without fragment: {peer_url(uri)}")
 
 
 class Reach(IntEnum):
@@ -183,11 +166,7 @@ def may_connect(address: str, server: str, private_networks: bool = False) -> bo
 
     A server leads no further inside than to its own kind of network: else a server on the internet could use the client
     to attack the private network. So `http://169.254.169.254/`, the secrets of a cloud machine, is never requested.
-
-    Args:
-        address: IP address of the new connection. Call this after the connect, before the first byte.
-        server: IP address of the MCP server.
-        private_networks: True if servers on the internet may name servers of the private network.
+    With `private_networks`, servers on the internet may lead into the private network.
     """
     inside, allowed = reach_of(server), Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET
     return address == server or reach_of(address) <= (allowed if inside is Reach.NOWHERE else max(inside, allowed))
@@ -200,8 +179,8 @@ def browser_url(url: str) -> str:
     percent-encoded. So no quotation mark, `$`, `|` or backquote reaches a shell or a script that opens the browser.
     """
     parts, origin = _parse(url, MAX_OPENED_URL)
-    if parts.fragment or "#" in url or not (origin.scheme == "https" or origin.is_loopback):
-        raise ValueError(f"the URL must be https, or http on loopback, without fragment: {peer_url(url)}")
+    if not (origin.scheme == "https" or origin.is_loopback):
+        raise ValueError(f"the URL must be https, or http on loopback: {peer_url(url)}")
     query = f"?{_escape(parts.query, '=&+')}" if parts.query else ""
     return f"{_base(origin)}{_escape(parts.path, '/')}{query}"
 

@@ -4,21 +4,19 @@
     WWW-Authenticate: Bearer resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/mcp",
         scope="files:read"
 
-The server names the document that leads to its authorization server, and the scopes that the operation needs. A client
-MUST be able to parse the header. A challenge's scopes are authoritative for the operation that was refused.
+The server names the document that leads to its authorization server, and the scopes that the operation needs, which are
+authoritative for it. A client MUST be able to parse the header.
 [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
 [2026-07-28 basic/authorization/index#scope-selection-strategy]
 
-The grammar is RFC 9110's. A field may hold several challenges, a response several fields, and a quoted string anything:
+By RFC 9110, a field may hold several challenges, a response several fields, and a quoted string anything:
 
     Negotiate dG9rZW4=, Bearer error_description="use scope=\\"all\\", please", scope=files:read
 
 A search for `scope=` would find the text of the description, and ask the user for a scope that no server demanded. So
 this module parses. A field that breaks the grammar is ignored as a whole, and a challenge with a duplicate parameter
-too: two readers could understand it differently.
-
-Writing has the opposite risk: a quotation mark in a scope or description would end the string and add parameters of an
-attacker's choice. So values are reduced to the characters of RFC 6750, section 3.
+too: two readers could understand it differently. Written values are reduced to the characters of RFC 6750, section 3: a
+quotation mark in a scope would end the string, and add parameters of an attacker's choice.
 
 Spec:  2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors, #scope-selection-strategy;
        RFC 9110, section 11; RFC 6750, sections 2.1 and 3; RFC 9449, section 7.1; RFC 9728, section 5.1
@@ -44,10 +42,11 @@ _TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
 _END: Final = r"(?=[ \t]*(?:,|\Z))"
 _TOKEN68: Final = r"[A-Za-z0-9\-._~+/]++=*+"
 _TEXT: Final = r'[^"\\\x00-\x08\x0A-\x1F\x7F]'
-_SCHEME: Final = re.compile(rf"({_TOKEN})(?:(?= )|{_END})")
-_LONE_TOKEN68: Final = re.compile(rf" +({_TOKEN68}){_END}")
-_PARAMETER: Final = re.compile(rf'({_TOKEN})[ \t]*=[ \t]*(?:({_TOKEN})|"((?:{_TEXT}|\\{_TEXT}|\\["\\])*+)"){_END}')
-_SEPARATOR: Final = re.compile(r"[ \t,]*")
+_NEXT: Final = r"[ \t,]*+"  # a list may have empty elements [RFC 9110 5.6.1.2]
+_SCHEME: Final = re.compile(rf"({_TOKEN})(?: +({_TOKEN68}){_END}|(?= )|{_END}){_NEXT}")
+_PARAMETER: Final = re.compile(
+    rf'({_TOKEN})[ \t]*=[ \t]*(?:({_TOKEN})|"((?:{_TEXT}|\\{_TEXT}|\\["\\])*+)"){_END}{_NEXT}'
+)
 _CREDENTIALS: Final = re.compile(rf"({_TOKEN}) +({_TOKEN68})")
 _SCOPE: Final = re.compile(rf"[!#-\[\]-~]{{1,{MAX_SCOPE}}}")
 
@@ -83,39 +82,26 @@ def split_scopes(texts: Iterable[str]) -> tuple[str, ...]:
 
 def parse_challenges(fields: Iterable[str]) -> list[Challenge]:
     """Return the challenges in the WWW-Authenticate fields of a response, in order. Ignore invalid fields."""
-    found: list[Challenge] = []
-    for field in fields:
-        if len(field) <= MAX_FIELD:
-            found += _parse_field(field)
-    return found[:MAX_CHALLENGES]
+    return [one for field in fields if len(field) <= MAX_FIELD for one in _parse_field(field)][:MAX_CHALLENGES]
 
 
 def _parse_field(field: str) -> list[Challenge]:
     """Return the challenges of one field, or [] if it breaks the grammar of RFC 9110, section 11.6.1."""
     found: list[Challenge] = []
-    at = _skip(field, 0)
+    field, at = field.lstrip(" \t,"), 0
     while at < len(field):
         scheme = _SCHEME.match(field, at)
         if scheme is None:
             return []
         pairs: list[tuple[str, str]] = []
-        token68 = _LONE_TOKEN68.match(field, scheme.end())
-        at = _skip(field, (token68 or scheme).end())
-        while token68 is None and (pair := _PARAMETER.match(field, at)):
-            value = pair[2] or re.sub(r"\\(.)", r"\1", pair[3] or "")
+        at = scheme.end()
+        while not scheme[2] and (pair := _PARAMETER.match(field, at)):
             # [RFC 9110 11.2] the names of parameters are case-insensitive
-            pairs.append((pair[1].lower(), value))
-            at = _skip(field, pair.end())
-        parameters = dict(pairs)
-        if len(parameters) == len(pairs):  # [RFC 9110 11.2] each name MUST occur only once
-            found.append(Challenge(scheme[1].lower(), parameters, token68[1] if token68 else ""))
+            pairs.append((pair[1].lower(), pair[2] or re.sub(r"\\(.)", r"\1", pair[3] or "")))
+            at = pair.end()
+        if len(parameters := dict(pairs)) == len(pairs):  # [RFC 9110 11.2] each name MUST occur only once
+            found.append(Challenge(scheme[1].lower(), parameters, scheme[2] or ""))
     return found
-
-
-def _skip(field: str, at: int) -> int:
-    """Return the place of the next list element. A list may have empty elements. [RFC 9110 5.6.1.2]"""
-    match = _SEPARATOR.match(field, at)
-    return match.end() if match else at
 
 
 def token_challenge(fields: Iterable[str]) -> Challenge:
@@ -125,22 +111,12 @@ def token_challenge(fields: Iterable[str]) -> Challenge:
 
 
 def write_challenge(
-    scheme: Literal["Bearer", "DPoP"],
-    *,
-    resource_metadata: str = "",
-    scopes: Iterable[str] = (),
-    error: str = "",
-    description: str = "",
-    algorithms: Iterable[str] = (),
-) -> str:
+    scheme: Literal["Bearer", "DPoP"], *, resource_metadata: str = "", scopes: Iterable[str] = (), error: str = "",
+    description: str = "", algorithms: Iterable[str] = (),
+) -> str:  # fmt: skip
     """Return the value of a WWW-Authenticate field with one challenge. Empty parameters are left out.
 
-    Args:
-        resource_metadata: URL of the protected resource metadata.
-        scopes: all scopes that the operation needs.
-        error: code of RFC 6750, section 3.1. A request without credentials gets none.
-        description: text for the developer of the client.
-        algorithms: signature algorithms of DPoP proofs.
+    `error` is a code of RFC 6750, section 3.1: a request without credentials gets none. `algorithms`: for DPoP proofs.
     """
     # A space inside one scope would make two scopes of it. "?" makes it a scope that nobody has.
     parameters = {

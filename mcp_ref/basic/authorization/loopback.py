@@ -51,11 +51,10 @@ _NOT_EXPECTED: Final = _PAGE.format("This is not the expected response", "The pr
 
 def check_receivable(uri: str) -> None:
     """Raise ValueError unless the receiver can serve this redirect URI: http, on loopback, without query."""
+    # [2026-07-28 basic/authorization/security-considerations#communication-security] MUST be localhost or https
     parts = urlsplit(uri)
     if parts.scheme != "http" or parts.hostname not in _LOOPBACK or parts.query or parts.fragment:
-        raise ValueError(
-            f"the redirect URI must be like http://127.0.0.1:0/callback (port 0: any free one): {uri!r:.200}"
-        )
+        raise ValueError(f"the redirect URI must be like http://127.0.0.1:0/callback (0: any port): {uri!r:.200}")
 
 
 class Receiver:
@@ -96,8 +95,8 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
     address = "::1" if parts.hostname == "::1" else "127.0.0.1"
     receiver, listening = Receiver(redirect_uri), socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     try:
-        # Without the first option another program on Windows could share the port, and receive the code. Other systems
-        # share no port. There the second option allows a registered port again at once.
+        # On Windows another program could share the port, and receive the code, without the first option. The second
+        # one, elsewhere, allows a registered port again at once.
         option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
         listening.setsockopt(socket.SOL_SOCKET, option, 1)
         listening.bind((address, parts.port or 0))

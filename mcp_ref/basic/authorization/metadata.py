@@ -9,10 +9,6 @@ Peers differ in everything that is optional. A reader that demands valid values 
 servers that work. So unknown members are ignored, and null, "" and unusable items of a list count as absent. A member
 that is used and has another type is an error that names the member. An identifier is kept as it came, byte for byte.
 
-The issuer in the metadata MUST be identical to the one that was asked for. Else a hostile server could publish the
-honest server's name with its own token endpoint, and so receive codes and secrets: a mix-up attack.
-[2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery]
-
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
        basic/authorization/client-registration; the RFCs above; RFC 9207, section 3
 """
@@ -61,20 +57,19 @@ def _value(name: str, kind: str, value: JSON) -> str | bool | int | tuple[str, .
     if kind == "str":
         # identifiers, tokens and secrets are ASCII in all standards
         limit = MAX_DOCUMENT if name == "scope" else MAX_TOKEN if name.endswith("_token") else MAX_URL
-        if not isinstance(value, str) or len(value) > limit or not re.fullmatch("[ -~]+", value):
-            raise _fault(name, f"ASCII text of at most {limit} characters")
-        return value
+        if isinstance(value, str) and len(value) <= limit and re.fullmatch("[ -~]+", value):
+            return value
+        raise _fault(name, f"ASCII text of at most {limit} characters")
     if kind == "tuple[str, ...]":
-        if not isinstance(value, list):
-            raise _fault(name, "a list of strings")
-        return tuple(item for item in value if isinstance(item, str) and 0 < len(item) <= MAX_URL)
+        if isinstance(value, list):
+            return tuple(item for item in value if isinstance(item, str) and 0 < len(item) <= MAX_URL)
+        raise _fault(name, "a list of strings")
     if kind == "bool":
-        if not isinstance(value, bool):
-            raise _fault(name, "true or false")
-        return value
-    # some servers send a number as a text
+        if isinstance(value, bool):
+            return value
+        raise _fault(name, "true or false")
     if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,20}(\.[0-9]{1,9})?", value):
-        value = float(value)
+        value = float(value)  # some servers send a number as a text
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _fault(name, "a number of seconds")
     return int(max(0, min(value, MAX_LIFETIME if name == "expires_in" else 2**53)))
@@ -86,7 +81,7 @@ class JsonObject:
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """Return the document in the body of a response. Raise ValueError if a member is missing or unusable."""
+        """Return the document in a body. Raise ValueError if a member is missing or unusable."""
         return cls.read(_members(body))
 
     @classmethod
@@ -121,10 +116,7 @@ class ResourceMetadata(JsonObject):
 
 
 def parse_resource_metadata(body: bytes) -> ResourceMetadata:
-    """Return the metadata of an MCP server. Raise ValueError for a missing or wrong member.
-
-    The caller checks `resource` with `addresses.accepts_resource`.
-    """
+    """Return the metadata of an MCP server. The caller checks `resource` with `addresses.accepts_resource`."""
     found = ResourceMetadata.parse(body)
     # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location] MUST have one
     if not 1 <= len(found.authorization_servers) <= MAX_ISSUERS:
@@ -162,7 +154,8 @@ def parse_server_metadata(body: bytes, issuer: str, server: str) -> ServerMetada
     """
     check_fetchable(issuer, server)
     found = ServerMetadata.parse(body)
-    # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery] identical
+    # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery] identical:
+    # else a hostile server gets codes and secrets, with the honest server's name and its own endpoints (mix-up attack)
     if found.issuer != issuer:
         expected = f"{peer_text(issuer)}, character by character, but it is {peer_text(found.issuer)}"
         raise _fault("issuer", expected)
@@ -210,16 +203,10 @@ class TokenResponse(JsonObject):
 
 
 def parse_oauth_error(body: bytes) -> tuple[str, str]:
-    """Return error code and description in a response of any status, fit for an error message; else "" and "".
-
-    Never raise: many servers respond with HTML.
-    """
+    """Return error code and description in a response, fit for an error; "" and "" if it is HTML, for example."""
     try:
         members = _members(body)
     except ValueError:
         return "", ""
-    error, description = (members.get(name) for name in ("error", "error_description"))
-    return (
-        peer_text(error) if isinstance(error, str) else "",
-        peer_text(description) if isinstance(description, str) else "",
-    )
+    texts = [text if isinstance(text := members.get(name), str) else "" for name in ("error", "error_description")]
+    return peer_text(texts[0]), peer_text(texts[1])

@@ -9,8 +9,7 @@
     200  {"access_token": "t1", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "r1"}
 
 Everything in these requests is a secret. So they go to the checked metadata's endpoint only, follow no redirect, and an
-error never repeats a body. A client with a secret authenticates itself in one of two ways, or signs an assertion:
-`ClientAuthentication` is the seam for that.
+error never repeats a body.
 
 Spec:  2026-07-28 basic/authorization/index#access-token-usage, #refresh-tokens, #resource-parameter-implementation;
        RFC 6749, sections 2.3.1, 3.2, 5 and 6; RFC 7009 (revocation); RFC 8707, section 2.2
@@ -39,7 +38,8 @@ Form: TypeAlias = dict[str, str]
 """The parameters of a token request."""
 
 ClientAuthentication: TypeAlias = Callable[[str], tuple[Mapping[str, str], Mapping[str, str]]]
-"""A function from the issuer to the headers and the parameters that authenticate the client, for one request."""
+"""A function from the issuer to the headers and the parameters that authenticate the client: `OAuthClient`'s, or another
+one that signs an assertion."""
 
 
 class Prover(Protocol):

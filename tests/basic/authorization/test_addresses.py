@@ -17,7 +17,6 @@ from mcp_ref.basic.authorization.addresses import (
     browser_url,
     canonical_resource,
     check_fetchable,
-    check_redirect_uri,
     issuer_metadata_urls,
     may_connect,
     reach_of,
@@ -62,7 +61,7 @@ def test_canonical_resource_is_lower_case_without_fragment_query_or_needless_sla
 
 def test_errors_about_urls_of_a_peer_quote_no_query_and_no_credentials() -> None:
     for url in ("ftp://auth.example/?secret", "https://u:secret@auth.example/", "http://auth.example/?secret#secret"):
-        for check in (browser_url, issuer_metadata_urls, check_redirect_uri, lambda url: check_fetchable(url, URL)):
+        for check in (browser_url, issuer_metadata_urls, lambda url: check_fetchable(url, URL)):
             with pytest.raises(ValueError) as caught:
                 check(url)
             assert "secret" not in str(caught.value)
@@ -230,20 +229,6 @@ def test_check_fetchable_allows_https_and_between_programs_of_one_machine_http(
             assert not allowed and len(str(error)) < 500
         else:
             assert allowed
-
-
-@pytest.mark.spec(
-    "2026-07-28/basic/authorization/security-considerations#communication-security-3",
-    "2025-11-25/basic/authorization#communication-security-3",
-    "2025-06-18/basic/authorization#communication-security-3",
-    "2025-03-26/basic/authorization#security-considerations-6",
-)
-def test_check_redirect_uri_allows_https_and_loopback() -> None:
-    for uri in ("http://127.0.0.1:4711/callback", "http://localhost/callback", "https://app.example/callback"):
-        check_redirect_uri(uri)
-    for uri in ("http://app.example/callback", "com.example:/callback", "http://127.0.0.1/#x", "http://10.0.0.1/"):
-        with pytest.raises(ValueError):
-            check_redirect_uri(uri)
 
 
 @pytest.mark.parametrize(

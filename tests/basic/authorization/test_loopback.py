@@ -133,14 +133,22 @@ async def test_receiver_needs_a_free_port() -> None:
                 pass
 
 
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/security-considerations#communication-security-3",
+    "2025-11-25/basic/authorization#communication-security-3",
+    "2025-06-18/basic/authorization#communication-security-3",
+    "2025-03-26/basic/authorization#security-considerations-6",
+)
 @pytest.mark.parametrize(
     "uri",
     ["https://127.0.0.1/callback", "http://client.example/callback", "http://127.0.0.1/x?y=1", "http://127.0.0.1/#x",
-     "app://callback"],
+     "app://callback", "com.example:/callback", "http://10.0.0.1/"],
 )  # fmt: skip
 def test_redirect_uri_that_cannot_be_received_is_refused(uri: str) -> None:
     with pytest.raises(ValueError, match="redirect URI"):
         check_receivable(uri)
+    for accepted in ("http://127.0.0.1:4711/callback", "http://localhost/callback", "http://[::1]:0/"):
+        check_receivable(accepted)
 
 
 @pytest.mark.parametrize("display", [True, False])
