@@ -4,8 +4,8 @@
     the well-known URLs of an issuer                       ->  its metadata: endpoints and abilities
 
 Both documents are requested from URLs that a peer chose. So each request is checked by `PeerRequests`: https, a network
-that the server may point into, no redirect, a small body, a short time, and none of the headers that the program sends
-to the MCP server. A redirect would lead past all these checks.
+that the server may point into, no redirect past these checks, a small body, a short time, and none of the headers that
+the program sends to the MCP server.
 
 A server that is out of order must not look like a server without metadata. Else an attacker who disturbs a few
 requests makes the client fall back to an older, weaker way. So a document is absent only if all URLs respond with 4xx.
@@ -56,13 +56,9 @@ _UNKNOWN_ADDRESS: Final = "0.0.0.0"  # an MCP server behind a proxy: its documen
 
 
 class PeerRequests:
-    """Requests to URLs that a peer named, on behalf of the client of one MCP server.
+    """Requests to URLs that a peer named, on behalf of the client of the MCP server at the URL `server`.
 
-    Args:
-        http: The HTTP client. A proxy that it uses must itself refuse addresses of private networks.
-        server: URL of the MCP server.
-        private_networks: True if a server on the internet may name servers of the private network.
-        at_origin: True if the client speaks 2025-03-26, so that the origin may be the authorization server.
+    A proxy must itself refuse addresses of private networks. `at_origin`: True if the client speaks 2025-03-26.
     """
 
     def __init__(self, http: HttpSender, server: str, private_networks: bool = False, at_origin: bool = False) -> None:
@@ -72,11 +68,7 @@ class PeerRequests:
         self._private_networks = private_networks
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Document:
-        """Send a request that accepts JSON, and return the response, of any status.
-
-        Raises:
-            HttpError: The URL or its address must not be used, or the response is incomplete or too long.
-        """
+        """Send a request that accepts JSON, and return the response, of any status. Raise HttpError."""
         allowed = partial(may_connect, server=self.address or _UNKNOWN_ADDRESS, private_networks=self._private_networks)
         seconds = POST_SECONDS if method == "POST" else DOCUMENT_SECONDS
         try:

@@ -1,20 +1,16 @@
 """Client registration: how a client gets its client id, the name under which an authorization server knows it.
 
-    1  pre-registered    the user registered the client by hand, and configured id and issuer
-    2  metadata document the client id is an https URL, under which the client's metadata are published (CIMD)
-    3  dynamic           POST to the registration endpoint; deprecated since 2026-07-28 (DCR)
-    4  nothing           an error that says how to register by hand
+    1  pre-registered      the user registered the client by hand, and configured id and issuer
+    2  metadata document   the client id is an https URL, under which the client's metadata are published (CIMD)
+    3  dynamic             POST to the registration endpoint; deprecated since 2026-07-28 (DCR)
+    4  nothing             an error that says how to register by hand
 
-[2026-07-28 basic/authorization/client-registration] The first one that both sides have is used.
+The first one that both sides have is used. [2026-07-28 basic/authorization/client-registration]
 
 A client id, and even more a secret, belongs to the issuer that gave it. A hostile MCP server names its own
 authorization server: a client that sent its usual secret there would give it away. So registrations are kept by issuer,
 and an id that was registered by hand is used at its own issuer only.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
-
-A client of this kind is a program on the user's machine, so `application_type` is "native": an authorization server
-that took it for a web site would refuse the redirect URI on loopback.
-[2026-07-28 basic/authorization/client-registration#application-type-and-redirect-uri-constraints]
 
 Spec:  2026-07-28 basic/authorization/client-registration; RFC 7591; RFC 8252, sections 7.3 and 8.4;
        draft-ietf-oauth-client-id-metadata-document-00
@@ -88,16 +84,16 @@ class Clients:
         if self.client_secret and self.client_id is None:
             raise ValueError("a client secret needs the `client_id` to which it belongs")
         if self.metadata_url is not None:
-            check_client_metadata_url(self.metadata_url)
+            parts = urlsplit(self.metadata_url)
+            is_plain = parts.scheme == "https" and parts.hostname and not (parts.fragment or "@" in parts.netloc)
+            if not is_plain or parts.path in ("", "/") or re.search(r"/\.{1,2}(/|$)", parts.path):
+                raise ValueError("a client metadata URL must be https, with a path, without fragment or dot segments: "
+                                 f"{peer_url(self.metadata_url)}")  # fmt: skip
 
     async def begin(
         self, stack: contextlib.AsyncExitStack, peers: PeerRequests, metadata: ServerMetadata, scopes: Iterable[str]
     ) -> tuple[OAuthClient, Receiver]:
-        """Return the client for an authorization server, and a receiver at its redirect URI, which `stack` closes.
-
-        Raises:
-            RegistrationFailed: The authorization server does not know the client, and does not register it.
-        """
+        """Return the client for an authorization server, and a receiver at its redirect URI, which `stack` closes."""
         # [2026-07-28 basic/authorization/client-registration] pre-registered, metadata document, dynamic, else an error
         client, known = None, tuple[str, ...]()
         if self.client_id is not None:
@@ -141,14 +137,6 @@ class Clients:
         return client if len(client.redirect_uris) == 1 else None
 
 
-def check_client_metadata_url(url: str) -> None:
-    """Raise ValueError unless the URL can be a client id: https, with a path, without fragment or dot segments."""
-    parts = urlsplit(url)
-    is_plain = parts.scheme == "https" and parts.hostname and not (parts.fragment or "@" in parts.netloc)
-    if not is_plain or parts.path in ("", "/") or re.search(r"/\.{1,2}(/|$)", parts.path):
-        raise ValueError(f"a client metadata URL must be https, with a path, without fragment: {peer_url(url)}")
-
-
 def _fits(registered: str, configured: str) -> bool:
     """Return True if a registered redirect URI is the configured one, apart from the port if any port will do."""
     ours, wanted = urlsplit(registered), urlsplit(configured)
@@ -156,16 +144,7 @@ def _fits(registered: str, configured: str) -> bool:
 
 
 def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: str = "") -> str:
-    """Return the way in which a client authenticates itself at the token endpoint.
-
-    Args:
-        metadata: The metadata of the authorization server.
-        has_secret: True if the client has a secret.
-        registered: `token_endpoint_auth_method` of the registration response.
-
-    Raises:
-        RegistrationFailed: The client cannot do what the authorization server wants.
-    """
+    """Return the way in which a client authenticates itself at the token endpoint: the `registered` one, if any."""
     # [RFC 8414 2] the default of an absent list
     offered = metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)
     chosen = next((one for one in AUTH_METHODS if one in offered), "none") if has_secret else "none"
@@ -180,11 +159,7 @@ def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: s
 async def register(
     peers: PeerRequests, metadata: ServerMetadata, client_name: str, redirect_uri: str, scopes: Iterable[str]
 ) -> OAuthClient:
-    """Register the client dynamically, and return it.
-
-    Raises:
-        RegistrationFailed: The authorization server has no registration endpoint, or refuses, or responds wrongly.
-    """
+    """Register the client dynamically, and return it. Raise RegistrationFailed."""
     issuer = metadata.issuer
     if not metadata.registration_endpoint:
         raise RegistrationFailed(issuer, "it does not let clients register themselves")

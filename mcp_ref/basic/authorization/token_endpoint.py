@@ -38,8 +38,7 @@ Form: TypeAlias = dict[str, str]
 """The parameters of a token request."""
 
 ClientAuthentication: TypeAlias = Callable[[str], tuple[Mapping[str, str], Mapping[str, str]]]
-"""A function from the issuer to the headers and the parameters that authenticate the client: `OAuthClient`'s, or another
-one that signs an assertion."""
+"""A function from the issuer to the headers and the parameters that authenticate the client, for one request."""
 
 
 class Prover(Protocol):
@@ -116,11 +115,7 @@ def read_grant(value: Object | None) -> Grant | None:
 
 
 async def request_token(peers: PeerRequests, endpoint: TokenEndpoint, form: Form) -> TokenResponse:
-    """Send a token request, and return the tokens.
-
-    Raises:
-        TokenRefused: The authorization server refused, is out of order, or responded wrongly. `error` is its code.
-    """
+    """Send a token request, and return the tokens. Raise TokenRefused."""
     response = await _post(peers, endpoint, form)
     error, description = parse_oauth_error(response.body)
     if response.status == 200 and not error:
@@ -141,14 +136,7 @@ async def request_token(peers: PeerRequests, endpoint: TokenEndpoint, form: Form
 
 
 async def revoke(peers: PeerRequests, endpoint: TokenEndpoint, token: str, hint: str) -> None:
-    """Revoke a token: `endpoint` has the URL of the revocation endpoint. [RFC 7009 2.1]
-
-    Args:
-        hint: "refresh_token" or "access_token". Most servers revoke the access tokens of a revoked refresh token.
-
-    Raises:
-        TokenRefused: The authorization server did not revoke the token.
-    """
+    """Revoke a token at the revocation endpoint. `hint`: "refresh_token" or "access_token". [RFC 7009 2.1]"""
     response = await _post(peers, endpoint, {"token": token, "token_type_hint": hint})
     error, description = parse_oauth_error(response.body)
     # [RFC 7009 2.2.1] a server that cannot revoke access tokens: they are valid for a short time

@@ -12,7 +12,6 @@ from mcp_ref.basic.authorization.authorization_server_discovery import PeerReque
 from mcp_ref.basic.authorization.client_registration import (
     Clients,
     OAuthClient,
-    check_client_metadata_url,
     choose_auth_method,
     register,
 )
@@ -137,7 +136,7 @@ def test_auth_method_follows_the_response_else_the_metadata(
 def test_client_metadata_url_must_be_https_with_a_path(url: str) -> None:
     with pytest.raises(ValueError, match="client metadata URL"):
         AuthorizationCode(client_metadata_url=url)
-    check_client_metadata_url("https://client.example/client.json")
+    AuthorizationCode(client_metadata_url="https://client.example/client.json")
 
 
 @pytest.mark.parametrize(
