@@ -23,14 +23,14 @@ EXIT_OK, EXIT_USAGE, EXIT_INTERRUPTED = 0, 2, 130
 PROGRAM = f"python3 -m {__package__}"
 
 EPILOG = f"""\
-SERVER is the URL of the server, or the command that starts the server. Write a command after two dashes:
+Name a server by its URL, or by the command that starts it. Write the command after two dashes:
 
   {PROGRAM} list http://127.0.0.1:8000/mcp
   {PROGRAM} list -- python3 server.py
   {PROGRAM} call add a=1 b=2 -- npx -y some-server --its-option
 
-FILE is a configuration file of several servers, in the format of Claude, Cursor, VS Code, Codex and other hosts. Write
-the name of a server, and a dot, before each name. If the file has only one server, its name is not necessary:
+FILE is a configuration file of servers, as Claude, Cursor, VS Code, Codex and other hosts have it. In front of the name
+of a tool, resource or prompt, write the name of its server and a dot. A file with one server does not need this name:
 
   {PROGRAM} list --config mcp.json
   {PROGRAM} call weather.forecast city=Ghent --config mcp.json
@@ -50,7 +50,7 @@ URL is the address of an MCP server. After `login`, the other commands use the t
 
 EXIT_CODES = """
 exit codes: 0 success; 1 the server or the tool returned an error; 2 the command line is wrong; 3 the connection failed
-or was lost, or a request timed out; 4 a user must sign in; 130 the user pressed Ctrl-C
+or was lost, a request timed out, or a user must allow it; 4 a user must sign in; 130 the user pressed Ctrl-C
 """
 
 
@@ -59,7 +59,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     raw = argparse.RawDescriptionHelpFormatter
     main_parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="Watch the Model Context Protocol, run a server, and call any server.",
+        description="Watch the Model Context Protocol (MCP), run a server, and use any server. Begin with: demo",
         epilog=EPILOG + EXIT_CODES,
         formatter_class=raw,
     )
@@ -87,7 +87,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
     add_http_options(made)
 
-    made = command("list", "", "list what a server offers", needs_server=True)
+    made = command("list", "", "list the tools, resources and prompts of a server", needs_server=True)
     made.add_argument(
         "--find", action="store_true", help="list the configuration files of known hosts, and start nothing"
     )
@@ -96,10 +96,12 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("tool", metavar="TOOL")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
 
-    made = command("read", "URI", "print a resource (as exact bytes to a file or pipe)", needs_server=True)
+    made = command(
+        "read", "URI", "print the contents of a resource (as exact bytes to a file or pipe)", needs_server=True
+    )
     made.add_argument("uri", metavar="URI")
 
-    made = command("watch", "URI", "print URI, or a URI below it, whenever its resource changes", needs_server=True)
+    made = command("watch", "URI", "print a URI whenever the resource at URI, or below it, changes", needs_server=True)
     made.add_argument("uri", metavar="URI")
     made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 
@@ -197,11 +199,12 @@ def add_connection_options(parser: argparse.ArgumentParser, is_login: bool) -> N
         group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level and above")
         group.add_argument("--stderr", action="store_true", help="show the server's standard error")
         group.add_argument("--json", action="store_true", help="print JSON, for programs")
+    group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
+    if not is_login:
         group = parser.add_argument_group("several servers")
         group.add_argument("--config", metavar="FILE", help="use the servers of this configuration file")
         group.add_argument("--yes", action="store_true", help="start the servers of the file without asking you")
         parser.set_defaults(find=False)
-    group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
 
 
 def split_server(words: Sequence[str]) -> tuple[list[str], list[str]]:
