@@ -115,6 +115,8 @@ FAIL = {
     "--alone --refuse": "access was denied",
     "--timeout 1": "within 1",
     "--impatient": "within 2",
+    "host.py --forbid": "the user does not know these servers",
+    "agent.py --refuse": "I cannot write the note",
     "BOOK=/no/such": "its lifespan failed: OperationalError: unable to open database file",
     "CALLS=0": "at most 0 tool calls in a minute",
 }

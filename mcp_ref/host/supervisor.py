@@ -288,8 +288,8 @@ class Supervisor:
         client, self._ready_at = self.new_client(launch), math.inf
         try:
             error = await self._start_and_serve(client, launch)
-            self.client = None
-            self._change(ServerState.BACKING_OFF, launch.mask(str(error)))
+            if self.status.state is not ServerState.BACKING_OFF:
+                self._change(ServerState.BACKING_OFF, launch.mask(str(error)))
         finally:
             self.client = None
             if self._grace is None:
@@ -322,7 +322,7 @@ class Supervisor:
             self._grace.cancel()
         self._grace, self.client = None, client
         loop, ended = asyncio.get_running_loop(), client.session.ended
-        ended.add_done_callback(lambda _: self._wake.set())
+        ended.add_done_callback(self._session_ended)
         self.status.revision, self.status.era = client.revision.name, client.revision.era
         self._lost_calls, resume_at, self._ready_at = 0, 0.0, time.monotonic()
         self._change(ServerState.READY)
@@ -334,10 +334,7 @@ class Supervisor:
                 resume_at = loop.time() + SUSPEND_SECONDS
                 self._change(ServerState.SUSPENDED, "successive calls had no response", SUSPEND_SECONDS)
             elif is_suspended and loop.time() >= resume_at:
-                try:
-                    await client.ping(timeout=5 * MIN_PAUSE)
-                except (McpError, OSError) as error:
-                    return error
+                await client.ping(timeout=5 * MIN_PAUSE)
                 self._lost_calls = 0
                 self._change(ServerState.READY)
             elif self._is_stale and loop.time() >= self._refreshed + self._interval:
@@ -348,6 +345,13 @@ class Supervisor:
                 async with asyncio.timeout_at(min(due, default=None)):
                     await self._wake.wait()
         return ended.result() or ConnectionClosed("the server has ended the connection")
+
+    def _session_ended(self, ended: asyncio.Future[McpError | None]) -> None:
+        """Change the state at once, before the callers of lost requests continue."""
+        if self.client is not None and self.launch is not None:
+            self.client = None
+            self._change(ServerState.BACKING_OFF, self.launch.mask(str(ended.result() or "the connection has ended")))
+        self._wake.set()
 
     async def _refresh_again(self, client: Client, launch: Launch) -> None:
         """Fetch the tools after a change. A failure keeps the old list. An unchanged list doubles the interval."""

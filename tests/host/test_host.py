@@ -1,0 +1,298 @@
+"""The host with real servers: each transport, both eras, names and URIs that two servers share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import (
+    Client,
+    Context,
+    ElicitResult,
+    Host,
+    Refused,
+    Server,
+    ServerUnavailable,
+    ToolAnnotations,
+    UnknownName,
+)
+from mcp_ref.client.connector import InProcessServer
+from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.revisions import LATEST_LEGACY
+from tests.forked_python import forked
+from tests.host.peers import Person, Scripted, calculator, opened, state, tool
+from tests.server_programs import serving
+from tests.settings import MODERN, ROOT, SERVER_TRANSPORTS
+
+ADD: Object = {"a": 1, "b": 2}
+RESULT: Object = {"content": [], "structuredContent": {}}
+EVERYTHING = ROOT / "examples" / "everything.py"
+TELLS_PROCESS = """
+import os, sys
+from mcp_ref import Server
+print(os.getpid(), file=sys.stderr, flush=True)
+server = Server("s")
+@server.tool()
+def getpid() -> int:
+    return os.getpid()
+server.run()
+"""
+KINDS = [kind for kind in SERVER_TRANSPORTS if kind in ("stdio", "http")] or ["stdio"]
+
+
+@contextmanager
+def served(kind: str) -> Iterator[list[str] | str]:
+    """Yield a command or a URL of the example server with all features."""
+    if kind == "stdio":
+        yield forked("-m", "mcp_ref", "run", str(EVERYTHING))
+        return
+    with serving(EVERYTHING) as program:
+        yield program.url
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_host_lists_and_uses_every_feature_of_a_server(kind: str) -> None:
+    with served(kind) as target:
+        servers: dict[str, list[str] | str | InProcessServer] = {"every thing": target, "calc": calculator()}
+        async with opened(Host(servers, startup_wait=15)) as host:
+            tools = {each.full_name: each for each in await host.list_tools()}
+            assert "calc.add" in tools and len(tools) > 5 and list(tools) == sorted(tools)
+            assert tools["calc.add"].model_name == "calc__add" and tools["calc.add"].display_name == "add (calc)"
+            assert (await host.call_tool("calc__add", ADD)).text == "3"
+            name = "every-thing"
+            async with Client(target) as client:
+                assert len(await host.list_tools()) == len(await client.list_tools()) + 1
+                prompts = sorted(await client.list_prompts(), key=lambda each: each.name)
+                assert [each.definition for each in await host.list_prompts()] == prompts
+                assert [each.definition for each in await host.list_resources()] == await client.list_resources()
+                templates = await client.list_resource_templates()
+                assert [each.definition for each in await host.list_resource_templates()] == templates
+                uri = (await client.list_resources())[0].uri
+                assert await host.read_resource(name, uri) == await client.read_resource(uri)
+                found = await host.get_prompt("every-thing.test_simple_prompt")
+                assert found.messages == (await client.get_prompt("test_simple_prompt")).messages
+            status = host.status()[0]
+            assert (status.name, status.transport, status.era) == (name, kind, "modern")
+            assert host.client(name).revision.name == status.revision
+
+
+@pytest.mark.parametrize("revision", [LATEST_LEGACY.name, MODERN])
+async def test_watch_yields_the_updates_of_one_server(revision: str) -> None:
+    server = Server("notes", revisions=[revision])
+    server.resource("note://a")(lambda: "text")
+
+    @server.tool()
+    async def change(context: Context) -> None:
+        server.resource_updated("note://a")
+
+    async with opened(Host({"s": server})) as host:
+        watching = host.watch("s", "note://a")
+        first = asyncio.ensure_future(anext(watching))
+        while not first.done():
+            await host.call_tool("s.change")
+        change_seen = await first
+        assert (change_seen.server, change_seen.uri) == ("s", "note://a")
+        await watching.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.acceptance("A5")
+@pytest.mark.spec("2026-07-28/server/tools#tool-names-6", "2026-07-28/server/tools#tool-names-7")
+async def test_two_servers_with_the_same_names_and_uris_stay_apart() -> None:
+    def server(text: str) -> Server:
+        made = Server("bank", title="Your bank")
+
+        @made.tool(title="Pay", annotations=ToolAnnotations(read_only_hint=True))
+        def pay() -> str:
+            return text
+
+        made.resource("bank://account")(lambda: text)
+        return made
+
+    async with opened(Host({"bank": server("true"), "evil": server("false")})) as host:
+        listed = await host.list_tools()
+        assert [each.model_name for each in listed] == ["bank__pay", "evil__pay"]
+        assert {each.display_name for each in listed} == {"Pay (bank)", "Pay (evil)"}
+        for each in listed:
+            assert (await host.call_tool(each.model_name)).text == ("true" if each.server == "bank" else "false")
+        for name, text in (("bank", "true"), ("evil", "false")):
+            contents = (await host.read_resource(name, "bank://account")).contents
+            assert getattr(contents[0], "text", None) == text
+
+
+@pytest.mark.acceptance("A6")
+async def test_forged_names_reach_no_other_server() -> None:
+    called: list[str] = []
+
+    def server(name: str, *tools: str) -> Scripted:
+        def respond(method: str, params: Object) -> Object:
+            if method == "tools/list":
+                return {"tools": [tool(each) for each in tools]}
+            called.append(f"{name}: {params['name']}")
+            return {"content": []}
+
+        return Scripted(respond)
+
+    servers = {"a": server("a", "x__y", "b.c", "c"), "a-b": server("a-b", "c"), "b": server("b", "c")}
+    async with opened(Host(servers)) as host:
+        for each in await host.list_tools():
+            await host.call_tool(each.model_name)
+            assert called.pop() == f"{each.server}: {each.definition.name}"
+            await host.call_tool(each.full_name)
+            assert called.pop() == f"{each.server}: {each.definition.name}"
+        for name in ("a__b__c", "a-b.x__y", "c", "b.b.c", "A.c", "__", "."):
+            with pytest.raises(UnknownName, match="unknown"):
+                await host.call_tool(name)
+    assert called == []
+
+
+async def test_excluded_tools_are_neither_listed_nor_called() -> None:
+    command = forked("-m", "mcp_ref", "run", str(ROOT / "examples" / "weather.py"))
+    entry: dict[str, object] = {"command": command[0], "args": command[1:], "excludeTools": ["get_alerts"]}
+    async with opened(Host({"s": entry}, startup_wait=15)) as host:
+        assert {each.definition.name for each in await host.list_tools()} == {"get_forecast", "get_sunrise"}
+        with pytest.raises(UnknownName):
+            await host.call_tool("s.get_alerts", {"state": "CA"})
+
+
+@pytest.mark.spec("2026-07-28/client/roots#implementation-guidelines-3")
+@pytest.mark.parametrize("revision", [LATEST_LEGACY.name, MODERN])
+async def test_roots_are_existing_directories_and_per_server(revision: str, tmp_path: Path) -> None:
+    def server() -> Server:
+        made = Server("s", revisions=[revision])
+
+        @made.tool()
+        async def show(context: Context) -> list[str]:
+            return [root.uri for root in await context.list_roots()]
+
+        return made
+
+    (tmp_path / "link").symlink_to("/")
+    (tmp_path / "inner").mkdir()
+    wanted: list[Path | str] = [tmp_path / "gone", tmp_path / "inner" / "..", str(tmp_path / "inner")]
+    person = Person()
+    async with opened(Host({"s": server(), "t": server()}, approve=person, roots={"s": wanted})) as host:
+        text = (await host.call_tool("s.show")).text
+        assert json.loads(text) == [f"file://{tmp_path}", f"file://{tmp_path / 'inner'}"]
+        assert person.asked[0].content == [str(tmp_path), str(tmp_path / "inner")]
+        with pytest.raises(Exception):  # noqa: B017  the server needs a capability that it does not get
+            result = await host.call_tool("t.show")
+            raise RuntimeError(result.text)
+    person = Person({"roots": False})
+    async with opened(Host({"s": server()}, approve=person, roots={"s": wanted})) as host:
+        assert state(host, "s") == "ready" and host.client("s")._handlers is None
+
+
+@pytest.mark.spec("2026-07-28/client/elicitation#form-mode-security-2")
+async def test_values_that_do_not_match_the_form_are_not_sent() -> None:
+    server = Server("s", revisions=[LATEST_LEGACY.name])
+
+    @server.tool()
+    async def order(context: Context) -> str:
+        schema: Object = {"type": "object", "properties": {"number": {"type": "integer", "maximum": 9}}}
+        return str(await context.elicit("How many?", schema))
+
+    async def form(name: str, request: object) -> ElicitResult:
+        return ElicitResult("accept", {"number": 10})
+
+    async with opened(Host({"s": server}, approve=Person(), elicitation=form)) as host:
+        result = await host.call_tool("s.order")
+        assert result.is_error and "10" not in result.text
+
+
+@pytest.mark.spec("2026-07-28/server/tools#security-considerations-8")
+async def test_reference_in_a_schema_is_never_fetched() -> None:
+    fetched: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        fetched.append(await reader.read(100))
+        writer.close()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/schema"
+    schema: Object = {"type": "object", "$ref": url}
+    definition: Object = {"name": "t", "inputSchema": schema, "outputSchema": schema}
+    server = Scripted(lambda method, params: {"tools": [definition]} if method == "tools/list" else RESULT)
+    async with listener, opened(Host({"s": server})) as host:
+        assert [each.full_name for each in await host.list_tools()] == ["s.t"]
+        await host.call_tool("s.t")
+    assert fetched == []
+
+
+@pytest.mark.spec("2026-07-28/basic/index#statelessness-4")
+async def test_host_uses_one_process_for_all_calls_and_turns() -> None:
+    said: list[bytes] = []
+    command = {"command": sys.executable, "args": ["-c", TELLS_PROCESS], "env": {"PYTHONPATH": str(ROOT)}}
+    async with opened(Host({"s": command}, on_stderr=lambda name, data: said.append(data), startup_wait=15)) as host:
+        for _ in range(3):
+            host.begin_turn()
+            assert (await host.call_tool("s.getpid")).text == b"".join(said).decode().strip()
+
+
+async def test_host_closes_while_servers_start_and_calls_run() -> None:
+    working = asyncio.Event()
+    server = Server("s")
+
+    @server.tool()
+    async def work() -> None:
+        working.set()
+        await asyncio.Event().wait()
+
+    silent = [sys.executable, "-c", "import time; time.sleep(60)"]
+    async with opened(Host({"s": server, "silent": silent}, startup_wait=0.05)) as host:
+        call = asyncio.create_task(host.call_tool("s.work", wait=5))
+        await working.wait()
+    with pytest.raises(Exception, match=r"closed|not known"):
+        await call
+    assert {status.state.value for status in host.status()} == {"stopped"}
+    with pytest.raises(ServerUnavailable, match="is stopped"):
+        await host.call_tool("s.work")
+
+
+async def test_import_of_a_plain_server_or_client_does_not_import_the_host() -> None:
+    source = "import sys; from mcp_ref import Client, Server; import mcp_ref.server.http; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert not [name for name in done.stdout.split() if name.startswith("mcp_ref.host")]
+
+
+@pytest.mark.skipif("CI" in os.environ, reason="a shared machine measures nothing")
+async def test_host_adds_little_to_a_call() -> None:
+    """Compare alternating calls of the host and of its client. The limit is 0.05 ms on a quiet machine."""
+    async with opened(Host({"s": calculator()})) as host:
+        client = host.client("s")
+        times: dict[bool, list[float]] = {True: [], False: []}
+        for number in range(600):
+            start = time.perf_counter()
+            await (host.call_tool("s.add", ADD) if number % 2 else client.call_tool("add", ADD))
+            times[number % 2 == 1].append(time.perf_counter() - start)
+    assert statistics.median(times[True]) - statistics.median(times[False]) < 0.0005
+
+
+async def test_refused_read_reaches_no_server() -> None:
+    server = calculator()
+    read: list[int] = []
+
+    @server.resource("note://a")
+    def note() -> str:
+        read.append(1)
+        return "text"
+
+    async with opened(Host({"s": server}, approve=Person({"read": False, "prompt": False}))) as host:
+        with pytest.raises(Refused, match="read of note://a was refused"):
+            await host.read_resource("s", "note://a", origin="model")
+        with pytest.raises(Refused, match=r"prompt of s\.p was refused"):
+            await host.get_prompt("s.p", origin="model")
+        assert read == []
+        await host.read_resource("s", "note://a")
+    assert read == [1]
