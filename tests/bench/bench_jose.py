@@ -1,7 +1,6 @@
 """The cost of tokens: `python3 -m tests.bench.bench_jose` prints a table, in milliseconds of one core.
 
-A row verifies with a key that was seen before (`again`) and with a new key (`first`), which costs more for elliptic
-curves, because the multiples of a key are kept. The RSA rows use exponent 65537, except for the slowest allowed key.
+The RSA rows use exponent 65537, except for the slowest allowed key.
 """
 
 from __future__ import annotations
@@ -17,38 +16,19 @@ from tests.lib.jose import examples
 from tests.lib.jose.test_ed25519 import EXAMPLES
 
 
-def milliseconds(call: Callable[[], object], prepare: Callable[[], object] = lambda: None, rounds: int = 60) -> float:
-    """Return the best of some rounds."""
+def row(name: str, call: Callable[[], object]) -> None:
+    """Print the cost of a call, the best of some rounds."""
     times = []
-    for _ in range(rounds):
-        prepare()
+    for _ in range(60):
         start = time.process_time()
         call()
         times.append(time.process_time() - start)
-    return min(times) * 1000
-
-
-def forget_keys() -> None:
-    """Forget the multiples of all keys but the base points."""
-    curves.multiples.cache_clear()
-    curves.public_key(1)
-    for curve in (curves.P256, curves.P384):
-        curves.multiples(curve.add, curves.NEUTRAL, (curve.x, curve.y, 1), curve.prime.bit_length() // 64)
-    known = ed25519.decode_point(bytes.fromhex(EXAMPLES["1"][0]))
-    assert known is not None
-    ed25519.verify(known, b"", bytes(64))
-
-
-def row(name: str, call: Callable[[], object]) -> None:
-    """Print the cost of a call, with a known and with a new key."""
-    call()
-    again, first = milliseconds(call), milliseconds(call, forget_keys, 10)
-    print(f"{name:<34}{again:>8.2f}{first:>8.2f}")
+    print(f"{name:<34}{min(times) * 1000:>8.2f}")
 
 
 def main() -> None:
     """Print the table."""
-    print(f"{'':<34}{'again':>8}{'first':>8}   ms")
+    print(f"{'':<34}{'ms':>8}")
     for bits, exponent in ((2048, 65537), (3072, 65537), (4096, 65537), (8192, 65537), (8192, keys.MAX_RSA_EXPONENT)):
         arguments = "sha256", ((1 << bits) - 1, exponent), b"m", (3**1000).to_bytes(bits // 8)
         row(f"RSA, {bits} bits, e = {exponent}", partial(rsa.verify_pkcs1, *arguments))

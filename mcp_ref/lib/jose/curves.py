@@ -19,37 +19,20 @@ import hmac
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
-MAX_CACHED_KEYS: Final = 128
-"""Maximum number of public keys whose multiples are kept. A key takes about 20 kilobytes."""
 Point = tuple[int, ...]  # coordinates, in the form of the group
 NEUTRAL: Final[Point] = (1, 1, 0)
 Add = Callable[[Point, Point], Point]  # the addition of a group, for all points: equal, opposite and neutral ones too
 
 
-@lru_cache(MAX_CACHED_KEYS)
-def multiples(add: Add, neutral: Point, point: Point, parts: int, bits: int = 64) -> list[list[Point]]:
-    """Return a table for each part of a scalar, of 64 bits or fewer: 0 to 15 times the point, shifted to the part."""
-    tables: list[list[Point]] = []
-    for _ in range(parts):
-        for _ in range(bits if tables else 0):
-            point = add(point, point)
-        tables.append([neutral, point])
-        while len(tables[-1]) < 16:
-            tables[-1].append(add(tables[-1][-1], point))
-    return tables
-
-
-def sum_of_products(add: Add, total: Point, *terms: tuple[int, list[list[Point]]]) -> Point:
-    """Add scalars times points, given by their `multiples`, to a neutral point. All share 64 doublings (Straus)."""
-    parts = [(scalar >> 64 * i, table) for scalar, tables in terms for i, table in enumerate(tables)]
-    for shift in range(60, -1, -4):
-        for _ in range(4):
-            total = add(total, total)
-        for part, table in parts:
-            total = add(total, table[part >> shift & 15])
+def sum_of_products(add: Add, neutral: Point, a: tuple[int, Point], b: tuple[int, Point]) -> Point:
+    """Return the sum of two scalars times points, which share the doublings (Shamir's trick)."""
+    choices, total = (neutral, a[1], b[1], add(a[1], b[1])), neutral
+    for bit in range(max(a[0], b[0]).bit_length() - 1, -1, -1):
+        total = add(total, total)
+        if choice := a[0] >> bit & 1 | (b[0] >> bit & 1) << 1:
+            total = add(total, choices[choice])
     return total
 
 
@@ -114,24 +97,19 @@ def verify(curve: Curve, key: tuple[int, int], message: bytes, signature: bytes)
     if len(signature) != 2 * size or not (0 < r < n and 0 < s < n):
         return False
     hashed, inverse = int.from_bytes(hashlib.new(f"sha{8 * size}", message).digest()), pow(s, -1, n)
-    base, own = (multiples(curve.add, NEUTRAL, (*point, 1), size // 8) for point in ((curve.x, curve.y), key))
-    x, _, z = sum_of_products(curve.add, NEUTRAL, (hashed * inverse % n, base), (r * inverse % n, own))
+    base, own = (hashed * inverse % n, (curve.x, curve.y, 1)), (r * inverse % n, (*key, 1))
+    x, _, z = sum_of_products(curve.add, NEUTRAL, base, own)
     return z != 0 and x * pow(z, -2, p) % p % n == r
 
 
 def public_key(secret: int) -> tuple[int, int]:
-    """Return the public key of a private key on P-256, by the same 64 additions for every private key."""
+    """Return the public key of a private key on P-256, by the same 512 steps for every private key."""
     scalar, p, blind = secret + P256.order, P256.prime, secrets.randbelow(P256.prime - 1) + 1
-    scalar += P256.order * (1 - scalar % 2)  # an odd number with the same product: all its digits can be odd
-    digits, tables = [], multiples(P256.add, NEUTRAL, (P256.x, P256.y, 1), parts=65, bits=4)
-    for _ in range(64):
-        digits.append(scalar % 32 - 16)  # -15, -13, ... 15
-        scalar = (scalar - digits[-1]) >> 4
-    x, y, z = tables[64][scalar]
-    total: Point = (x * blind**2 % p, y * blind**3 % p, z * blind % p)
-    for digit, table in zip(digits, tables, strict=False):
-        x, y, z = table[abs(digit)]
-        total = P256.add(total, (x, (y, p - y)[digit < 0], z))
+    scalar += P256.order * (scalar < 2**256)  # a number of 257 bits with the same product
+    total = base = Point((P256.x * blind**2 % p, P256.y * blind**3 % p, blind))
+    for bit in bin(scalar)[3:]:
+        doubled = P256.double(total)
+        total = (doubled, P256.add(doubled, base))[bit == "1"]
     return total[0] * pow(total[2], -2, p) % p, total[1] * pow(total[2], -3, p) % p
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from .curves import Point, multiples, sum_of_products
+from .curves import Point, sum_of_products
 
 PRIME: Final = 2**255 - 19
 ORDER: Final = 2**252 + 27742317777372353535851937790883648493  # of the base point
@@ -57,7 +57,7 @@ def verify(key: tuple[int, int], message: bytes, signature: bytes) -> bool:
     if len(signature) != 64 or s >= ORDER:
         return False
     k = int.from_bytes(hashlib.sha512(signature[:32] + _encode_point(*key) + message).digest(), "little") % ORDER
-    base, own = (multiples(add, _NEUTRAL, (x, y, 1, x * y % PRIME), 4) for x, y in (_BASE, (PRIME - key[0], key[1])))
+    base, own = ((x, y, 1, x * y % PRIME) for x, y in (_BASE, (PRIME - key[0], key[1])))
     x, y, z, _ = sum_of_products(add, _NEUTRAL, (s, base), (k, own))
     inverse = pow(z, -1, PRIME)
     return _encode_point(x * inverse % PRIME, y * inverse % PRIME) == signature[:32]

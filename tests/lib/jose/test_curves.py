@@ -10,13 +10,11 @@ import pytest
 
 from mcp_ref.lib.jose import curves
 from mcp_ref.lib.jose.curves import (
-    MAX_CACHED_KEYS,
     NEUTRAL,
     P256,
     P384,
     Curve,
     Point,
-    multiples,
     public_key,
     sign,
     verify,
@@ -32,9 +30,10 @@ KEY = (
 both_curves = pytest.mark.parametrize("curve", [P256, P384], ids=["P-256", "P-384"])
 
 
-def base_multiples(curve: Curve) -> list[list[Point]]:
-    """Return the multiples of the base point."""
-    return multiples(curve.add, NEUTRAL, (curve.x, curve.y, 1), curve.prime.bit_length() // 64)
+def multiple(curve: Curve, scalar: int, more: int = 0) -> Point:
+    """Return a scalar and another scalar times the base point."""
+    base = curve.x, curve.y, 1
+    return curves.sum_of_products(curve.add, NEUTRAL, (scalar, base), (more, base))
 
 
 def affine(curve: Curve, point: Point) -> tuple[int, int]:
@@ -68,10 +67,8 @@ def test_base_point_has_the_order_of_the_curve(curve: Curve) -> None:
     assert curve.contains(curve.x, curve.y)
     assert not curve.contains(curve.x, curve.y + 1)
     assert not curve.contains(curve.x + curve.prime, curve.y)
-    tables = base_multiples(curve)
-    assert curves.sum_of_products(curve.add, NEUTRAL, (curve.order, tables))[2] == 0
-    almost = curves.sum_of_products(curve.add, NEUTRAL, (curve.order - 1, tables))
-    assert affine(curve, almost) == (curve.x, curve.prime - curve.y)
+    assert multiple(curve, curve.order)[2] == 0
+    assert affine(curve, multiple(curve, curve.order - 1)) == (curve.x, curve.prime - curve.y)
 
 
 @both_curves
@@ -90,12 +87,10 @@ def test_add_equal_opposite_and_neutral_points(curve: Curve) -> None:
 @both_curves
 def test_sum_of_products_agrees_with_repeated_addition(curve: Curve) -> None:
     base: Point = (curve.x, curve.y, 1)
-    tables = base_multiples(curve)
     total = base
     for scalar in range(2, 100):
         total = curve.add(total, base)
-        product = curves.sum_of_products(curve.add, NEUTRAL, (scalar, tables))
-        halves = curves.sum_of_products(curve.add, NEUTRAL, (scalar // 2, tables), (scalar - scalar // 2, tables))
+        product, halves = multiple(curve, scalar), multiple(curve, scalar // 2, scalar - scalar // 2)
         assert affine(curve, total) == affine(curve, product) == affine(curve, halves)
 
 
@@ -105,9 +100,7 @@ def test_public_key_is_that_of_the_rfc() -> None:
 
 @pytest.mark.parametrize("secret", [1, 2, 3, 15, 16, 17, 2**64, 2**255, P256.order - 2, P256.order - 1])
 def test_public_key_of_extreme_secrets(secret: int) -> None:
-    tables = base_multiples(P256)
-    product = curves.sum_of_products(P256.add, NEUTRAL, (secret, tables))
-    assert public_key(secret) == affine(P256, product)
+    assert public_key(secret) == affine(P256, multiple(P256, secret))
 
 
 @pytest.mark.parametrize(
@@ -155,21 +148,24 @@ def test_sign_random_keys_and_messages() -> None:
 
 
 def test_sign_takes_the_same_steps_for_every_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count the additions: a number that depends on the secret would show in the time."""
-    steps = [0]
-    add = Curve.add
+    """Count the additions and doublings: a number that depends on the secret would show in the time."""
+    steps = Counter[str]()
+    add, double = Curve.add, Curve.double
 
-    def counted(curve: Curve, a: Point, b: Point) -> Point:
-        steps[-1] += 1
+    def counted_add(curve: Curve, a: Point, b: Point) -> Point:
+        steps["add"] += 1
         return add(curve, a, b)
 
-    monkeypatch.setattr(Curve, "add", counted)
-    public_key(1)  # fills the table of this `add`
-    steps.clear()
-    for secret in (1, 2, 2**128, P256.order - 1, SECRET):
-        steps.append(0)
+    def counted_double(curve: Curve, a: Point) -> Point:
+        steps["double"] += 1
+        return double(curve, a)
+
+    monkeypatch.setattr(Curve, "add", counted_add)
+    monkeypatch.setattr(Curve, "double", counted_double)
+    for secret in (2**32 + 1, 2**128, P256.order // 3, P256.order - 2**64, SECRET):
+        steps.clear()
         public_key(secret)
-    assert set(steps) == {64}
+        assert steps == {"add": 256, "double": 256}
 
 
 def test_verify_refuses_every_changed_bit_and_byte() -> None:
@@ -203,9 +199,3 @@ def test_verify_a_point_without_an_x() -> None:
     hashed = int.from_bytes(hashlib.sha256(b"m").digest()) % P256.order
     r = P256.order - hashed
     assert not verify(P256, (P256.x, P256.y), b"m", r.to_bytes(32) + (1).to_bytes(32))
-
-
-def test_multiples_of_many_keys_are_not_kept_without_end() -> None:
-    for secret in range(1, MAX_CACHED_KEYS + 20):
-        verify(P256, public_key(secret), b"m", b"\x01" * 64)
-    assert multiples.cache_info().currsize <= MAX_CACHED_KEYS
