@@ -58,12 +58,12 @@ SCOPES = ("notes:read", "notes:write")
 LIFETIMES = {"consent": 600, "authorization_code": 60, "refresh_token": 8 * 3600, "access_token": 300}  # in seconds
 TICKETS = {"authorization_code": "code", "refresh_token": "refresh_token"}  # the parameter of each grant_type
 BASIC = ("WWW-Authenticate", "Basic")
-PAGE = """<!doctype html><title>{title}</title><h1>{title}</h1>
+PAGE = """<!doctype html><html lang=en><title>{title}</title><h1>{title}</h1>
 <p>A program that calls itself <b>{name}</b> wants to use <b>{resource}</b> with the scopes <b>{scope}</b>.
 <p>The response goes to <b>{host}</b>. {warning}
 <form method=post action=/authorize><input type=hidden name=ticket value="{ticket}">
-<p><label>Password of {user}: <input type=password name=password></label>
-<button name=answer value=allow>Allow</button> <button name=answer value=deny>Deny</button></form>"""
+<p><label>Password of {user}: <input type=password name=password autofocus></label>
+<p><button name=answer value=allow>Allow</button> <button name=answer value=deny>Deny</button></form>"""
 WARNING = "Any program on this computer can listen there. Allow it only if you have just started the program."
 
 
@@ -203,7 +203,7 @@ class AuthorizationServer:
         if form.get("answer") != "allow":
             return self.redirect(grant, error="access_denied")
         if not same(form.get("password", ""), self.password):
-            raise Refused("access_denied", "The password is wrong. Start again in your program.")
+            raise Refused("access_denied", "The password is wrong. Go back, and reload the page to try again.")
         return self.redirect(grant)
 
     def redirect(self, grant: Grant, **error: str) -> Response:

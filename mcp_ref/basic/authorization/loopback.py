@@ -44,9 +44,11 @@ _HEADERS: Final[HeaderList] = [
     ("Referrer-Policy", "no-referrer"),
     ("X-Content-Type-Options", "nosniff"),
 ]
-_PAGE: Final = "<!doctype html><html lang=en><title>{0}</title><p>{0}. {1}</p></html>\n"
-_DONE: Final = _PAGE.format("The response has arrived", "You can close this page and return to the program.").encode()
-_NOT_EXPECTED: Final = _PAGE.format("This is not the expected response", "The program continues to wait.").encode()
+_PAGE: Final = """<!doctype html><html lang=en><meta name=viewport content="width=device-width">
+<title>{0}</title><h1>{0}</h1><p>{1}</html>
+"""
+_DONE: Final = _PAGE.format("You can close this page", "The program has the result of the sign-in.").encode()
+_NOT_EXPECTED: Final = _PAGE.format("Nothing to do here", "The program did not ask for this page.").encode()
 
 
 def check_receivable(uri: str) -> None:
