@@ -341,6 +341,8 @@ async def respond(request: Request, result: Awaitable[Object]) -> Response | Err
         return Response(request.id, await result)
     except ProtocolError as error:
         return ErrorResponse(request.id, error.to_error())
+    except McpError as error:  # for example a timeout; this package wrote the text, so it contains no secrets
+        return ErrorResponse(request.id, Error(INTERNAL_ERROR, str(error)))
     except BaseException as error:  # SystemExit too: a handler must not end the server
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > before:
             raise

@@ -180,6 +180,23 @@ async def test_context_roots_is_refused_for_a_client_without_the_roots_capabilit
         await wire.nothing_more()
 
 
+@REVISIONS
+@KINDS
+async def test_prompts_and_resources_name_the_capability_that_the_client_lacks(kind: str, revision: str) -> None:
+    server = Server("s")
+
+    @server.prompt()
+    async def needy(context: Context) -> str:
+        return str(await context.list_roots())
+
+    server.resource("test://needy")(needy)
+    async with connected_client(server, kind, revision) as wire:
+        calls: dict[str, Object] = {"prompts/get": {"name": "needy"}, "resources/read": {"uri": "test://needy"}}
+        for method, params in calls.items():
+            answer = await wire.ask(method, params)
+            assert "did not declare roots" in str(answer)
+
+
 @KINDS
 async def test_roots_list_changed_is_taken_by_every_server(kind: str) -> None:
     async with connected_client(server_that_asks(), kind, "2025-11-25", {"roots": {"listChanged": True}}) as wire:

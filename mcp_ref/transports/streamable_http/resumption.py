@@ -34,6 +34,8 @@ MAX_RETRY: Final = 60.0
 """Maximum time that a server can make the client wait before it reconnects, in seconds."""
 MIN_RETRY: Final = 0.05
 """Minimum time that the client waits before it reconnects, in seconds."""
+MAX_IDLE_RETRY: Final = 5.0
+"""Maximum wait while reconnections bring new event ids but no messages, in seconds, unless `retry` is longer."""
 MAX_RECONNECTIONS: Final = 5
 """Maximum number of consecutive reconnections without a new event. After them, the stream's requests fail."""
 _CONTROL_CHARACTERS: Final = re.compile(rb"[\x00-\x1f\x7f]")
@@ -49,17 +51,17 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
 
     Return early if resuming fails. `unanswered` contains the ids of open requests. The function `read` removes ids.
     """
-    parser, attempts = EventParser(MAX_RESPONSE), 0
+    parser, attempts, idle = EventParser(MAX_RESPONSE), 0, 0
     await _read_events(response, parser, read, unanswered)
     while unanswered and resume_header(parser) and attempts < MAX_RECONNECTIONS:
         before = parser.last_event_id
-        await asyncio.sleep(retry_seconds(parser, attempts))
+        await asyncio.sleep(retry_seconds(parser, attempts, idle))
         parser = parser.resumed()
         try:
             # [2025-11-25 basic/transports#resumability-and-redelivery] SHOULD: a GET with the last event's id
             async with get(resume_header(parser)) as resumed:
                 if resumed.status == 200 and media_type(resumed.headers) == SSE_TYPE:
-                    await _read_events(resumed, parser, read, unanswered)
+                    idle = 0 if await _read_events(resumed, parser, read, unanswered) else idle + 1
                 elif resumed.status < 500:
                     return  # the server cannot resume the stream
         except (HttpError, McpError) as error:
@@ -69,17 +71,20 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
 
 async def _read_events(
     response: HttpResponse, parser: EventParser, read: ReadMessage, unanswered: set[RequestId] | None
-) -> None:
-    """Read events until the response ends, or until `unanswered` is empty."""
+) -> bool:
+    """Read events until the response ends, or until `unanswered` is empty. Return True if there was a message."""
+    found = False
     try:
         async for piece in response:
             for event in parser.feed(piece):
                 if event.data and event.event == "message":  # an event without data only gives an id
+                    found = True
                     read(event.data.encode())
             if unanswered is not None and not unanswered:
-                return
+                break
     except HttpError as error:
         log.debug("a stream broke: %s", error)
+    return found
 
 
 async def listen(
@@ -89,7 +94,7 @@ async def listen(
 
     `session_id` returns the id of the current session. `renew` begins a new session, given the id of the ended session.
     """
-    parser, loop, attempts = EventParser(MAX_RESPONSE), asyncio.get_running_loop(), 0
+    parser, loop, attempts, idle = EventParser(MAX_RESPONSE), asyncio.get_running_loop(), 0, 0
     listened_session = None  # id of the latest session in which the server opened the stream
     while True:
         began, last, current = loop.time(), parser.last_event_id, session_id()
@@ -99,7 +104,7 @@ async def listen(
             async with get(resume_header(parser)) as response:
                 if response.status == 200 and media_type(response.headers) == SSE_TYPE:
                     listened_session = current
-                    await _read_events(response, parser, read, None)
+                    idle = 0 if await _read_events(response, parser, read, None) else idle + 1
                 elif response.status == 404 and current is not None and listened_session == current:
                     ended = True
                 elif 400 <= response.status < 500 and (last or session_id() != current):
@@ -114,9 +119,11 @@ async def listen(
             return  # no new session began; the next request tries again
         except (HttpError, EventTooLarge) as error:
             log.debug("the listening stream broke: %s", error)
-        useful = parser.last_event_id != last or loop.time() > began + MAX_RETRY / 2
-        attempts = 0 if useful else attempts + 1
-        await asyncio.sleep(retry_seconds(parser, attempts))
+        if loop.time() > began + MAX_RETRY / 2:
+            attempts = idle = 0
+        else:
+            attempts = 0 if parser.last_event_id != last else attempts + 1
+        await asyncio.sleep(retry_seconds(parser, attempts, idle))
 
 
 def resume_header(parser: EventParser) -> dict[str, str]:
@@ -126,8 +133,13 @@ def resume_header(parser: EventParser) -> dict[str, str]:
     return {"Last-Event-ID": last.decode("latin-1")} if last and not _CONTROL_CHARACTERS.search(last) else {}
 
 
-def retry_seconds(parser: EventParser, attempts: int) -> float:
-    """Return the time to wait before the next GET, in seconds: the `retry` time, doubled after each failure."""
+def retry_seconds(parser: EventParser, attempts: int, idle: int) -> float:
+    """Return the time to wait before the next GET, in seconds: the `retry` time, doubled after each failure.
+
+    The time also doubles after each of the `idle` reconnections without a message. Else a server with `retry: 0` could
+    make the client reconnect twenty times a second.
+    """
     # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST respect the retry field
-    retry = parser.retry / 1000 if parser.retry is not None else 1.0
-    return float(min(max(retry, MIN_RETRY) * 2 ** min(attempts, 10), MAX_RETRY))
+    retry = max(parser.retry / 1000 if parser.retry is not None else 1.0, MIN_RETRY)
+    after_idle = min(retry * 2 ** min(idle, 10), max(retry, MAX_IDLE_RETRY))
+    return float(min(max(retry * 2 ** min(attempts, 10), after_idle), MAX_RETRY))

@@ -661,6 +661,18 @@ async def test_the_client_comes_back_after_the_time_that_the_server_has_set_and_
         assert 0.15 <= times[1] - times[0] < PATIENCE
 
 
+async def test_stream_with_new_event_ids_but_no_message_is_resumed_after_longer_pauses(pauses: list[float]) -> None:
+    async with scripted() as site, talk(site.url) as client:
+        await eventually(lambda: "GET" in site.keys)
+        pauses.clear()
+        empty = [events(f"id: {number}\nretry: 0\ndata:\n\n".encode()) for number in range(10)]
+        site.on("ping", empty[0])
+        site.on("GET", *empty[1:], events(encode_event(note("1"), id="n")), events(encode_event(result(1))))
+        assert isinstance(await client.ask(), Notification)
+        assert await client.next() == Response(1, {})
+        assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0, 0.05]
+
+
 @pytest.mark.parametrize(
     ("retry", "pause"),
     [
