@@ -11,6 +11,7 @@ CHANGES
 - New commands: `python3 -m mcp_ref toc` and `python3 -m mcp_ref limits`.
 - The texts of error and log messages changed. The structure of JSON-RPC messages did not change.
 - The option `older` of a server over HTTP is now `http_sse`.
+- `Server.run_http` ends the program with a message if the address is not available. It raised OSError before.
 - The package is under the MIT licence.
 
 0.1.0

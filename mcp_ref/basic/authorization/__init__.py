@@ -6,8 +6,8 @@ that is valid at this MCP server only, for a limited time, with the scopes that 
 OPTIONAL. A stdio server takes credentials from its environment instead.
 [2026-07-28 basic/authorization/index#protocol-requirements]
 
-The whole flow, from the first request to the first result. The text below each exchange names the side that checks the
-messages, and the attack that the check stops.
+The whole flow, from the first request to the first result, as `python3 -m mcp_ref demo` shows it, too. The text below
+each exchange names the side that checks the messages, and the attack that the check stops.
 
 1   POST /notes                                              client to mcp.example, without a token
     401  WWW-Authenticate: Bearer resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/notes",

@@ -102,7 +102,7 @@ async def test_hostile_metadata_are_an_error_of_the_client_and_its_memory_stays_
         report = json.loads(await line_of(program))
         await end(program)
     assert len(report["errors"]) == 10 and all("found no" in error for error in report["errors"].values())
-    assert report["slowest"] < 3 and report["growth"] < MAX_GROWTH, report
+    assert report["slowest"] < 5 and report["growth"] < MAX_GROWTH, report
 
 
 @pytest.mark.attack("A13")
@@ -125,7 +125,7 @@ async def test_hostile_keys_are_503_and_the_memory_of_the_server_stays_flat() ->
             async with http.request("POST", url, headers, json.dumps(modern_call("x")).encode()) as response:
                 await response.read(10_000)
             assert response.status == (401 if attack == HARMLESS else 503), (place, attack)
-            assert time.monotonic() - began < 3, (place, attack)
+            assert time.monotonic() - began < 5, (place, attack)
 
         await post("keys", HARMLESS)
         before = int(await line_of(program, "memory"))
