@@ -58,9 +58,11 @@ def limits() -> Iterator[Limit]:
 
 
 def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yield each assigned name that has a docstring, with the docstring on one line."""
+    """Yield each assigned name that has a docstring, with the docstring on one line. `A, B = 1, 2` has one for both."""
     for statement, following in itertools.pairwise(body):
         target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
         text = following.value if isinstance(following, ast.Expr) else None
-        if isinstance(target, ast.Name) and isinstance(text, ast.Constant) and isinstance(text.value, str):
-            yield target.id, " ".join(text.value.split())
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            for name in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if isinstance(name, ast.Name):
+                    yield name.id, " ".join(text.value.split())
