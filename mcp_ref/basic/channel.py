@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class SharedObjects(Protocol):
+    """The objects that all handlers of a server share."""
+
+    @property
+    def executor(self) -> Executor:
+        """The thread pool for handlers that are plain functions."""
+
+    @property
+    def state(self) -> object:
+        """The value that the server's lifespan has yielded; None without a lifespan."""
+
+
 class Channel(Protocol):
     """An object that sends messages to the peer while a request of the peer is served."""
 
@@ -37,6 +49,8 @@ class Channel(Protocol):
     """The URIs that the client subscribed to with `resources/subscribe`."""
     logging_level: str | None
     """The lowest level of the log messages that the client wants; None for no log messages."""
+    shared: SharedObjects | None = None
+    """The objects that all handlers of a server share; None on a client."""
 
     @property
     def peer_info(self) -> Implementation | None:
@@ -46,16 +60,6 @@ class Channel(Protocol):
     @property
     def task_owner(self) -> str:
         """The owner of new tasks: only requests with the same owner can read them. See `TaskStore`."""
-
-    @property
-    def executor(self) -> Executor | None:
-        """The thread pool for handlers that are plain functions; None for the default pool of the event loop."""
-        return None
-
-    @property
-    def state(self) -> object:
-        """The value that the server's lifespan has yielded; None without a lifespan."""
-        return None
 
     @property
     def is_disconnected(self) -> bool:
@@ -135,7 +139,8 @@ class RequestContext:
 
     async def run_in_worker(self, function: Callable[[], object]) -> object:
         """Run a blocking function in a worker thread, and return its result."""
-        executor, within = self.channel.executor, contextvars.copy_context()
+        shared, within = self.channel.shared, contextvars.copy_context()
+        executor = shared.executor if shared is not None else None  # None: the default pool of the event loop
         try:
             value, error = await self.channel.loop.run_in_executor(executor, within.run, _result_and_error, function)
         except asyncio.CancelledError:

@@ -63,9 +63,6 @@ WORKER_NAME_PREFIX: Final = "mcp-worker"
 WORKER_END_SECONDS: Final = 0.2
 """Time for the worker threads to end after the last session or HTTP application, in seconds."""
 
-WORKER_END_CHECKS: Final = 50
-"""Number of checks in this time. An idle thread ends before the second check."""
-
 MAX_QUEUED_CHANGES: Final = 10_000
 """Maximum number of queued changes of one session or subscription. If there are more, the oldest is dropped."""
 
@@ -348,11 +345,11 @@ class Catalog:
         if workers is None:
             return
         workers.shutdown(wait=False, cancel_futures=True)
-        for _ in range(WORKER_END_CHECKS):
+        for _ in range(50):  # an idle thread has ended before the second check
             self.worker_threads = [thread for thread in self.worker_threads if thread.is_alive()]
             if not self.worker_threads:
                 return
-            await asyncio.sleep(WORKER_END_SECONDS / WORKER_END_CHECKS)
+            await asyncio.sleep(WORKER_END_SECONDS / 50)
         log.warning("the server has ended, but a handler still runs in a worker thread")
 
     async def close(self) -> None:

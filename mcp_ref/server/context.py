@@ -77,7 +77,7 @@ class Context(RequestContext, Generic[S]):
     @property
     def state(self) -> S:
         """The value that the server's lifespan has yielded; None without a lifespan. The type is not checked."""
-        return cast(S, self.channel.state)
+        return cast(S, self.channel.shared.state if self.channel.shared is not None else None)
 
     @property
     def principal(self) -> Principal | None:

@@ -236,8 +236,8 @@ async def serve_http(
     if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
         options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}
     app = HttpApp(catalog, session_limits, trace, **options)
-    await app.start()
     try:
+        await app.start()
         listening = await serve_sockets(app.handle, host, port, ssl, http_limits)
         try:
             name, bound_port = listening.address

@@ -2,7 +2,8 @@
 
 To stop a server, a client closes the server's standard input, waits for the process to exit, and finally kills the
 process [2025-11-25 basic/lifecycle#shutdown]. A running tool must not delay the exit. But Python cannot stop a thread,
-and asyncio waits for a task that ignores its cancellation. So the program waits only `STOP_SECONDS` for each of them.
+and asyncio waits for a task that ignores its cancellation. So the program waits only `STOP_SECONDS` for tasks, and
+`WORKER_END_SECONDS` (catalog.py) for threads.
 
 Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25)
 """
@@ -24,11 +25,11 @@ from .catalog import Catalog
 log = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 0.2
-"""Time for the cancelled asyncio tasks to end, and then for the worker threads, in seconds."""
+"""Time for the cancelled asyncio tasks to end, in seconds."""
 
 
 def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: Catalog, alternative: str) -> None:
-    """Run `serve` until its end, or until SIGINT or SIGTERM. Then end the worker threads of the catalog.
+    """Run `serve` until its end, or until SIGINT or SIGTERM. Then exit, also if a tool still runs in a worker thread.
 
     Raise RuntimeError if an event loop runs already. The error recommends the `alternative`, a piece of code.
     """
@@ -53,9 +54,8 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: C
     finally:
         if is_main_thread and handler is not None:
             signal.signal(signal.SIGTERM, handler)
-    if catalog.workers is not None:
-        catalog.workers.shutdown(wait=False, cancel_futures=True)
-    _end_threads(catalog.worker_threads)
+    if any(thread.is_alive() for thread in catalog.worker_threads):
+        _exit("a tool is still running in a worker thread")  # Python would wait for the thread without end
 
 
 def _is_loop_running() -> bool:
@@ -73,14 +73,6 @@ async def _end_tasks() -> None:
         task.cancel()
     if tasks and (await asyncio.wait(tasks, timeout=STOP_SECONDS))[1]:
         _exit("a tool that ignores its cancellation is still running")
-
-
-def _end_threads(workers: list[threading.Thread]) -> None:
-    """Exit at once if a worker thread still runs a tool: Python would wait for the thread without end."""
-    for thread in workers:
-        thread.join(STOP_SECONDS / len(workers))  # an idle thread ends immediately
-    if any(thread.is_alive() for thread in workers):
-        _exit("a tool is still running in a worker thread")
 
 
 def _exit(reason: str) -> NoReturn:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from concurrent.futures import Executor
 from functools import cached_property, partial
 from typing import TypeVar, cast
 
@@ -72,7 +71,7 @@ class ServerSession(Session):
 
     def __init__(self, catalog: Catalog, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
         super().__init__("server", transport, limits)
-        self.catalog, self.custom_methods = catalog, catalog.custom_methods
+        self.catalog, self.shared, self.custom_methods = catalog, catalog, catalog.custom_methods
         self.phase = NEW
         self.initialized = asyncio.Event()
         """Set when the client has sent `notifications/initialized`."""
@@ -99,14 +98,6 @@ class ServerSession(Session):
     @cached_property
     def task_owner(self) -> str:
         return owner_of(self.transport.principal, self.revision.era, secrets.token_hex(8))
-
-    @property
-    def executor(self) -> Executor:
-        return self.catalog.executor
-
-    @property
-    def state(self) -> object:
-        return self.catalog.state
 
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None

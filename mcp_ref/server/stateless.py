@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from concurrent.futures import Executor
 from typing import TypeVar, cast
 
 from ..basic import mrtr, versioning
@@ -53,6 +52,7 @@ class StatelessRequest(Channel):
         principal: str | None, open_subscriptions: OpenSubscriptions,
     ) -> None:  # fmt: skip
         self.catalog, self.principal, self.open_subscriptions = catalog, principal, open_subscriptions
+        self.shared = catalog
         self.loop = asyncio.get_running_loop()
         self.revision, self.peer_capabilities = meta.revision, meta.capabilities
         # [2026-07-28 server/utilities/logging#per-request-log-level] without a level, MUST NOT send log messages
@@ -70,14 +70,6 @@ class StatelessRequest(Channel):
     def task_owner(self) -> str:
         # Without authentication, the server cannot tell clients apart: all clients that know a task's id can use it.
         return owner_of(self.principal, self.revision.era)
-
-    @property
-    def executor(self) -> Executor:
-        return self.catalog.executor
-
-    @property
-    def state(self) -> object:
-        return self.catalog.state
 
     @property
     def peer_info(self) -> Implementation | None:

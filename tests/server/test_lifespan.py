@@ -21,7 +21,7 @@ from mcp_ref.revisions import REVISIONS
 from mcp_ref.transports.memory import memory_pair
 from tests.http_wire import under_asgi
 from tests.raw_peers import connected_client
-from tests.server_programs import serving
+from tests.server_programs import serving as serving_program
 from tests.settings import MODERN, PATIENCE, ROOT, SERVER_TRANSPORTS
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -228,7 +228,7 @@ async def test_lifespan_that_fails_while_the_server_serves_is_logged(caplog: pyt
     assert "lost the database" in caplog.text
 
 
-async def test_lifespan_that_begins_is_cancelled_with_the_only_session() -> None:
+async def test_lifespan_that_begins_is_cancelled_with_its_only_user() -> None:
     log, entering = list[str](), asyncio.Event()
 
     @asynccontextmanager
@@ -240,12 +240,16 @@ async def test_lifespan_that_begins_is_cancelled_with_the_only_session() -> None
         finally:
             log.append("cancelled")
 
-    session = asyncio.create_task(Server("s", lifespan=connect).serve(memory_pair()[1]))
-    await entering.wait()
-    session.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await session
-    assert log == ["cancelled"]
+    server = Server("s", lifespan=connect)
+    for serving in (server.serve(memory_pair()[1]), server.serve_http().__aenter__()):
+        session = asyncio.ensure_future(serving)
+        await entering.wait()
+        session.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await session
+        assert log == ["cancelled"] and not server.catalog.serving
+        log.clear()
+        entering.clear()
 
 
 async def test_lifespan_refuses_another_event_loop() -> None:
@@ -444,7 +448,7 @@ async def test_run_command_over_stdio_enters_and_leaves_the_lifespan(tmp_path: P
 def test_run_command_over_http_leaves_the_lifespan_at_a_signal(tmp_path: Path, number: int) -> None:
     file = tmp_path / "notes.py"
     file.write_text(PROGRAM.replace("{fails}", "False").replace('print("enter"', 'print("url", "enter"'), "utf-8")
-    with serving(file) as served:
+    with serving_program(file) as served:
         assert served.line().startswith("notes: http")
         assert served.stop(number).split() == [b"leave"]
 

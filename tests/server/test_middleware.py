@@ -178,6 +178,19 @@ async def test_middleware_sees_the_begin_of_a_task(revision: str) -> None:
         assert (await running.result()).text == "done"
 
 
+@ERAS
+async def test_middleware_sees_custom_methods(revision: str) -> None:
+    site = Site()
+
+    @site.server.method("com.example/search")
+    def search() -> dict[str, str]:
+        return {"found": "it"}
+
+    async with Client(site.server, revision=revision, extensions={"com.example/search": {}}) as client:
+        assert await client.request("com.example/search", {}, dict) == {"found": "it"}
+    assert site.seen[-2:] == ["com.example/search", "CustomData"]
+
+
 async def test_middleware_sees_the_whole_subscription() -> None:
     site = Site()
     async with connected_client(site.server, "memory", MODERN) as wire:

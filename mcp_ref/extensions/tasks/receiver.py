@@ -24,7 +24,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -338,7 +337,7 @@ class LiveTask(Channel):
 
     def __init__(self, tasks: Tasks, origin: Channel, ttl: int | None = None) -> None:
         self.tasks, self.origin = tasks, origin
-        self.revision, self.loop = origin.revision, origin.loop
+        self.revision, self.loop, self.shared = origin.revision, origin.loop, origin.shared
         self.peer_capabilities, self.subscriptions = origin.peer_capabilities, origin.subscriptions
         self.owner = origin.task_owner
         self.phase = TaskPhase.PENDING
@@ -448,14 +447,6 @@ class LiveTask(Channel):
     @property
     def task_owner(self) -> str:
         return self.owner
-
-    @property
-    def executor(self) -> Executor | None:
-        return self.origin.executor
-
-    @property
-    def state(self) -> object:
-        return self.origin.state
 
     @property
     def logging_level(self) -> str | None:  # type: ignore[override]  # read-only: a task cannot set the level
