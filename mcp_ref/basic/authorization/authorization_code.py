@@ -15,12 +15,8 @@ The response comes through the browser, where any web page can send one too. Fou
                server that wants the honest server's code: a mix-up attack.
     resource   the MCP server. The token is valid there only, so that this server cannot use it elsewhere.
 
-`iss` is compared as a string. After a wrong one, nothing of the response is used or shown, not even its error.
-
-    advertised in the metadata   `iss` in the response
-    yes or no                    present                 compared
-    yes                          absent                  refused
-    no                           absent                  accepted
+`iss` is compared as a string if it is present. If it is absent, the response is refused if the metadata promise `iss`.
+After a refusal, nothing of the response is used or shown, not even its error.
 [2026-07-28 basic/authorization/index#authorization-response-validation]
 
 Spec:  2026-07-28 basic/authorization/index#authorization-response-validation, #resource-parameter-implementation;

@@ -44,7 +44,7 @@ from .challenges import MAX_SCOPES, NO_CHALLENGE, Challenge, split_scopes, token
 from .errors import AuthorizationError, InsufficientScope, peer_url
 from .metadata import ResourceMetadata, ServerMetadata
 from .store import MemoryStore
-from .token_endpoint import ClientAuthentication, Form, Grant, Prover, TokenEndpoint, request_token
+from .token_endpoint import ClientAuthentication, Form, Grant, Prover, request_token
 
 MAX_ATTEMPTS: Final = 5
 """Maximum number of times that one HTTP request is sent."""
@@ -119,9 +119,7 @@ class Authorizer:
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
         """Return a stored or renewed grant for the next request. Return None if only a user can get one.
 
-        Args:
-            peers: The requests to peers.
-            grant: The latest grant, whose token has ended; None before the first request.
+        `grant` is the latest one, whose token has ended, or None before the first request.
         """
         raise NotImplementedError
 
@@ -149,11 +147,8 @@ class Authorizer:
             # [2026-07-28 basic/authorization/index#resource-parameter-implementation] MUST be in token requests.
             # DEVIATION: a program may leave it out, because some authorization servers refuse it.
             form = {**form, "resource": grant.resource}
-        endpoint, asked_at = (
-            TokenEndpoint(grant.issuer, grant.token_endpoint, authenticate, self.dpop),
-            time.monotonic(),
-        )
-        return grant.renewed(await request_token(peers, endpoint, form), asked_at)
+        asked_at, url = time.monotonic(), grant.token_endpoint
+        return grant.renewed(await request_token(peers, grant.issuer, url, authenticate, form, self.dpop), asked_at)
 
 
 class Bearer(Authorizer):

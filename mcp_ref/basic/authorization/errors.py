@@ -1,14 +1,5 @@
 """The exceptions of authorization. Each text says which side failed, and what to do.
 
-    AuthorizationError           base class
-    ├── SignInNeeded             a user must sign in, and this client may not ask one
-    ├── SignInRefused            access denied, no response in time, or a response that is not trusted
-    ├── InsufficientScope        the token has too few scopes, and asking for more did not help
-    ├── DiscoveryFailed          no usable metadata: every URL that was requested, with its status or fault
-    ├── RegistrationFailed       the authorization server did not register this client
-    ├── TokenRefused             the authorization server did not issue, or revoke, a token
-    └── VerificationUnavailable  an MCP server cannot check tokens now: the keys or the introspection are out of reach
-
 An exception ends up in logs, in bug reports and before a model. So none contains a token, code, verifier, secret, query
 or body. A peer's own text is marked as such, and cut: control characters could forge log lines or drive a terminal.
 

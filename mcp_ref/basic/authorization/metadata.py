@@ -1,16 +1,12 @@
 """The JSON documents of authorization: which members a client or server uses, and how each is read.
 
-    ResourceMetadata   an MCP server's: its authorization servers and scopes           RFC 9728
-    ServerMetadata     an authorization server's: its endpoints and abilities          RFC 8414, OpenID Discovery
-    ClientMetadata     this client's, for a registration                               RFC 7591, section 2
-    TokenResponse      the tokens and their lifetime                                   RFC 6749, section 5.1
-
 Peers differ in everything that is optional. A reader that demands valid values in members that it does not use fails at
 servers that work. So unknown members are ignored, and null, "" and unusable items of a list count as absent. A member
 that is used and has another type is an error that names the member. An identifier is kept as it came, byte for byte.
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
-       basic/authorization/client-registration; the RFCs above; RFC 9207, section 3
+       basic/authorization/client-registration; RFC 6749, sections 5.1 and 5.2; RFC 7591,
+       sections 2 and 3.2.1; RFC 8414 and OpenID Connect Discovery; RFC 9207, section 3; RFC 9728
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from ...lib.http.client import HttpSender
@@ -26,7 +27,7 @@ from .client_registration import Clients
 from .errors import DiscoveryFailed, SignInRefused, TokenRefused
 from .loopback import open_in_browser, print_url
 from .metadata import ResourceMetadata, ServerMetadata
-from .token_endpoint import Grant, TokenEndpoint, read_grant, revoke
+from .token_endpoint import Grant, read_grant, revoke
 
 MAX_SIGN_INS: Final = 4
 """Maximum number of sign-ins of one `AuthorizationCode` at once. Further ones wait."""
@@ -120,10 +121,10 @@ class AuthorizationCode(Authorizer):
             await self.store.delete(_key(url))
             client = await self._clients.find(grant.issuer, grant.client_id, grant.auth_method)
             if grant.revocation_endpoint and client is not None:
-                endpoint = TokenEndpoint(grant.issuer, grant.revocation_endpoint, client.authenticate)
+                send = partial(revoke, peers, grant.issuer, grant.revocation_endpoint, client.authenticate)
                 if grant.refresh_token:
-                    await revoke(peers, endpoint, grant.refresh_token, "refresh_token")
-                await revoke(peers, endpoint, grant.access_token, "access_token")
+                    await send(grant.refresh_token, "refresh_token")
+                await send(grant.access_token, "access_token")
         return True
 
     async def stored(self, url: str) -> Grant | None:

@@ -55,16 +55,6 @@ class Prover(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenEndpoint:
-    """An endpoint of an authorization server that takes secrets, for one client."""
-
-    issuer: str
-    url: str
-    authenticate: ClientAuthentication
-    prover: Prover | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Grant(JsonObject):
     """The tokens for one MCP server, with all that a refresh needs."""
 
@@ -114,47 +104,53 @@ def read_grant(value: Object | None) -> Grant | None:
     return replace(grant, expires_at=None if left is None else time.monotonic() + left)
 
 
-async def request_token(peers: PeerRequests, endpoint: TokenEndpoint, form: Form) -> TokenResponse:
-    """Send a token request, and return the tokens. Raise TokenRefused."""
-    response = await _post(peers, endpoint, form)
+async def request_token(
+    peers: PeerRequests, issuer: str, url: str, authenticate: ClientAuthentication, form: Form,
+    prover: Prover | None = None,
+) -> TokenResponse:  # fmt: skip
+    """Send a token request to an issuer's token endpoint, and return the tokens. Raise TokenRefused."""
+    response = await _post(peers, issuer, url, authenticate, form, prover)
     error, description = parse_oauth_error(response.body)
     if response.status == 200 and not error:
         try:
             found = TokenResponse.parse(response.body)
         except ValueError as fault:
-            raise TokenRefused(endpoint.issuer, 200, advice=f"its response is not usable: {fault}") from None
+            raise TokenRefused(issuer, 200, advice=f"its response is not usable: {fault}") from None
         # [RFC 8693 2.2.1] an exchanged token may have no type; [RFC 9449 5] an unbound token would defeat the purpose
-        usable = "bearer" if endpoint.prover is None else "dpop"
+        usable = "bearer" if prover is None else "dpop"
         if "requested_token_type" not in form and found.token_type.lower() != usable:
-            raise TokenRefused(endpoint.issuer, 200, advice="it issued a token of a type that this client cannot use")
+            raise TokenRefused(issuer, 200, advice="it issued a token of a type that this client cannot use")
         return found
     is_about_grant = error in ("invalid_grant", "invalid_client", "invalid_scope", "unauthorized_client")
     may_be_resource = "resource" in form and (error == "invalid_target" or response.status == 400)
     advice = "if it is known to refuse the parameter `resource`, the option `resource_parameter=False` leaves it out"
-    raise TokenRefused(endpoint.issuer, response.status, error, description,
+    raise TokenRefused(issuer, response.status, error, description,
                        advice if may_be_resource and not is_about_grant else "")  # fmt: skip
 
 
-async def revoke(peers: PeerRequests, endpoint: TokenEndpoint, token: str, hint: str) -> None:
+async def revoke(
+    peers: PeerRequests, issuer: str, url: str, authenticate: ClientAuthentication, token: str, hint: str
+) -> None:
     """Revoke a token at the revocation endpoint. `hint`: "refresh_token" or "access_token". [RFC 7009 2.1]"""
-    response = await _post(peers, endpoint, {"token": token, "token_type_hint": hint})
+    response = await _post(peers, issuer, url, authenticate, {"token": token, "token_type_hint": hint}, None)
     error, description = parse_oauth_error(response.body)
     # [RFC 7009 2.2.1] a server that cannot revoke access tokens: they are valid for a short time
     if response.status != 200 and error != "unsupported_token_type":
         advice = "the token was not revoked: it is valid until it ends"
-        raise TokenRefused(endpoint.issuer, response.status, error, description, advice)
+        raise TokenRefused(issuer, response.status, error, description, advice)
 
 
-async def _post(peers: PeerRequests, endpoint: TokenEndpoint, form: Form) -> Document:
-    prover, url = endpoint.prover, endpoint.url
+async def _post(
+    peers: PeerRequests, issuer: str, url: str, authenticate: ClientAuthentication, form: Form, prover: Prover | None
+) -> Document:
     for is_last in (False, True):
-        headers, parameters = endpoint.authenticate(endpoint.issuer)
+        headers, parameters = authenticate(issuer)
         headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}
         proof = {} if prover is None else prover.headers("POST", url)
         try:
             response = await peers.send("POST", url, {**headers, **proof}, urlencode({**form, **parameters}).encode())
         except HttpError as error:
-            raise TokenRefused(endpoint.issuer, 0, advice=f"{peer_text(str(error))}; try again later") from None
+            raise TokenRefused(issuer, 0, advice=f"{peer_text(str(error))}; try again later") from None
         if prover is None or not prover.learn(url, response.headers, parse_oauth_error(response.body)[0]) or is_last:
             break
     return response

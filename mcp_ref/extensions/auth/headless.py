@@ -51,7 +51,7 @@ from ...basic.authorization.authorization_server_discovery import PeerRequests, 
 from ...basic.authorization.client import Authorizer, Need
 from ...basic.authorization.client_registration import OAuthClient, choose_auth_method
 from ...basic.authorization.errors import DiscoveryFailed, TokenRefused
-from ...basic.authorization.token_endpoint import ClientAuthentication, Form, Grant, TokenEndpoint, request_token
+from ...basic.authorization.token_endpoint import ClientAuthentication, Form, Grant, request_token
 from ...lib.jose.keys import JSON, parse_private_key
 from ...lib.jose.tokens import sign_jwt
 
@@ -214,7 +214,7 @@ class EnterpriseManaged(Headless):
         form |= {"scope": " ".join(grant.scopes)} if grant.scopes else {}
         own = PeerRequests(peers.http, url)
         own.address = "127.0.0.1"  # the program itself named this URL, so it may lead into every network
-        response = await request_token(own, TokenEndpoint(url, url, client.authenticate), form)
+        response = await request_token(own, url, url, client.authenticate, form)
         if response.issued_token_type != _ID_JAG:  # [RFC 8693 2.2.1] REQUIRED
             raise TokenRefused(url, 200, advice="it issued another type of token than an ID-JAG")
         return {"grant_type": JWT_BEARER, "assertion": response.access_token}

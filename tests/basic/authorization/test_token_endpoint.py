@@ -15,8 +15,8 @@ from mcp_ref.basic.authorization.client_registration import OAuthClient
 from mcp_ref.basic.authorization.metadata import MAX_LIFETIME, TokenResponse
 from mcp_ref.basic.authorization.token_endpoint import (
     EXPIRY_MARGIN,
+    ClientAuthentication,
     Grant,
-    TokenEndpoint,
     read_grant,
     request_token,
     revoke,
@@ -31,18 +31,18 @@ RESOURCE = "https://mcp.example/notes"
 @contextlib.asynccontextmanager
 async def _endpoint(
     method: str = "none", secret: str = "", client_id: str = "c1"
-) -> AsyncIterator[tuple[ScriptedAuthorizationServer, PeerRequests, TokenEndpoint]]:
+) -> AsyncIterator[tuple[ScriptedAuthorizationServer, PeerRequests, tuple[str, str, ClientAuthentication]]]:
     async with authorization_server() as auth, HttpClient() as http:
         peers = PeerRequests(http, f"{auth.base}/mcp")
         peers.address = "127.0.0.1"
         client = OAuthClient(client_id, secret, method)
-        yield auth, peers, TokenEndpoint(auth.base, f"{auth.base}/token", client.authenticate)
+        yield auth, peers, (auth.base, f"{auth.base}/token", client.authenticate)
 
 
 async def test_client_without_secret_sends_its_id_in_the_form() -> None:
     async with _endpoint() as (auth, peers, endpoint):
         auth.always("/token", status(200, TOKENS))
-        assert (await request_token(peers, endpoint, {"grant_type": "x"})).access_token == "marker-access"
+        assert (await request_token(peers, *endpoint, {"grant_type": "x"})).access_token == "marker-access"
         [seen] = auth.seen
         assert seen.values == {"grant_type": "x", "client_id": "c1"} and "authorization" not in seen.headers
 
@@ -50,14 +50,14 @@ async def test_client_without_secret_sends_its_id_in_the_form() -> None:
 async def test_client_secret_post_sends_id_and_secret_in_the_form() -> None:
     async with _endpoint("client_secret_post", "s 1") as (auth, peers, endpoint):
         auth.always("/token", status(200, TOKENS))
-        await request_token(peers, endpoint, {})
+        await request_token(peers, *endpoint, {})
         assert auth.seen[0].values == {"client_id": "c1", "client_secret": "s 1"}
 
 
 async def test_client_secret_basic_encodes_id_and_secret_before_they_are_joined() -> None:
     async with _endpoint("client_secret_basic", "s:%+ü", "a:b c") as (auth, peers, endpoint):
         auth.always("/token", status(200, TOKENS))
-        await request_token(peers, endpoint, {})
+        await request_token(peers, *endpoint, {})
         assert basic_credentials(auth.seen[0]) == ("a:b c", "s:%+ü")
         assert "client_id" not in auth.seen[0].values
 
@@ -79,16 +79,16 @@ async def test_refusal_names_the_error_and_no_secret(step: Step, code: str, text
     async with _endpoint() as (auth, peers, endpoint):
         auth.always("/token", step)
         with pytest.raises(TokenRefused, match=text) as caught:
-            await request_token(peers, endpoint, {"refresh_token": "marker-refresh"})
+            await request_token(peers, *endpoint, {"refresh_token": "marker-refresh"})
         assert caught.value.error == code
         assert not any(secret in str(caught.value) for secret in ("marker-", "\x1b"))
 
 
 async def test_endpoint_without_response_is_a_refusal_with_status_0() -> None:
     async with _endpoint() as (auth, peers, _):
-        nowhere = TokenEndpoint(auth.base, "http://127.0.0.1:1/token", lambda issuer: ({}, {}))
+        nowhere = "http://127.0.0.1:1/token"
         with pytest.raises(TokenRefused, match="try again later") as caught:
-            await request_token(peers, nowhere, {})
+            await request_token(peers, auth.base, nowhere, lambda issuer: ({}, {}), {})
         assert caught.value.status == 0
 
 
@@ -99,7 +99,7 @@ async def test_refused_resource_names_the_option_that_leaves_it_out(error: str, 
     async with _endpoint() as (auth, peers, endpoint):
         auth.always("/token", status(400, {"error": error}))
         with pytest.raises(TokenRefused) as caught:
-            await request_token(peers, endpoint, {"refresh_token": "r", "resource": RESOURCE})
+            await request_token(peers, *endpoint, {"refresh_token": "r", "resource": RESOURCE})
         assert ("resource_parameter=False" in str(caught.value)) is names_option
         assert len(auth.seen) == 1
 
@@ -107,14 +107,14 @@ async def test_refused_resource_names_the_option_that_leaves_it_out(error: str, 
 async def test_revocation_sends_the_token_and_its_kind() -> None:
     async with _endpoint() as (auth, peers, endpoint):
         auth.refresh_tokens["r1"] = set()
-        revocation = TokenEndpoint(auth.base, f"{auth.base}/revoke", endpoint.authenticate)
-        await revoke(peers, revocation, "r1", "refresh_token")
+        revocation = auth.base, f"{auth.base}/revoke", endpoint[2]
+        await revoke(peers, *revocation, "r1", "refresh_token")
         assert auth.refresh_tokens == {} and auth.seen[0].values["token_type_hint"] == "refresh_token"
         auth.always("/revoke", status(400, {"error": "unsupported_token_type"}))
-        await revoke(peers, revocation, "a1", "access_token")  # the server lets access tokens end by themselves
+        await revoke(peers, *revocation, "a1", "access_token")  # the server lets access tokens end by themselves
         auth.always("/revoke", status(503))
         with pytest.raises(TokenRefused, match="status 503; the token was not revoked"):
-            await revoke(peers, revocation, "r1", "refresh_token")
+            await revoke(peers, *revocation, "r1", "refresh_token")
 
 
 @pytest.mark.parametrize(
