@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from mcp_ref import (
     ClientCredentials,
     DpopCheck,
     DpopKey,
+    JwtVerifier,
     MemoryStore,
     Principal,
     Protection,
@@ -25,10 +27,19 @@ from mcp_ref.basic.authorization.challenges import write_challenge
 from mcp_ref.extensions.auth.dpop import MAX_AGE, MAX_NONCES, MAX_PROOFS
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.lib.http.message import Exchange, Headers, HttpRequest
-from mcp_ref.lib.jose.keys import JSON, JoseError, PrivateKey, make_private_key, parse_jwk, parse_object
+from mcp_ref.lib.jose.keys import (
+    JSON,
+    JoseError,
+    PrivateKey,
+    encode_base64url,
+    make_private_key,
+    parse_jwk,
+    parse_object,
+)
 from mcp_ref.lib.jose.tokens import Jws, parse_jws, sign_jwt
 from mcp_ref.revisions import R2025_11_25, R2026_07_28, Revision
 from mcp_ref.server.http import HttpApp
+from tests.basic.authorization import key_server
 from tests.basic.authorization.protected_server import (
     RESOURCE,
     Tokens,
@@ -363,6 +374,21 @@ async def test_protection_refuses_a_bound_token_as_bearer_and_an_unbound_one_as_
         assert (await ask(web, proof(), scheme="Bearer")).status == 401
         assert (await ask(web, proof(), token="free")).status == 401
         assert (await bearer(web, "free").post(modern_call("whoami"))).status == 200
+
+
+async def test_remembered_token_is_refused_with_the_other_scheme() -> None:
+    async with key_server.key_server() as issuer:
+        guard = Protection(key_server.RESOURCE, [issuer.issuer], JwtVerifier(), dpop=DpopCheck())
+        bound, free = issuer.token({"cnf": {"jkt": KEY.public.thumbprint}}), issuer.token()
+
+        def proof_for(token: str) -> str:
+            return proof(htu=key_server.RESOURCE, ath=encode_base64url(hashlib.sha256(token.encode()).digest()))
+
+        async with served_over_http(notes()[0], authorization=guard) as web:
+            assert (await ask(web, proof_for(bound), token=bound)).status == 200
+            assert (await ask(web, proof_for(bound), token=bound, scheme="Bearer")).status == 401
+            assert (await ask(web, token=free, scheme="Bearer")).status == 200
+            assert (await ask(web, proof_for(free), token=free)).status == 401
 
 
 async def test_protection_that_requires_dpop_refuses_bearer_tokens() -> None:
