@@ -466,6 +466,20 @@ async def test_verified_token_is_remembered_for_a_minute_and_its_end_is_still_ch
 
 
 @pytest.mark.attack("A14")
+async def test_remembered_token_ends_after_a_suspend_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set only the wall clock forward: the monotonic clock stands still during a suspend."""
+    wall = SimpleNamespace(monotonic=time.monotonic, time=time.time)
+    monkeypatch.setattr(server_half, "time", wall)
+    monkeypatch.setattr(verifiers, "time", wall)
+    async with key_server() as issuer:
+        protection = Protection(RESOURCE, [issuer.issuer], JwtVerifier())
+        async with served_over_http(Server("s"), authorization=protection) as web:
+            talk = bearer(web, issuer.token({"exp": time.time() + 100}))
+            assert (await talk.post(modern_call("x"))).status == 404
+            wall.time = lambda: time.time() + 131
+            assert (await talk.post(modern_call("x"))).status == 401
+
+
 async def test_memory_is_bounded_and_holds_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_half, "MAX_REMEMBERED", 3)
     async with key_server() as issuer:
