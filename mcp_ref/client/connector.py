@@ -379,27 +379,22 @@ class Connector:
     ) -> T:  # fmt: skip
         """Send a request and return its result. If the connection is lost, repeat a modern `REPEATABLE` request.
 
-        `Session.request` documents more exceptions.
+        For a method of the specification, `params` and `returns` are dataclasses of this package: the first page of a
+        list is `client.request("tools/list", PaginatedRequestParams(), ListToolsResult)`. For a custom method, they can
+        be any dataclass, model or dict. The extension of a custom method is by default the first two parts of its name.
+        In 2026-07-28, a request raises CapabilityError if client and server did not both declare this extension.
 
-        Args:
-            method: The method: of the specification, such as `tools/list`, or a custom method.
-            params: The params: a dataclass of this package, or for a custom method any object in JSON, such as a
-                dataclass, a dict or None.
-            returns: The type of the result: a dataclass of this package, or for a custom method any other dataclass or
-                `dict`.
-            timeout: Time limit in seconds. Defaults to the client's `timeout`.
-            max_timeout: Total time limit in seconds. If it is given, each progress notification restarts `timeout`.
-            on_progress: Called with progress, total and message.
-            before_send: Called with the id of the request.
-            extension: The extension of a custom method. Default: the first two parts of the name.
-
-        Raises:
-            CapabilityError: Client and server did not both declare the extension of the custom method (2026-07-28).
+        `Session.request` documents the other arguments and exceptions. Without a `timeout`, use the client's timeout.
         """
-        if method not in SPECIFIED:
-            return await self._request_custom(method, params, returns, timeout, max_timeout, on_progress, extension)
         seconds = timeout if timeout is not None else self.timeout
         session = await self.ready()
+        if method not in SPECIFIED:
+            custom = features.custom_methods
+            custom.check_sendable(method, extension, session.revision, session.capabilities, session.peer_capabilities)
+            data = await session.request(
+                method, custom.data_of(params), custom.CustomData, timeout=seconds, max_timeout=max_timeout,
+                on_progress=on_progress, before_send=before_send)  # fmt: skip
+            return custom.read_result(method, data, returns)
         try:
             return await session.request(
                 method, params, returns, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
@@ -413,18 +408,6 @@ class Connector:
         # [2026-07-28 changelog#major-changes] MUST send a lost request again with a new request ID
         session = await self.ready()
         return await session.request(method, params, returns, timeout=seconds)
-
-    async def _request_custom(
-        self, method: str, params: object, returns: type[T], timeout: float | None, max_timeout: float | None,
-        on_progress: ProgressHandler | None, extension: str | None,
-    ) -> T:  # fmt: skip
-        custom, session = features.custom_methods, await self.ready()
-        custom.check_sendable(method, extension, session.revision, session.capabilities, session.peer_capabilities)
-        data = await session.request(
-            method, custom.data_of(params), custom.CustomData,
-            timeout=timeout if timeout is not None else self.timeout, max_timeout=max_timeout, on_progress=on_progress,
-        )  # fmt: skip
-        return custom.read_result(method, data, returns)
 
     async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
         """Send a request with these params, and return its result. `METHODS` names their dataclasses."""

@@ -1,7 +1,8 @@
 """Custom methods: requests and notifications that the specification does not define, such as those of an extension.
 
 A server registers its handlers with `@server.method(name)`, and a client with `@client.method(name)`. The other side
-sends the messages with `client.request`, `client.notify`, `context.request` and `context.notify`.
+sends the messages with `client.request`, `client.notify`, `context.request` and `context.notify`. A handler of a
+notification runs on the event loop and blocks it, so it must be short.
 
     legacy era  No capability declares a custom method. A peer without a handler for a request returns -32601.
     2026-07-28  A custom method belongs to an extension. Both sides MUST declare the extension, and both sides declare
@@ -145,15 +146,7 @@ def read_result(method: str, result: CustomData, returns: type[T]) -> T:
 
 
 def check_sendable(method: str, extension: str | None, revision: Revision, ours: Object, servers: Object) -> None:
-    """Raise CapabilityError if the client must not send a request with a custom method.
-
-    Args:
-        method: The method.
-        extension: The name of its extension, or None for the first two parts of the method.
-        revision: The revision of the session.
-        ours: The capabilities of the client.
-        servers: The capabilities of the server.
-    """
+    """Raise CapabilityError if the client or the server did not declare the extension of a method (2026-07-28)."""
     name = extension_of(method, extension)
     if revision.era == "legacy":
         return

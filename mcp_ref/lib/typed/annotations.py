@@ -20,7 +20,7 @@ from operator import call
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from .constraints import add_keywords
-from .models import UnsupportedModel, is_model, model_reader, model_schema
+from .models import is_model, model_reader, model_schema
 from .unions import Reader, Schema, type_keyword, union_reader, union_schema
 from .values import JSON, STRING_TYPES, ConversionError, StringType, to_json
 
@@ -149,7 +149,7 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
     if is_model(cls):
         try:
             return Conversion(model_schema(cls, scope.is_result), model_reader(cls))
-        except UnsupportedModel as fault:
+        except ValueError as fault:
             raise scope.error(cls, str(fault)) from None
     if is_dataclass(cls) or hasattr(cls, "_fields") or typing.is_typeddict(cls):
         return _record(cls, scope)

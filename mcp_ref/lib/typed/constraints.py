@@ -33,7 +33,11 @@ _NOTES: Final = {"description": "description", "documentation": "description", "
 """Attribute -> the keyword. These keywords constrain nothing. The first object with a note wins."""
 _NEEDLESS: Final = ("strict", "allow_inf_nan")
 """Constraints without a keyword that always hold: JSON has no infinity, and a text is never converted to a number."""
-_FIELD: Final = ("description", "title", "examples", "default", "default_factory", "alias", "validation_alias")
+_FIELD: Final = (
+    *("description", "title", "examples", "json_schema_extra"),
+    *("default", "default_factory", "alias", "validation_alias"),
+)
+"""The attributes of a pydantic `Field` that concern its JSON, besides the constraints."""
 _ADVICE: Final = {"default": "write the default after `=`", "alias": "rename the parameter or field"}
 _GENERAL_ADVICE: Final = "check the value in your code, or write keywords as a dict, such as {'minimum': 1}"
 
@@ -51,7 +55,7 @@ def add_keywords(schema: Schema, extras: Iterable[object]) -> Schema:
     schema = dict(schema)
     for extra in extras:
         for name, value in _attributes(extra):
-            if name == "json_schema" and isinstance(value, dict):
+            if name == "json_schema_extra" and isinstance(value, dict):
                 schema.update(value)
             elif name in _NOTES:
                 schema.setdefault(_NOTES[name], value)
@@ -67,33 +71,23 @@ def add_keywords(schema: Schema, extras: Iterable[object]) -> Schema:
 
 
 def _attributes(extra: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each attribute that is set. The description is the only attribute of a text."""
-    if extra is None:  # `conint` of pydantic writes None for a constraint that is not set
+    """Yield the name and value of each attribute that is set. An object without attributes has the name ""."""
+    if isinstance(extra, str | dict):
+        yield ("description" if isinstance(extra, str) else "json_schema_extra"), extra
         return
-    if isinstance(extra, str):
-        yield "description", extra
-    elif isinstance(extra, dict):
-        yield "json_schema", extra
-    elif hasattr(extra, "metadata"):  # pydantic's Field
-        for item in extra.metadata:
+    is_field = hasattr(extra, "metadata")  # pydantic's Field
+    if is_field or hasattr(type(extra), "__iter__"):  # a group, such as Interval
+        for item in extra.metadata if is_field else extra:
             yield from _attributes(item)
-        yield "json_schema", getattr(extra, "json_schema_extra", None) or {}
-        yield from _set_attributes(extra, _FIELD)
-    elif hasattr(type(extra), "__iter__"):  # a group, such as Interval
-        for item in extra:
-            yield from _attributes(item)
-    else:
-        slots = [name for cls in type(extra).__mro__ for name in getattr(cls, "__slots__", ())]
-        names = [name for name in (*getattr(extra, "__dict__", ()), *slots) if not name.startswith("_")]
-        yield from _set_attributes(extra, dict.fromkeys(names)) if names else [("", extra)]
-
-
-def _set_attributes(extra: object, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    slots = [name for cls in type(extra).__mro__ for name in getattr(cls, "__slots__", ())]
+    names = _FIELD if is_field else dict.fromkeys((*getattr(extra, "__dict__", ()), *slots))
     for name in names:
         value = getattr(extra, name, None)
         is_unset = value is None or value is False or value is ... or type(value).__name__ == "PydanticUndefinedType"
-        if not is_unset:
+        if not name.startswith("_") and not is_unset:
             yield name, value
+    if not names and extra is not None:  # `conint` of pydantic writes None for a constraint that is not set
+        yield "", extra
 
 
 def _constraint(name: str, value: Any, schema: Schema) -> Schema:

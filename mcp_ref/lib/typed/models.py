@@ -15,54 +15,45 @@ _DATA: Final = ("const", "default", "enum", "examples")
 """Keywords with values, not with schemas."""
 
 
-class UnsupportedModel(Exception):
-    """The error for a model whose schema cannot be written without `$ref`."""
-
-
 def is_model(cls: type) -> bool:
     return hasattr(cls, "model_json_schema") and hasattr(cls, "model_validate")
 
 
 def model_schema(model: Any, is_result: bool) -> Schema:
-    """Return the schema of a model: each `$ref` is replaced by its definition, and generated titles are left out.
+    """Return the schema of a model, with definitions in place of `$ref`, and without titles.
 
     Args:
         model: The class.
         is_result: True for the schema of written values, False for the schema of read values.
 
     Raises:
-        UnsupportedModel: The model contains itself.
+        ValueError: The model contains itself.
     """
     schema = model.model_json_schema(mode="serialization" if is_result else "validation")
-    inlined: Schema = _inlined(schema, schema.get("$defs", {}), (), model.__name__)
+    inlined: Schema = _inlined(schema, schema.get("$defs", {}), ())
     return inlined
 
 
-def _inlined(schema: Any, definitions: Schema, enclosing: tuple[str, ...], name: str) -> Any:
-    """Return a subschema without `$ref`. `enclosing` are the definitions that contain it. `name` is its own name."""
+def _inlined(schema: Any, definitions: Schema, enclosing: tuple[str, ...]) -> Any:
+    """Return a subschema without `$ref` and titles. `enclosing` are the names of the definitions that contain it."""
     if isinstance(schema, list):
-        return [_inlined(item, definitions, enclosing, name) for item in schema]
+        return [_inlined(item, definitions, enclosing) for item in schema]
     if not isinstance(schema, dict):
         return schema
     result: Schema = {}
     for keyword, value in schema.items():
         if keyword == "$ref":
-            target = value.removeprefix("#/$defs/")
-            if target in enclosing:
-                raise UnsupportedModel("contains itself, which a schema without $ref cannot express")
-            result = {**_inlined(definitions[target], definitions, (*enclosing, target), target), **result}
+            name = value.removeprefix("#/$defs/")
+            if name in enclosing:
+                raise ValueError("contains itself, which a schema without $ref cannot express")
+            result = {**_inlined(definitions[name], definitions, (*enclosing, name)), **result}
         elif keyword in ("properties", "patternProperties"):
-            result[keyword] = {key: _inlined(each, definitions, enclosing, key) for key, each in value.items()}
+            result[keyword] = {key: _inlined(each, definitions, enclosing) for key, each in value.items()}
         elif keyword in _DATA:
             result[keyword] = value
-        elif keyword not in ("$defs", "discriminator") and (keyword != "title" or not _is_generated(value, name)):
-            result[keyword] = _inlined(value, definitions, enclosing, name)
+        elif keyword not in ("$defs", "title", "discriminator"):
+            result[keyword] = _inlined(value, definitions, enclosing)
     return result
-
-
-def _is_generated(title: str, name: str) -> bool:
-    """Return True if a title repeats the name of a class or field, as in `Due Date` for `due_date`."""
-    return title.replace(" ", "").lower() == name.replace("_", "").replace(" ", "").lower()
 
 
 def model_reader(model: Any) -> Reader:
