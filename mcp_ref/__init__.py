@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .basic.lifecycle import CapabilityError as CapabilityError
     from .basic.lifecycle import Implementation as Implementation
     from .basic.lifecycle import UnsupportedRevision as UnsupportedRevision
+    from .basic.meta import PaginatedRequestParams as PaginatedRequestParams
     from .client.client import Client as Client
     from .client.sync import SyncClient as SyncClient
     from .extensions.auth.dpop import DpopCheck as DpopCheck
@@ -83,7 +84,10 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .features.elicitation import ElicitResult as ElicitResult
     from .features.elicitation import url_required as url_required
     from .features.prompts import GetPromptResult as GetPromptResult
+    from .features.prompts import ListPromptsResult as ListPromptsResult
     from .features.prompts import PromptMessage as PromptMessage
+    from .features.resources import ListResourcesResult as ListResourcesResult
+    from .features.resources import ListResourceTemplatesResult as ListResourceTemplatesResult
     from .features.roots import Root as Root
     from .features.sampling import CreateMessageRequestParams as CreateMessageRequestParams
     from .features.sampling import CreateMessageResult as CreateMessageResult
@@ -91,6 +95,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .features.sampling import ToolResultContent as ToolResultContent
     from .features.sampling import ToolUseContent as ToolUseContent
     from .features.tools import CallToolResult as CallToolResult
+    from .features.tools import ListToolsResult as ListToolsResult
     from .features.tools import Tool as Tool
     from .features.tools import ToolAnnotations as ToolAnnotations
     from .features.tools import ToolError as ToolError
@@ -255,8 +260,10 @@ _NAMES_BY_MODULE = {
     "server.server": "Server",
     "client.sync": "SyncClient",
     "extensions.tasks.requestor": "RunningTask",
-    "features.prompts": "GetPromptResult PromptMessage",
-    "features.tools": "CallToolResult Tool ToolAnnotations ToolError",
+    "basic.meta": "PaginatedRequestParams",
+    "features.prompts": "GetPromptResult ListPromptsResult PromptMessage",
+    "features.resources": "ListResourcesResult ListResourceTemplatesResult",
+    "features.tools": "CallToolResult ListToolsResult Tool ToolAnnotations ToolError",
     "features.completion": "Completion PromptReference ResourceTemplateReference",
     "version": "__version__",
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from typing import assert_type
 
 import pytest
 
-from mcp_ref import Client, InvalidMessage, Server
+from mcp_ref import Client, InvalidMessage, ListToolsResult, PaginatedRequestParams, Server
 from mcp_ref.features import pagination
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
@@ -336,3 +337,13 @@ async def test_client_refuses_a_next_cursor_that_is_not_text() -> None:
         await served(wire, [(["a"], {"nextCursor": 7})])
         with pytest.raises(InvalidMessage, match="nextCursor"):
             await listing
+
+
+@pytest.mark.parametrize("revision", [*PAGED, MODERN])
+async def test_client_request_reads_one_page(revision: str) -> None:
+    async with Client(server_of(3, page_size=2), revision=revision) as client:
+        first = await client.request("tools/list", PaginatedRequestParams(), ListToolsResult)
+        assert_type(first, ListToolsResult)
+        last = await client.request("tools/list", PaginatedRequestParams(first.next_cursor), ListToolsResult)
+        assert [[tool.name for tool in page.tools] for page in (first, last)] == [["n0", "n1"], ["n2"]]
+        assert last.next_cursor is None
