@@ -78,6 +78,8 @@ class PromptMessage:
 
 @dataclass
 class ListPromptsResult(CacheableResult):
+    """One page of a server's list of prompts."""
+
     prompts: list[Prompt]
     next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None

@@ -95,6 +95,8 @@ class ResourceTemplate:
 
 @dataclass
 class ListResourcesResult(CacheableResult):
+    """One page of a server's list of resources."""
+
     resources: list[Resource]
     next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
@@ -102,6 +104,8 @@ class ListResourcesResult(CacheableResult):
 
 @dataclass
 class ListResourceTemplatesResult(CacheableResult):
+    """One page of a server's list of resource templates."""
+
     resource_templates: list[ResourceTemplate]
     next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None

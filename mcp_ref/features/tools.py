@@ -127,6 +127,8 @@ class Tool:
 
 @dataclass
 class ListToolsResult(CacheableResult):
+    """One page of a server's list of tools."""
+
     tools: list[Tool]
     next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
