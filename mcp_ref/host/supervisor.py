@@ -375,7 +375,8 @@ class Supervisor:
             total += size
             if len(kept) < MAX_TOOLS and size <= MAX_TOOL_BYTES and total <= MAX_TOOLS_BYTES:
                 kept.append(tool)
-        self.status.dropped["tools"] = len(listed) - len(kept)
+        if len(kept) < len(listed):
+            self.status.dropped["tools"] = len(listed) - len(kept)
         self.tools = {tool.name: tool for tool in self.accepted(launch, kept)}
         self.status.tools = len(self.tools)
 
