@@ -154,11 +154,13 @@ def is_in_requirements(text: str) -> bool:
 
 
 PAGES_WITHOUT_REQUIREMENTS = {
+    *(f"{revision} architecture/index" for revision in REVISIONS[1:]),
     "2026-07-28 server/index",
 }
 """The cited pages of the specification on which no sentence demands anything."""
 
 HEADINGS_WITHOUT_REQUIREMENTS = {
+    "2026-07-28 index#key-principles",
     "2026-07-28 basic/authorization/index#access-token-usage",
     "2026-07-28 basic/authorization/index#authorization-flow-steps",
     "2024-11-05 basic/transports#http-with-sse",

@@ -4,7 +4,7 @@
 that was downloaded can name any program, so a server starts only if the user allows it, or with `--yes`. The host keeps
 the user's decision in a file. A server whose entry has changed since then needs consent again, and so does a tool.
 
-Spec:  architecture; 2026-07-28 index#security-and-trust-safety
+Spec:  architecture/index; 2026-07-28 index#key-principles
 """
 
 from __future__ import annotations

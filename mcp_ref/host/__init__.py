@@ -1,4 +1,31 @@
-"""The host: several servers, one policy.
+"""The host: the program of the user. It has a client for each server, and one policy for all of them.
+
+    user <--> host --+-- client 1 <--> server 1       a process, a session, credentials and roots of its own
+              model  +-- client 2 <--> server 2
+
+The specification divides the work into three roles. A *server* offers tools, resources and prompts. A *client* speaks
+with one server. The *host* creates the clients, asks the user for consent, and combines the results for a model. A
+server sees neither the conversation nor another server. Most duties of a host are about consent:
+
+    Duty                                      Here                     Source (2026-07-28)
+    consent before data goes to a server      `Approval`: start, roots index#key-principles
+    confirmation of calls, with the arguments `Approval`: call         server/tools#user-interaction-model
+    different names for equal names           names.py                 server/tools#tool-names
+    no trust in annotations                   `HostOptions.trusted`    server/tools#tool
+    checked results, logged calls             `Client`, `audit`        server/tools#security-considerations
+    approval of sampling and of its result    `Approval`, `Budget`     client/sampling#user-interaction-model
+    the name of the server, the host of a URL `Approval`: elicit       client/elicitation#user-interaction-model
+    existing directories only, with consent   `Approval`: roots        client/roots#implementation-guidelines
+    restart of a server that exits            supervisor.py            basic/transports/stdio#unexpected-termination
+    one process for all conversations         `Host`                   basic/index#statelessness
+
+One call of a tool, from the program or from its model:
+
+    call_tool("weather.forecast") -> is the server ready? -> budget -> approve(Approval) -> audit line
+        -> tools/call on the client of this server -> result -> audit line -> cut the text for a model
+
+Code cannot judge if a description is honest, a form is phishing, or a result contains instructions for the model. The
+host shows each of them with the name of its server, and lets the user refuse.
 
 names.py           the names of servers and tools
 configuration.py   the configuration files of known hosts

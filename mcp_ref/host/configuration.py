@@ -15,7 +15,7 @@ A cloned project can contain such a file. So reading a file starts no process an
 grant consent: `trust`, `autoApprove` and the like are ignored. A `ServerConfig` contains the texts as written, with
 `${TOKEN}`, so that a program can show them; launch.py replaces the variables. An invalid entry costs only its server.
 
-Spec:  architecture; the specification does not define configuration files
+Spec:  architecture/index (the specification does not define configuration files)
 """
 
 from __future__ import annotations

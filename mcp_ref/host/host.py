@@ -10,7 +10,7 @@
 Each server has its own `Client`, and the clients share nothing. A resource is the pair of a server and a URI: the host
 changes no URI, and never searches for the server of a URI, because a server could claim the URI of another server.
 
-Spec:  architecture (all revisions); 2026-07-28 index#security-and-trust-safety, server/tools#tool-names
+Spec:  architecture/index (2024-11-05 to 2026-07-28); 2026-07-28 index#key-principles, server/tools#tool-names
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..lib.jsonschema import compile_schema
 from .configuration import Configuration, ServerConfig, parse_server, read_config
 from .hosted import HostedServer, HostOptions, ServersLike
 from .names import UnknownName, full_name, model_names, server_name
-from .policy import Account, Approval, BudgetExceeded, Policy, Refused, definition_hash, hidden_text_warnings
+from .policy import Account, Approval, BudgetExceeded, Policy, Refused, hidden_text_warnings
 from .supervisor import ServerState, ServerStatus
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ class Host(HostOptions):
             "call", server, origin, full_name(server, tool.name), hosted.config.file, arguments=arguments, tool=tool,
             trusted=server in self.trusted, after=frozenset(self._after), warnings=hidden_text_warnings(arguments),
         )  # fmt: skip
-        key = f"{hosted.digest} call {tool.name} {definition_hash(tool)}"
+        key = f"{hosted.digest} call {tool.name} {hosted.definition_hashes[tool.name]}"
         edited = await self._policy.check(request, key, "always", default=origin == "program")
         if edited is None:
             return arguments

@@ -175,6 +175,8 @@ class HostedServer(Supervisor):
         self._asking: dict[str, asyncio.Task[None]] = {}  # by tool name: approvals of definitions
         self._denied: set[str] = set()  # hashes of the definitions that were refused
         self._definitions: dict[str, Tool] = {}  # the approved definitions that this run has seen
+        self.definition_hashes: dict[str, str] = {}
+        """The hashes of the approved definitions, by tool name."""
         self._log_second, self._logs = 0, 0
 
     async def close(self, patience: float = 0.0) -> None:
@@ -268,7 +270,7 @@ class HostedServer(Supervisor):
             is_default = (is_first or self._policy.approve is None) and not warnings
             if is_default or approvals.get(key) == digest:
                 approvals[key] = digest
-                self._definitions[tool.name] = tool
+                self._definitions[tool.name], self.definition_hashes[tool.name] = tool, digest
                 found.append(tool)
             elif tool.name not in self._asking and digest not in self._denied:
                 asking = self._ask_definition(key, tool, digest, warnings)

@@ -8,7 +8,7 @@
 Variables are replaced once: a value that contains `${...}` stays as it is. A variable that is unset and has no default
 is an error. Otherwise a remote server would report a wrong token, and nobody would see the reason.
 
-Spec:  architecture; the specification does not define configuration files
+Spec:  architecture/index (the specification does not define configuration files)
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ with an `Approval` that contains everything a user needs to decide:
 Everything that is not an explicit `Allow` is a refusal: an exception, another value, or no decision in time. Without an
 `approve` function, only the calls of the program itself are allowed, because the program's code is the consent.
 
-Spec:  2026-07-28 index#security-and-trust-safety, server/tools#security-considerations, client/sampling,
+Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/sampling,
        client/elicitation#safe-url-handling
 """
 
