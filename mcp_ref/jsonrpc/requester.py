@@ -116,6 +116,7 @@ class Requester:
         self._ids = itertools.count(1)
         self._slots = asyncio.Semaphore(max_pending)
         self._batches: dict[asyncio.Task[object] | None, _UnsentBatch] = {}  # asyncio task of a call -> its batch
+        self._unusable_response = ""  # the fault of the last response for which no request was found
         self._closing_error: McpError | None = None  # raised in each caller after the connection has ended
 
     async def request(
@@ -169,7 +170,10 @@ class Requester:
             self._give_up(id, batch, "the request timed out")
             at_deadline = pending.timer is not None and pending.timer.when() == pending.deadline
             seconds = max_timeout if at_deadline else timeout
-            raise RequestTimeout(f"{method}: no response within {seconds} seconds") from None
+            text = f"{method}: no response within {seconds} seconds"
+            if self._unusable_response:
+                text += f"; the peer sent an unusable response: {self._unusable_response}"
+            raise RequestTimeout(text) from None
         except asyncio.CancelledError:
             self._give_up(id, batch, "the caller stopped waiting")
             raise
@@ -240,7 +244,7 @@ class Requester:
 
     def settle(self, response: Response | ErrorResponse) -> None:
         """Give a response to the caller that waits for it. Ignore a response for which no caller waits."""
-        pending = self.pending.get(response.id) if response.id is not None else None
+        pending = self._pending_request(response.id)
         if pending is None or pending.response.done():
             level = logging.WARNING if response.id is None else logging.DEBUG
             log.log(
@@ -256,8 +260,10 @@ class Requester:
 
     def fail(self, failure: Malformed | RequestFailure) -> bool:
         """Fail a request whose response is malformed or will not come. Return False if no caller waits for it."""
-        pending = self.pending.get(failure.id) if failure.id is not None else None
+        pending = self._pending_request(failure.id)
         if pending is None or pending.response.done():
+            if isinstance(failure, Malformed):
+                self._unusable_response = failure.error.message
             return False
         if isinstance(failure, RequestFailure) and failure.error is not None:
             pending.fail(failure.error)
@@ -267,6 +273,17 @@ class Requester:
             kind = UnrecognizedReply if failure.unrecognized else ConnectionClosed
             pending.fail(kind(f"{pending.method}: {failure.reason}"))
         return True
+
+    def _pending_request(self, id: RequestId | None) -> Pending | None:
+        """Return the request that waits for the response `id`. Some peers send `"1"` in response to `1`."""
+        if id is None:
+            return None
+        pending = self.pending.get(id)
+        if pending is None and isinstance(id, str) and id.isascii() and id.isdigit() and len(id) < 16:
+            pending = self.pending.get(int(id))
+            if pending is not None:
+                log.warning("the peer sent the id %r as a string in its response to %s", id, pending.method)
+        return pending
 
     def fail_pending(self, error: McpError) -> None:
         """Raise `error` in all waiting callers and all future callers, because the connection has ended."""

@@ -219,6 +219,29 @@ async def test_dispatcher_request_without_response_times_out_and_peer_is_told() 
     assert bench.dispatcher.pending == {}
 
 
+@pytest.mark.parametrize("kind", ["result", "malformed"])
+async def test_dispatcher_finds_the_request_of_a_response_whose_id_is_a_string_of_digits(kind: str) -> None:
+    bench = Bench()
+    call = asyncio.create_task(bench.call())
+    await bench.transport.wait_for(1)
+    if kind == "result":
+        bench.receive(Response("1", {"value": 1}))
+        assert await call == {"value": 1}
+    else:
+        bench.receive(decode(b'{"jsonrpc": "2.0", "id": "1", "result": 1}'))
+        with pytest.raises(InvalidMessage, match="the result must be an object"):
+            await call
+
+
+async def test_dispatcher_time_out_names_a_response_that_could_not_be_used() -> None:
+    bench = Bench()
+    call = asyncio.create_task(bench.call(timeout=0.05))
+    await bench.transport.wait_for(1)
+    bench.receive(decode(b'{"jsonrpc": "2.0", "id": 1.5, "result": {}}'))
+    with pytest.raises(RequestTimeout, match=r"an unusable response: .*the id must be a string or an int"):
+        await call
+
+
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-8",
     "2025-06-18/basic/utilities/cancellation#behavior-requirements-7",

@@ -38,6 +38,8 @@ Used by: server.py, stateless.py, ../http_sse/server.py
 
 from __future__ import annotations
 
+import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -49,6 +51,8 @@ from ...basic.access import Access, AccessRefused, Principal, current_access
 from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest
 from ...revisions import LEGACY, Revision, find_revision
+
+log = logging.getLogger(__name__)
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
 VERSION_HEADER: Final = "MCP-Protocol-Version"
@@ -75,18 +79,24 @@ PREFLIGHT_SECONDS: Final = 600
 """Time for which a browser is allowed to reuse the response to a preflight request, in seconds."""
 MAX_QUOTED: Final = 100
 """Maximum length of a header value that an error quotes, in characters."""
-Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
-"""A function that returns the authenticated caller (principal) of a request, or None to refuse it with 401."""
+Authenticate = Callable[[HttpRequest], Awaitable[str | None] | str | None]
+"""A function, async or not, that returns a request's caller (principal: a non-empty string), or None for a 401."""
 Authorize = Callable[[HttpRequest], Awaitable[Access]]
 """A function that returns the rights of a request's caller. Raises AccessRefused."""
 
 
 def authorized_by(authenticate: Authenticate) -> Authorize:
     """Return the `Authorize` function for an author's `authenticate` function. Its principals have no scopes."""
+    reported: set[type] = set()  # types of wrong results, each of which is logged once
 
     async def authorize(request: HttpRequest) -> Access:
-        name = await authenticate(request)
-        if name is None:
+        name = authenticate(request)
+        if inspect.isawaitable(name):
+            name = await name
+        if not isinstance(name, str) or not name:
+            if name is not None and type(name) not in reported:
+                reported.add(type(name))
+                log.error("authenticate returned %.100r; it must return a non-empty string, or None to refuse", name)
             headers = [("WWW-Authenticate", "Bearer")]
             raise AccessRefused(401, "authentication required: send an Authorization header", headers)
         access = Access()

@@ -408,6 +408,24 @@ async def test_the_endpoint_accepts_a_slash_at_the_end_of_its_path() -> None:
         assert reply.status == 200
 
 
+@pytest.mark.parametrize("name", ["alice", None, "", False, 5, b"alice"])
+@pytest.mark.parametrize("waits", [True, False])
+async def test_authenticate_returns_a_non_empty_string_with_or_without_await(
+    name: object, waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def later(_: HttpRequest) -> str:
+        return name  # type: ignore[return-value]
+
+    def at_once(_: HttpRequest) -> str:
+        return name  # type: ignore[return-value]
+
+    async with served_over_http(Server("s"), authenticate=later if waits else at_once) as web:
+        for _ in range(2):
+            reply = await Talk(web).post(initialize())
+            assert reply.status == (200 if name == "alice" else 401)
+    assert caplog.text.count("authenticate returned") == (name not in ("alice", None))
+
+
 async def test_a_path_where_nothing_is_says_where_the_server_is() -> None:
     async with served_over_http(Server("s")) as web:
         for path in ("/", "/mcp//", "/MCP", "//mcp", "/mcp/../mcp", "/%6dcp"):
