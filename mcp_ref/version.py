@@ -12,6 +12,8 @@ CHANGES
 - The texts of error and log messages changed. The structure of JSON-RPC messages did not change.
 - The option `older` of a server over HTTP is now `http_sse`.
 - `Server.run_http` ends the program with a message if the address is not available. It raised OSError before.
+- New for servers: `Server(lifespan=...)` and `context.state`, `@server.middleware`, `context.http`, `server.close()`,
+  and `routes=` of a server over HTTP.
 - The package is under the MIT licence.
 
 0.1.0

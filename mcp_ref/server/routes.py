@@ -86,7 +86,7 @@ def _encoded(response: RouteResponse) -> tuple[int, HeaderList, bytes]:
         raise ValueError(f"the status of a response must be between 200 and 599, not {response.status}")
     headers = [*response.headers.items()]
     kind = "text/plain; charset=utf-8" if isinstance(response.body, str) else "application/octet-stream"
-    if "content-type" not in {name.lower() for name, _ in headers}:
+    if response.body and "content-type" not in {name.lower() for name, _ in headers}:
         headers.append(("Content-Type", kind))
     headers.append(("X-Content-Type-Options", "nosniff"))  # a browser must not run a text as a web page
     encode_head([], headers, RESERVED_HEADERS)  # raises ValueError; ASGI servers do not check headers
