@@ -1,8 +1,9 @@
 """The client commands with `--config FILE`: the servers of a configuration file, with the user's consent.
 
 `list` starts all servers. The other commands start only the server of the given name: `call weather.forecast`. A file
-that was downloaded can name any program, so a server starts only if the user allows it, or with `--yes`. The host keeps
-the user's decision in a file. A server whose entry has changed since then needs consent again, and so does a tool.
+that was downloaded can name any program, so a server starts only if the user allows it, or with `--yes`. The decisions
+are stored in `mcp_ref/approvals.json` in the user's folder for state. A server whose entry has changed since then needs
+consent again, and so does a tool whose definition has changed.
 
 Spec:  architecture/index; 2026-07-28 index#key-principles
 """
@@ -156,10 +157,7 @@ class Consent:
                 show.note(f"warning: {warning}")
             return Allow()  # the form lets the user decline
         if request.kind == "definition":
-            is_allowed = request.name == self._name and await self._confirm(request, "Allow this definition?")
-            if request.name == self._name and not self.changed_tool.done():
-                self.changed_tool.set_result(is_allowed)
-            return Allow() if is_allowed else Deny()
+            return await self._approve_definition(request)
         if self._is_yes:
             return Allow()
         if not has_terminal():
@@ -168,6 +166,16 @@ class Consent:
         if not request.warnings:
             prompt += " (A yes is valid until the entry in the file changes.)"
         return Allow("always") if await self._confirm(request, prompt) else Deny()
+
+    async def _approve_definition(self, request: Approval) -> Allow | Deny:
+        """Show the definition of the tool to call. Deny the other tools, because the command does not need them."""
+        is_allowed = False
+        try:
+            is_allowed = request.name == self._name and await self._confirm(request, "Allow this definition?")
+        finally:
+            if request.name == self._name and not self.changed_tool.done():
+                self.changed_tool.set_result(is_allowed)
+        return Allow() if is_allowed else Deny()
 
     async def _confirm(self, request: Approval, prompt: str) -> bool:
         if not has_terminal():
@@ -180,8 +188,11 @@ class Consent:
         """Return the value that the user types for `${input:id}`."""
         prompt = f"{description or id}: "
         async with self.terminal:
-            with hidden_input() if is_password else contextlib.nullcontext():
-                return (await ask_line(prompt)).rstrip("\n")
+            try:
+                with hidden_input() if is_password else contextlib.nullcontext():
+                    return (await ask_line(prompt)).rstrip("\n")
+            except EOFError:
+                raise Refused(f"no value was typed for the input {id}") from None
 
 
 async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> None:
@@ -225,10 +236,9 @@ async def list_all(host: Host, options: argparse.Namespace) -> int:
 
 
 def _state_text(status: ServerStatus) -> str:
-    if status.state is ServerState.BACKING_OFF:
-        return f"failed: {status.last_error}"
     if status.state is not ServerState.READY:
-        return f"{status.state.value}: {status.last_error}" if status.last_error else status.state.value
+        state = "failed" if status.state is ServerState.BACKING_OFF else status.state.value
+        return f"{state}: {status.last_error}".replace("\n", "\n      ") if status.last_error else state
     changed = ", ".join(status.unapproved_tools)
     return f"ready, revision {status.revision}{f'; changed and not allowed: {changed}' if changed else ''}"
 

@@ -313,3 +313,11 @@ def test_password_of_an_input_variable_is_not_shown(tmp_path: Path) -> None:
         os.close(ours)
         os.close(theirs)
     assert out == b"s3cret\n" and b"s3cret" not in shown
+
+
+def test_input_variable_without_a_value_does_not_start_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    servers = {"s": entry(CALCULATOR, env={"KEY": "${input:key}"})}
+    path.write_text(json.dumps({"servers": servers, "inputs": [{"id": "key", "description": "The key"}]}), "utf-8")
+    code, out, terminal = at_a_terminal(b"\x04", "call", "forecast", "--config", str(path), "--yes")
+    assert (code, out) == (3, "") and "no value was typed for the input key" in terminal
