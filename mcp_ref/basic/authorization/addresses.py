@@ -48,8 +48,7 @@ def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
     """Return the parts and the origin of a URL. Raise ValueError if it is not plain http(s), or has a fragment."""
     # urlsplit would remove tabs and line breaks, so that the checked URL would not be the one in use
     if len(url) > limit or not re.fullmatch(r'[!"$-\[\]-~]+', url):
-        fault = f"is longer than {limit} characters, or has a fragment (#), or others than ASCII characters"
-        raise ValueError(f"the URL {fault}: {peer_url(url)}")
+        raise ValueError(f"a URL has at most {limit} characters, all of ASCII, and no fragment (#): {peer_url(url)}")
     try:
         parts, origin = parse_url(url)
         if re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]+", origin.host):

@@ -144,8 +144,8 @@ class Authorizer:
     async def request(self, peers: PeerRequests, grant: Grant, authenticate: ClientAuthentication, form: Form) -> Grant:
         """Send a token request, and return the grant with the tokens of the response."""
         if self.resource_parameter:
-            # [2026-07-28 basic/authorization/index#resource-parameter-implementation] MUST be in token requests.
-            # DEVIATION: a program may leave it out, because some authorization servers refuse it.
+            # [2026-07-28 basic/authorization/index#resource-parameter-implementation] MUST be in token requests
+            # DEVIATION: a program may leave out `resource`, a MUST, because some authorization servers refuse it.
             form = {**form, "resource": grant.resource}
         asked_at, url = time.monotonic(), grant.token_endpoint
         return grant.renewed(await request_token(peers, grant.issuer, url, authenticate, form, self.dpop), asked_at)

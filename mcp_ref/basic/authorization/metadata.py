@@ -73,7 +73,7 @@ def _value(name: str, kind: str, value: JSON) -> str | bool | int | tuple[str, .
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """A JSON object. Each field of a subclass is a member; a member with a default value is optional."""
+    """A JSON object. Each field of a subclass is a member; a member with a default value may be missing."""
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
@@ -108,7 +108,7 @@ class ResourceMetadata(JsonObject):
     resource: str
     authorization_servers: tuple[str, ...]
     scopes_supported: tuple[str, ...] = ()
-    bearer_methods_supported: tuple[str, ...] = field(default=("header",), init=False)
+    bearer_methods_supported: tuple[str, ...] = field(default=("header",), init=False)  # written, never read
 
 
 def parse_resource_metadata(body: bytes) -> ResourceMetadata:

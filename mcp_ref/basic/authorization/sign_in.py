@@ -115,7 +115,7 @@ class AuthorizationCode(Authorizer):
         """
         peers = PeerRequests(http, url, self.private_networks)
         async with self.store.lock(_key(url)):
-            self.server(url).grant, grant = None, await self._stored(peers)
+            grant, self.server(url).grant = await self._stored(peers), None
             if grant is None:
                 return False
             await self.store.delete(_key(url))
@@ -134,10 +134,9 @@ class AuthorizationCode(Authorizer):
             url: URL of the MCP server.
         """
         grant = read_grant(await self.store.get(_key(url)))
-        is_ours = (
-            grant is not None and self.issuer in (None, grant.issuer) and self.client_id in (None, grant.client_id)
-        )
-        return grant if is_ours else None
+        if grant is None or self.issuer not in (None, grant.issuer) or self.client_id not in (None, grant.client_id):
+            return None
+        return grant
 
     async def keep(self, url: str, grant: Grant) -> Grant:
         """Return a grant after it is stored.

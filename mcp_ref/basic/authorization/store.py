@@ -61,9 +61,6 @@ class MemoryStore:
         self._values: dict[str, Object] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"  # without the values, which are secrets
-
     async def get(self, key: str) -> Object | None:
         """Return the value of a key, or None.
 
