@@ -24,6 +24,7 @@ from mcp_ref.lib.jose.keys import make_private_key
 from tests.interop.browser import Browser
 from tests.interop.protected_notes import Notes, protected_by
 from tests.interop.recorded import Recorded
+from tests.interop.test_protected_server import run
 
 SCRIPTS = Path(__file__).parent / "peers"
 REVISIONS = ["2025-06-18", "2025-11-25", "2026-07-28"]
@@ -240,3 +241,21 @@ async def test_dpop_binds_tokens_to_the_key_of_the_client(peers: Path, recorded:
     proofs = [step.headers.get("dpop") for step in requests if step.token]
     assert len(set(proofs)) == len(proofs) and None not in proofs
     assert all((step.headers.get("authorization") or "DPoP ").startswith("DPoP ") for step in requests)
+
+
+async def test_dpop_check_accepts_the_proofs_of_the_typescript_sdk(peers: Path, recorded: Recorded) -> None:
+    with provided(peers, recorded, nonces=True) as provider:
+        check = DpopCheck(required=True, nonce_key=bytes(32))
+        async with protected_by(provider.issuer, "2026-07-28", dpop=check) as notes:
+            script = SCRIPTS / "protected_client.mjs"
+            node = peers / "node_modules/.bin/node"
+            report = await run(peers, node, script, "2", "auto", notes.url, "any password", "dpop")
+        tokens = provider.requests("/token")
+    assert report == {"revision": "2026-07-28", "texts": ["notes of alice", "notes of alice"]}
+    requests = [step for step in notes.requests("mcp", "/mcp") if step.token]
+    errors = [step.challenge.parameters.get("error") for step in requests if step.challenge is not None]
+    assert errors == ["use_dpop_nonce", "invalid_token"]
+    proofs = [step.headers.get("dpop") for step in requests]
+    assert len(set(proofs)) == len(proofs) and None not in proofs
+    assert [token["body"].get("token_type") for token in tokens] == [None, "DPoP", "DPoP"]
+    assert [token["params"]["grant_type"] for token in tokens][1:] == ["authorization_code", "refresh_token"]
