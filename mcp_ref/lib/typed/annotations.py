@@ -26,8 +26,8 @@ from .values import JSON, STRING_TYPES, ConversionError, StringType, to_json
 
 SUPPORTED: Final = (
     "int, float, bool, str, bytes, None, Any, list, set, frozenset, tuple, dict[str, …] and their abstract forms, "
-    "Literal, Enum, unions, dataclass, TypedDict, NamedTuple, datetime, date, time, UUID, Decimal, Path, and "
-    "Annotated, NewType and type aliases of these"
+    "Literal, Enum, unions, dataclass, TypedDict, NamedTuple, pydantic models, datetime, date, time, UUID, Decimal, "
+    "Path, and Annotated, NewType and type aliases of these"
 )
 
 
