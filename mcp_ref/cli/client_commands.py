@@ -19,6 +19,8 @@ from ..client.client import Client
 from ..codec import codec_for
 from ..features.completion import PromptReference, ResourceTemplateReference
 from ..features.logging import LEVELS, LoggingMessageNotificationParams
+from ..features.prompts import Prompt
+from ..features.resources import Resource, ResourceTemplate
 from ..features.tools import Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
@@ -157,21 +159,33 @@ async def list_all(client: Client, options: argparse.Namespace) -> int:
                 "serverInfo": encode(client.server_info),
                 "capabilities": client.server_capabilities,
                 "instructions": client.instructions,
-                "tools": [encode(tool) for tool in tools],
-                "resources": [encode(resource) for resource in resources],
-                "resourceTemplates": [encode(template) for template in templates],
-                "prompts": [encode(prompt) for prompt in prompts],
+                **lists_as_json(tools, resources, templates, prompts),
             }
         )
         return 0
     show.out(server_line(client))
     if client.instructions:
         show.out(client.instructions)
+    show_lists(tools, resources, templates, prompts)
+    return 0
+
+
+def lists_as_json(
+    tools: list[Tool], resources: list[Resource], templates: list[ResourceTemplate], prompts: list[Prompt]
+) -> Object:
+    """Return the four lists of a server as JSON."""
+    lists = {"tools": tools, "resources": resources, "resourceTemplates": templates, "prompts": prompts}
+    return {name: [encode(item) for item in items] for name, items in lists.items()}  # type: ignore[attr-defined]
+
+
+def show_lists(
+    tools: list[Tool], resources: list[Resource], templates: list[ResourceTemplate], prompts: list[Prompt]
+) -> None:
+    """Print the four lists of a server as tables."""
     show.table("Tools", [show.tool_row(tool) for tool in tools])
     show.table("Resources", [(r.uri, r.mime_type or "", r.description or r.title) for r in resources])
     show.table("Resource templates", [(t.uri_template, t.mime_type or "", t.description or t.title) for t in templates])
     show.table("Prompts", [show.prompt_row(prompt) for prompt in prompts])
-    return 0
 
 
 async def call(client: Client, options: argparse.Namespace) -> int:

@@ -15,28 +15,31 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TypeAlias, cast
+from typing import cast
 
 from ..basic.authorization.store import FileStore, default_path
 from ..features.logging import LoggingMessageNotificationParams
-from ..features.prompts import Prompt
-from ..features.resources import Resource, ResourceTemplate
-from ..features.tools import Tool
 from ..host.configuration import Configuration, ConfigurationError, find_configs, read_config
-from ..host.host import Host, Listed
+from ..host.host import Host
 from ..host.names import UnknownName, full_name
 from ..host.policy import APPROVE_SECONDS, Allow, Approval, Deny, Refused
 from ..host.supervisor import ServerState, ServerStatus, ServerUnavailable
-from ..jsonrpc.messages import JSON, Object
+from ..jsonrpc.messages import JSON
 from ..session import DEFAULT_TIMEOUT
 from . import UsageError, did_you_mean, show
 from .authorization import authorizer_for
-from .client_commands import encode, report_failure, run_and_report, run_command, show_log, show_stderr
+from .client_commands import (
+    lists_as_json,
+    report_failure,
+    run_and_report,
+    run_command,
+    show_lists,
+    show_log,
+    show_stderr,
+)
 from .person import ask_line, confirms, elicitation_handler, has_terminal, hidden_input
-
-AnyListed: TypeAlias = Listed[Tool] | Listed[Prompt] | Listed[Resource] | Listed[ResourceTemplate]
 
 MAX_APPROVALS = 4000
 """Maximum number of stored decisions. If there are more, the oldest decisions are forgotten."""
@@ -207,31 +210,25 @@ async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> No
 
 
 async def list_all(host: Host, options: argparse.Namespace) -> int:
-    """Print the state of each server, and the tools, resources, templates and prompts of all servers."""
-    tools, prompts = await host.list_tools(), await host.list_prompts()
-    resources, templates = await host.list_resources(), await host.list_resource_templates()
+    """Print the state of each server, and the tools, resources, templates and prompts of all with their full names."""
+    lists = (
+        [replace(each.definition, name=each.full_name) for each in await host.list_tools()],
+        [replace(each.definition, uri=each.full_name) for each in await host.list_resources()],
+        [replace(each.definition, uri_template=each.full_name) for each in await host.list_resource_templates()],
+        [replace(each.definition, name=each.full_name) for each in await host.list_prompts()],
+    )
     states = host.status()
     if options.json:
-        show.as_json(
-            {
-                "servers": [_status_json(status) for status in states],
-                "tools": _as_json(tools),
-                "resources": _as_json(resources),
-                "resourceTemplates": _as_json(templates),
-                "prompts": _as_json(prompts),
-            }
-        )
+        servers: list[JSON] = [
+            {"name": each.name, "state": each.state.value, "error": each.last_error} for each in states
+        ]
+        show.as_json({"servers": servers, **lists_as_json(*lists)})
     else:
         for status in states:
             show.out(f"{status.name}  {_state_text(status)}")
             for warning in status.warnings:
                 show.note(f"warning: {warning}")
-        show.table("Tools", [(each.full_name, *show.tool_row(each.definition)[1:]) for each in tools])
-        rows = [(r.full_name, r.definition.mime_type or "", r.definition.description) for r in resources]
-        show.table("Resources", rows)
-        rows = [(t.full_name, t.definition.mime_type or "", t.definition.description) for t in templates]
-        show.table("Resource templates", rows)
-        show.table("Prompts", [(each.full_name, *show.prompt_row(each.definition)[1:]) for each in prompts])
+        show_lists(*lists)
     return 0 if all(status.state in (ServerState.READY, ServerState.DISABLED) for status in states) else 3
 
 
@@ -241,21 +238,6 @@ def _state_text(status: ServerStatus) -> str:
         return f"{state}: {status.last_error}".replace("\n", "\n      ") if status.last_error else state
     changed = ", ".join(status.unapproved_tools)
     return f"ready, revision {status.revision}{f'; changed and not allowed: {changed}' if changed else ''}"
-
-
-def _status_json(status: ServerStatus) -> Object:
-    return {
-        "name": status.name,
-        "state": status.state.value,
-        "protocolVersion": status.revision,
-        "error": None if status.state is ServerState.READY else status.last_error,
-        "unapprovedTools": cast("list[JSON]", status.unapproved_tools),
-        "warnings": cast("list[JSON]", status.warnings),
-    }
-
-
-def _as_json(items: Sequence[AnyListed]) -> JSON:
-    return [{"server": each.server, **encode(each.definition)} for each in items]
 
 
 def show_server_log(name: str, message: LoggingMessageNotificationParams) -> None:

@@ -113,15 +113,15 @@ def test_list_shows_the_servers_and_the_full_names_of_what_they_offer(two: list[
     assert "\n  weather.docs://intro  text/plain\n" in out and "\n  weather.summary  topic\n" in out
 
 
-def test_list_json_names_the_server_of_each_item(two: list[str], capsys: Captured) -> None:
+def test_list_json_has_full_names(two: list[str], capsys: Captured) -> None:
     assert main(["list", "--json", *two]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [(server["name"], server["state"]) for server in listed["servers"]] == [
         ("weather", "ready"),
         ("calculator", "ready"),
     ]
-    assert ("calculator", "forecast") in [(tool["server"], tool["name"]) for tool in listed["tools"]]
-    assert [each["server"] for each in listed["resources"] + listed["prompts"]] == ["weather", "weather"]
+    assert {"calculator.forecast", "weather.forecast"} <= {tool["name"] for tool in listed["tools"]}
+    assert listed["resources"][0]["uri"] == "weather.docs://intro" and listed["prompts"][0]["name"] == "weather.summary"
 
 
 def test_list_shows_why_servers_are_away_and_exits_with_3(tmp_path: Path, capsys: Captured) -> None:
