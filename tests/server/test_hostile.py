@@ -363,13 +363,13 @@ async def test_invalid_json_response_ends_its_call_at_once_and_not_the_others(re
         await wire.nothing_more()
 
 
-async def test_duplicate_response_is_ignored_and_an_id_of_another_type_does_not_match() -> None:
+async def test_duplicate_response_is_ignored_and_another_id_does_not_match() -> None:
     async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
         await handshake(client, wire, "2025-11-25", EVERYTHING)
         call = asyncio.create_task(client.call_tool("t"))
         id = (await wire.receive_object())["id"]
         assert isinstance(id, int)
-        strangers: list[JSON] = [str(id), float(id), id + 1, True, None, [id], {"id": id}]
+        strangers: list[JSON] = [f"{id}.0", f" {id}", float(id), id + 1, True, None, [id], {"id": id}]
         for other in strangers:  # `True == 1` and `1.0 == 1`, but they are not the same id
             await wire.send({"jsonrpc": "2.0", "id": other, "result": {"content": [{"type": "text", "text": "no"}]}})
         for text in ("yes", "too late"):
