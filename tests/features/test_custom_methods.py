@@ -10,7 +10,17 @@ from typing import Annotated, Any, assert_type
 
 import pytest
 
-from mcp_ref import CapabilityError, Client, Context, InvalidMessage, NotInRevision, RemoteError, Server
+from mcp_ref import (
+    CapabilityError,
+    Client,
+    Context,
+    InvalidMessage,
+    NotInRevision,
+    Proceed,
+    RemoteError,
+    ServedRequest,
+    Server,
+)
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, REVISIONS
 from tests.forked_python import quick_python
@@ -269,3 +279,44 @@ async def test_client_registers_methods_only_before_it_connects() -> None:
     async with Client(Server("s")) as client:
         with pytest.raises(RuntimeError, match="register methods before the client connects"):
             client.method(SEARCH)
+
+
+# ------------------------------------------------------------------------------------------------ hostile and failing
+
+
+@pytest.mark.parametrize("params", [{"query": 5}, {}, {"query": "a", "limit": -1}, {"query": "a", "_meta": 5}], ids=str)
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_custom_method_refuses_wrong_params_and_serves_the_next_request(revision: str, params: Object) -> None:
+    async with connected_client(make_server(), "memory", revision, DECLARED) as wire:
+        if "_meta" in params and revision == MODERN:
+            return  # the test's wire writes `_meta` itself
+        error = (await wire.ask(SEARCH, params))["error"]
+        assert isinstance(error, dict) and error["code"] == INVALID_PARAMS
+        assert result_of(await wire.ask(SEARCH, {"query": "boats", "limit": 1})) == {"titles": ["boats 0"]}
+
+
+async def test_handler_of_a_notification_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client(make_server(), extensions={SEARCH: {}})
+
+    @client.method("com.example/search/found", notification=True)
+    def receive(params: Found) -> None:
+        raise RuntimeError("full")
+
+    async with client:
+        await client.request("com.example/search/follow", {"count": 1}, dict)
+        await client.ping()
+    assert "the handler of the notification com.example/search/found failed" in caplog.text
+
+
+@EVERY_REVISION
+async def test_middleware_runs_around_a_custom_method(revision: str) -> None:
+    server, seen = make_server(), list[str]()
+
+    @server.middleware
+    async def note(request: ServedRequest, context: Context, proceed: Proceed) -> object:
+        seen.append(request.method)
+        return await proceed(request)
+
+    async with Client(server, revision=revision, extensions={SEARCH: {}}) as client:
+        await client.request(SEARCH, Search("boats"), Found)
+    assert seen[-1] == SEARCH
