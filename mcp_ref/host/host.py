@@ -136,7 +136,10 @@ class Host(HostOptions):
         """
         self._configuration, in_process = _read_servers(servers)
         wanted = {config.name: config for config in self._configuration.servers}
-        gone = [each for name, each in self._hosted.items() if name not in wanted or wanted[name] != each.config]
+        gone = [
+            hosted for name, hosted in self._hosted.items()
+            if (wanted.get(name), in_process.get(name)) != (hosted.config, hosted.in_process)
+        ]  # fmt: skip
         await asyncio.gather(*(hosted.close(CLOSE_SECONDS) for hosted in gone))
         self._hosted = {each.config.name: each for each in self._hosted.values() if each not in gone}
         new = [
@@ -219,7 +222,8 @@ class Host(HostOptions):
         found: list[tuple[str, T]] = []
         for name, listed in zip(able, lists, strict=True):
             if isinstance(listed, McpError):
-                self._hosted[name].status.last_error = str(listed)
+                launch = self._hosted[name].launch
+                self._hosted[name].status.last_error = launch.mask(str(listed)) if launch is not None else None
             elif isinstance(listed, BaseException):
                 raise listed
             else:
@@ -254,11 +258,15 @@ class Host(HostOptions):
         """
         server, own = self._split(name)
         hosted = self._server(server)
-        client = await hosted.ready_client(wait)
+        await hosted.ready_client(wait)
         tool = hosted.tools.get(own)
         if tool is None:
             raise UnknownName("tool", name, (full_name(server, each) for each in hosted.tools))
+        allowed = hosted.digest, hosted.definition_hashes[own]
         checked = await self._check_call(hosted, tool, arguments, origin)
+        client = hosted.check_ready()  # the server, or its definition, could have changed during the approval
+        if (hosted.digest, hosted.definition_hashes[own]) != allowed or own not in hosted.tools:
+            raise Refused(f"{name} has changed while it waited for consent; call it again")
         result = await hosted.call_tool(
             client, own, checked, on_progress=on_progress, timeout=timeout, max_timeout=max_timeout, meta=meta
         )
@@ -303,9 +311,11 @@ class Host(HostOptions):
             timeout: Time limit in seconds. Defaults to the limit of the server.
             wait: Time to wait for a server that is away, in seconds.
         """
-        client = await self._server(server).ready_client(wait)
+        hosted = self._server(server)
+        await hosted.ready_client(wait)
         await self._check_data("read", server, uri, uri, origin, None)
-        result = await client.read_resource(uri, timeout=timeout)
+        with hosted.masking():
+            result = await hosted.check_ready().read_resource(uri, timeout=timeout)
         self._after.add(server)
         return result
 
@@ -316,16 +326,20 @@ class Host(HostOptions):
         """Return the messages of a prompt.
 
         Args:
-            name: Full name of the prompt.
+            name: Full name or model name of the prompt.
             arguments: Arguments by name.
             origin: "model" if the messages go to a model. Then `approve` is asked.
             timeout: Time limit in seconds. Defaults to the limit of the server.
             wait: Time to wait for a server that is away, in seconds.
         """
+        if "." not in name:
+            name = {each.model_name: each.full_name for each in await self.list_prompts()}.get(name, name)
         server, _, own = name.partition(".")
-        client = await self._server(server).ready_client(wait)
+        hosted = self._server(server)
+        await hosted.ready_client(wait)
         await self._check_data("prompt", server, own, name, origin, arguments)
-        result = await client.get_prompt(own, arguments, timeout=timeout)
+        with hosted.masking():
+            result = await hosted.check_ready().get_prompt(own, arguments, timeout=timeout)
         self._after.add(server)
         return result
 

@@ -69,6 +69,8 @@ MAX_LOG_RATE = 100
 """Maximum number of log messages of one server in one second. More messages are counted and dropped."""
 
 ElicitRequest: TypeAlias = ElicitRequestFormParams | ElicitRequestURLParams
+HostSampling: TypeAlias = Callable[[str, CreateMessageRequestParams], Awaitable[CreateMessageResult]]
+HostElicitation: TypeAlias = Callable[[str, ElicitRequest], Awaitable[ElicitResult]]
 
 ServersLike: TypeAlias = (
     "Mapping[str, list[str] | str | Mapping[str, object] | InProcessServer] | Configuration | str | os.PathLike[str]"
@@ -100,19 +102,11 @@ class HostOptions:
     """The decisions with "always", and the hashes of approved definitions. The program keeps them between runs."""
     trusted: Collection[str] = ()
     """Names of the servers whose annotations the program trusts."""
-    sampling: (
-        Callable[[str, CreateMessageRequestParams], Awaitable[CreateMessageResult]]
-        | Mapping[str, Callable[[str, CreateMessageRequestParams], Awaitable[CreateMessageResult]]]
-        | None
-    ) = None
+    sampling: HostSampling | Mapping[str, HostSampling] | None = None
     """Async function from server name and request to a message of a model, or a mapping by server name."""
     sampling_tools: bool = False
     """True if `sampling` can give tools to the model."""
-    elicitation: (
-        Callable[[str, ElicitRequest], Awaitable[ElicitResult]]
-        | Mapping[str, Callable[[str, ElicitRequest], Awaitable[ElicitResult]]]
-        | None
-    ) = None
+    elicitation: HostElicitation | Mapping[str, HostElicitation] | None = None
     """Async function that shows a server name and its form or URL to the user, or a mapping by server name."""
     elicitation_url: bool = False
     """True if `elicitation` can also ask the user to visit a URL."""
@@ -164,7 +158,9 @@ class HostedServer(Supervisor):
     ) -> None:  # fmt: skip
         name, transport = config.name, "memory" if server else "http" if "url" in config.entry else "stdio"
         super().__init__(config, ServerStatus(name, transport, config.file, list(config.warnings)), starting)
-        self._in_process, self._options, self._policy, self._inputs = server, options, policy, inputs
+        self._options, self._policy, self._inputs = options, policy, inputs
+        self.in_process = server
+        """The server of this program, or None for a command or a URL."""
         self.account = Account(options.budgets.get(name, options.budget), f"the server {name}")
         self.calls: list[str] = []
         """The full names of the calls in flight."""
@@ -233,10 +229,10 @@ class HostedServer(Supervisor):
     def new_client(self, launch: Launch) -> Client:
         """Return a client whose handlers belong to this server alone."""
         options, name = self._options, self.config.name
-        throttle = None if self._in_process else Throttle(trace_from_environment())
+        throttle = None if self.in_process else Throttle(trace_from_environment())
         authorizer = options.authorization(launch.url) if options.authorization and launch.url else None
         client = Client(
-            self._in_process or launch.url or launch.command, info=options.info, roots=self._roots,
+            self.in_process or launch.url or launch.command, info=options.info, roots=self._roots,
             sampling=self._sample if self._sampling else None, sampling_tools=options.sampling_tools,
             elicitation=self._elicit if self._elicitation else None,
             elicitation_url=options.elicitation_url and self._elicitation is not None,
@@ -266,7 +262,7 @@ class HostedServer(Supervisor):
         allowed = [tool for tool in tools if self.config.allows_tool(tool.name)]
         for tool in allowed:
             key, digest = f"{launch.digest} definition {tool.name}", definition_hash(tool)
-            warnings = hidden_text_warnings([tool.name, tool.description, tool.title, tool.input_schema])
+            warnings = hidden_text_warnings(asdict(tool))
             is_default = (is_first or self._policy.approve is None) and not warnings
             if is_default or approvals.get(key) == digest:
                 approvals[key] = digest
@@ -346,13 +342,12 @@ class HostedServer(Supervisor):
         self.calls.append(full)
         result, outcome, is_lost = None, "failed", False
         try:
-            result = await client.call_tool(name, arguments, **options)
+            with self.masking():
+                result = await client.call_tool(name, arguments, **options)
             outcome = "error" if result.is_error else "result"
         except (ConnectionClosed, RequestTimeout) as error:
             outcome, is_lost = "lost", True
-            launch = self.launch
-            text = launch.mask(str(error)) if launch is not None else ""
-            raise type(error)(f"{text}; it is not known if the tool ran") from None
+            raise type(error)(f"{error}; it is not known if the tool ran") from None
         finally:
             self.calls.remove(full)
             self.call_ended(is_lost)
@@ -373,6 +368,9 @@ def _of(option: T | Mapping[str, T] | None, server: str) -> T | None:
 
 
 def _is_suspicious(file: str) -> bool:
-    """Return True if a file lies in the working directory, or if other users can write to it."""
+    """Return True if a file lies in the working directory, is missing, or if other users can write to it."""
     is_here = os.path.realpath(file).startswith(os.path.realpath(os.getcwd()) + os.sep)
-    return is_here or bool(os.stat(file).st_mode & 0o022)
+    try:
+        return is_here or bool(os.stat(file).st_mode & 0o022)
+    except OSError:
+        return True

@@ -23,6 +23,7 @@ import random
 import re
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Literal
@@ -72,12 +73,12 @@ _HTTP_REFUSED = re.compile(r"\bHTTP 40[13]\b")
 class ServerState(Enum):
     """The state of a server in a host.
 
-    IDLE --start--> UNAPPROVED --allowed--> STARTING --ready--> READY --calls lost--> SUSPENDED --ping--> READY
-      |              |                       |    ^               |                       |
-      v              v                       v    |               v                       v
-    DISABLED   UNAPPROVED (denied),    FAILED <-- BACKING_OFF <---+---- ended, or no response to the ping
-               MISCONFIGURED
-    `Host.restart` and a changed configuration lead from every state to IDLE. STOPPED means that the host is closed.
+    IDLE ---> UNAPPROVED ---allowed---> STARTING ---ready---> READY <--- lost calls, ping ---> SUSPENDED
+      |           |                      |    ^                 |                                  |
+      v           v                      v    |                 v                                  v
+    DISABLED    stays, if denied       FAILED <-- BACKING_OFF <--- the server has ended, or does not respond
+    MISCONFIGURED
+    Only a server of a file needs consent. `Host.restart` leads from every state to IDLE. STOPPED: the host is closed.
     """
 
     IDLE = "idle"
@@ -90,9 +91,6 @@ class ServerState(Enum):
     BACKING_OFF = "backing_off"
     FAILED = "failed"
     STOPPED = "stopped"
-
-
-_FINAL = {ServerState.DISABLED, ServerState.MISCONFIGURED, ServerState.FAILED, ServerState.STOPPED}
 
 
 @dataclass
@@ -184,6 +182,7 @@ class Supervisor:
         self.attempted = asyncio.Event()
         """Set when the first start has succeeded or failed."""
         self._lost_calls = 0
+        self._is_over = False  # True if the state can change only by `start`
         self._is_stale = False  # True if the server has reported a change of its tools
         self._wake, self._moved = asyncio.Event(), asyncio.Event()
         self._refreshed, self._interval, self._ready_at = 0.0, MIN_PAUSE, math.inf
@@ -209,7 +208,7 @@ class Supervisor:
     async def start(self) -> None:
         """Start the server, from every state."""
         await self.stop()
-        self._pauses = Pauses()
+        self._pauses, self._is_over = Pauses(), False
         self._change(ServerState.IDLE)
         self._task = asyncio.create_task(self._run(), name=f"supervise {self.config.name}")
 
@@ -239,7 +238,7 @@ class Supervisor:
         if wait > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
-                    while self.status.state is not ServerState.READY and self.status.state not in _FINAL:
+                    while self.status.state is not ServerState.READY and not self._is_over:
                         await self._moved.wait()
         return self.check_ready()
 
@@ -251,6 +250,15 @@ class Supervisor:
         retry = f"; next start in {max(0.0, status.next_try - time.time()):.0f} s" if status.next_try else ""
         reason = f": {status.last_error}" if status.last_error else ""
         raise ServerUnavailable(f"the server {status.name} is {status.state.value}{retry}{reason}")
+
+    @contextlib.contextmanager
+    def masking(self) -> Iterator[None]:
+        """Replace the secrets in the text of a ConnectionClosed, which quotes the server's standard error."""
+        try:
+            yield
+        except ConnectionClosed as error:
+            text = self.launch.mask(str(error)) if self.launch is not None else str(error)
+            raise type(error)(text) from None
 
     def _change(self, state: ServerState, error: str | None = None, next_try: float | None = None) -> None:
         status, now = self.status, time.time()
@@ -278,11 +286,14 @@ class Supervisor:
             log.exception("the supervision of %s failed", self.config.name)
             self._change(ServerState.FAILED, f"internal error: {error}")
         finally:
+            self._is_over = True
+            self._moved.set()
             self.attempted.set()
 
     async def _run_once(self) -> float | None:
         """Start the server once, and serve it until it ends. Return the pause before the next start, or None."""
-        self._change(ServerState.UNAPPROVED)
+        if self.config.file is not None:
+            self._change(ServerState.UNAPPROVED)
         self.launch = launch = await self.prepare()
         self._change(ServerState.STARTING)
         client, self._ready_at = self.new_client(launch), math.inf
@@ -311,9 +322,11 @@ class Supervisor:
                 await client.connect()
                 await self._refresh(client, launch)
             return await self._serve(client, launch)
+        except (McpError, TypeError, ValueError) as error:
+            return error
         except TimeoutError:
             return RequestTimeout(f"the server was not ready within {seconds:g} s")
-        except (McpError, OSError, TypeError, ValueError) as error:
+        except OSError as error:
             return error
 
     async def _serve(self, client: Client, launch: Launch) -> Exception:

@@ -17,6 +17,7 @@ import pytest
 
 from mcp_ref import (
     Client,
+    ConnectionClosed,
     Context,
     ElicitResult,
     Host,
@@ -30,7 +31,7 @@ from mcp_ref.client.connector import InProcessServer
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LATEST_LEGACY
 from tests.forked_python import forked
-from tests.host.peers import Person, Scripted, calculator, opened, state, tool
+from tests.host.peers import Fragile, Person, Scripted, calculator, opened, state, tool
 from tests.server_programs import serving
 from tests.settings import MODERN, ROOT, SERVER_TRANSPORTS
 
@@ -296,3 +297,52 @@ async def test_refused_read_reaches_no_server() -> None:
         assert read == []
         await host.read_resource("s", "note://a")
     assert read == [1]
+
+
+FAILS = """
+import os, sys
+from mcp_ref import Server
+server = Server("s", revisions=["2025-11-25"])
+@server.resource("note://a")
+def note() -> str:
+    print(os.environ["T"], file=sys.stderr, flush=True)
+    os._exit(3)
+server.run()
+"""
+
+
+@pytest.mark.acceptance("7")
+async def test_error_of_a_lost_request_shows_no_secret() -> None:
+    entry = {"command": sys.executable, "args": ["-c", FAILS], "env": {"PYTHONPATH": str(ROOT), "T": "${TOKEN}"}}
+    async with opened(Host({"s": entry}, environment={"TOKEN": "MARKER"}, startup_wait=15)) as host:
+        with pytest.raises(ConnectionClosed, match=r"\*\*\*") as failure:
+            await host.read_resource("s", "note://a")
+    assert "MARKER" not in str(failure.value)
+
+
+async def test_prompt_is_found_by_its_model_name() -> None:
+    server = calculator()
+
+    @server.prompt()
+    def greet() -> str:
+        return "hello"
+
+    async with opened(Host({"s": server})) as host:
+        (prompt,) = await host.list_prompts()
+        assert prompt.model_name.startswith("s__")
+        assert (await host.get_prompt(prompt.model_name)).messages == (await host.get_prompt(prompt.full_name)).messages
+
+
+async def test_reload_replaces_another_server_object_of_the_same_name() -> None:
+    first, second = Fragile(), Fragile()
+    async with opened(Host({"s": first})) as host:
+        await host.reload({"s": second})
+        assert (first.starts, second.starts) == (1, 1)
+
+
+async def test_host_lists_a_thousand_tools_quickly() -> None:
+    server = Scripted(lambda method, params: {"tools": [tool(f"tool-{number}") for number in range(1000)]})
+    async with opened(Host({"s": server}, startup_wait=15)) as host:
+        start = time.perf_counter()
+        assert len(await host.list_tools()) == 1000
+        assert time.perf_counter() - start < 0.5  # 0.05 s on a quiet machine

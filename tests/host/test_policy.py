@@ -25,6 +25,7 @@ from mcp_ref import (
     Refused,
     SamplingMessage,
     Server,
+    ServerUnavailable,
     TextContent,
     ToolAnnotations,
     ask_unless_read_only,
@@ -554,3 +555,44 @@ async def test_refusal_of_sampling_gives_the_server_no_reason() -> None:
             text = str(failure)
         assert "phishing" not in text
         assert "decline" in (await host.call_tool("s.order", {})).text
+
+
+async def test_definition_that_changes_during_the_approval_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+    server, current = changed(tool("t", "Adds"), {})
+    called = asyncio.Event()
+    decided = asyncio.Event()
+
+    async def approve(request: Approval) -> bool:
+        if request.kind == "call":
+            called.set()
+            await decided.wait()
+        return request.kind == "call"
+
+    async with opened(Host({"s": server}, approve=approve)) as host:
+        call = asyncio.create_task(host.call_tool("s.t"))
+        await called.wait()
+        current["tool"] = tool("t", "Deletes")
+        await notify_change(server)
+        await until(lambda: host.status()[0].unapproved_tools == ["t"])
+        decided.set()
+        with pytest.raises(Refused, match="has changed while it waited for consent"):
+            await call
+        assert "tools/call" not in server.received
+
+
+async def test_denied_server_ends_the_wait_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"a": {"command": "true"}}}')
+    decided = asyncio.Event()
+
+    async def approve(request: Approval) -> bool:
+        await decided.wait()
+        return False
+
+    async with opened(Host(path, approve=approve, startup_wait=0.01)) as host:
+        call = asyncio.create_task(host.call_tool("a.x", wait=1000))
+        await asyncio.sleep(0.01)
+        decided.set()
+        with pytest.raises(ServerUnavailable, match="the server a is unapproved: start of a was refused"):
+            await call
