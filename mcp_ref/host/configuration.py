@@ -237,14 +237,7 @@ def _read_document(document: Object, file: str, folder: str) -> Configuration:
 
 
 def parse_server(key: str, entry: object, file: str | None = None, folder: str = ".") -> ServerConfig:
-    """Return one server. If its entry is invalid, the server has a `problem`, and the host does not start it.
-
-    Args:
-        key: The name in the file.
-        entry: The entry, an object.
-        file: Path of the file. None means that the program itself gave the entry.
-        folder: The folder that `${workspaceFolder}` means.
-    """
+    """Return one server. If its entry is invalid, the server has a `problem`, and the host does not start it."""
     config = ServerConfig(server_name(key), key, Entry(), file, folder)
     if not isinstance(entry, dict):
         return replace(config, problem=f"{config.place}: the entry must be an object, not {entry!r:.80}")

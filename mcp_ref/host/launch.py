@@ -51,15 +51,7 @@ class Launch:
 
 
 def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str]) -> Launch:
-    """Replace the variables of a server.
-
-    Args:
-        config: The server as written.
-        environment: The variables that `${NAME}` and `${env:NAME}` mean.
-        inputs: The typed values of `${input:id}`, by id.
-
-    Returns:
-        The server, ready to be started.
+    """Replace the variables of a server. `inputs` are the typed values of `${input:id}`, by id.
 
     Raises:
         ConfigurationError: If the entry is invalid, or a variable without a default is not set.

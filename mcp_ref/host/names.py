@@ -53,14 +53,7 @@ def _digits(text: str, count: int) -> str:
 
 
 def server_name(key: str) -> str:
-    """Return the server name for a key of the configuration.
-
-    Args:
-        key: Any text, such as "github.com/owner/repo".
-
-    Returns:
-        A letter, then letters, digits and single hyphens.
-    """
+    """Return the server name for a key of the configuration: a letter, then letters, digits and single hyphens."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", key)
     name = re.sub(r"^[^A-Za-z]+|-$", "", name)
     if not name:
@@ -76,16 +69,7 @@ def full_name(server: str, name: str) -> str:
 
 
 def model_name(server: str, name: str, digits: int = 8) -> str:
-    """Return the name of a tool or prompt for a model provider.
-
-    Args:
-        server: The server name.
-        name: The server's own name of the tool.
-        digits: Number of hexadecimal digits of the hash that a changed name gets.
-
-    Returns:
-        A name that matches `^[A-Za-z][A-Za-z0-9_-]{0,59}$`.
-    """
+    """Return the model name, which matches `^[A-Za-z][A-Za-z0-9_-]{0,59}$`. A changed name gets digits of a hash."""
     whole = f"{server}__{name}"
     if _TOOL_NAME.fullmatch(name) and len(whole) <= MAX_MODEL_NAME:
         return whole
@@ -96,11 +80,7 @@ def model_name(server: str, name: str, digits: int = 8) -> str:
 def model_names(names: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Return the table from model name to (server name, own name).
 
-    If two names have one model name, the name that is unchanged keeps it, else the smaller one. The other name gets a
-    hash of 16 digits.
-
-    Args:
-        names: Pairs of server name and own name.
+    If two names have one model name, the unchanged name keeps it, else the smaller one. The other gets more digits.
     """
     table: dict[str, tuple[str, str]] = {}
     for server, name in sorted(set(names), key=lambda pair: (model_name(*pair) != "__".join(pair), pair)):

@@ -204,11 +204,8 @@ class Policy:
     ) -> object:
         """Return the edited params of an allowed request, or None if they are unchanged. Raise Refused otherwise.
 
-        Args:
-            request: The request.
-            key: Everything that a remembered decision depends on, such as the digest of the configuration.
-            longest: The longest time for which the decision can be remembered.
-            default: The decision if the program has no `approve` function.
+        A decision is remembered under `key`, which names everything that it depends on, at most as long as `longest`.
+        Without an `approve` function, `default` decides.
         """
         decision: Allow | Deny
         if key is not None and (key in self._run or self.approvals.get(key) == "allow"):
