@@ -40,7 +40,7 @@ def make_server() -> Server:
     add_and_remove(server, "tools")
     add_and_remove(server, "prompts")
     for scheme in ("test", "file", "host"):
-        server.resource(f"{scheme}://{{+rest}}", name=scheme)(lambda rest: rest)
+        server.resource(f"{scheme}://{{+rest}}", name=scheme, absolute_paths=True)(lambda rest: rest)
     return server
 
 
