@@ -1,8 +1,10 @@
 """A protected server of ours and the authorization server of the examples, on loopback, with a log of their wire.
 
-async with protected_notes("2025-11-25") as notes:
-    ...                               # a client of another project uses notes.url
-    assert [str(step) for step in notes.wire] == ["mcp POST /mcp 401", ...]
+    async with protected_notes("2025-11-25") as notes:
+        ...  # a client of another project uses notes.url
+        assert [str(step) for step in notes.wire] == ["POST /mcp 401", ...]
+
+`protected_by` serves the MCP server only, for tokens of another authorization server.
 """
 
 import contextlib
@@ -114,7 +116,7 @@ class Notes:
 
 @contextlib.asynccontextmanager
 async def protected_notes(revision: str) -> AsyncIterator[Notes]:
-    """Serve both."""
+    """Serve the MCP server for one revision, and the authorization server."""
     issuer, wire = AuthorizationServer(), list[Step]()
     issuer.password = PASSWORD
     async with await serve(logged("auth", wire, issuer.handle)) as listener:
