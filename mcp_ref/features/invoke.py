@@ -1,4 +1,4 @@
-"""Invocation: this module calls the functions that an author wrote for tools, resources, prompts and completers.
+"""Invocation: this module inspects and calls the functions of an author: of tools, resources, prompts and completers.
 
 An `async def` function runs on the event loop. A plain `def` function runs in a worker thread. On the event loop, a
 plain function that waits would stop the requests of all clients.
@@ -72,10 +72,8 @@ def handler_signature(
         except ConversionError as unfit:
             faults = [unfit.why] if parameter.schema.keys() - {"description"} else []
         if faults:
-            advice = "change the annotation or the default"
-            if default is None:
-                advice = "allow None in the annotation, as in `str | None`"
-            elif hasattr(default, "metadata"):  # pydantic's Field
+            advice = "allow None in the annotation, as in `str | None`" if default is None else "change one of the two"
+            if hasattr(default, "metadata"):  # pydantic's Field
                 advice = "put the Field into the annotation, as in `Annotated[int, Field(ge=0)] = 3`"
             where = f"{signature.name}({parameter.name})"
             raise TypeError(f"{where}: the default {default!r:.100} is not a value of the type: {faults[0]}; {advice}")

@@ -12,15 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
 
-from .annotations import (
-    AnnotationScope,
-    Conversion,
-    UnsupportedType,
-    conversion_of,
-    convert_members,
-    object_schema,
-    with_default,
-)
+from .annotations import AnnotationScope, Conversion, conversion_of, convert_members, object_schema, with_default
 from .docstrings import read_docstring
 from .unions import Reader, Schema
 from .values import ConversionError
@@ -95,8 +87,8 @@ def signature_of(
             gets no `output_schema`. If None (the default), no function gets an `output_schema`.
 
     Raises:
-        UnsupportedType: An annotation is not supported, a parameter is positional, two parameters are contexts, or the
-            function is a method without its object.
+        UnsupportedType: An annotation is not supported, a parameter is positional, or two parameters are contexts.
+        TypeError: The function is a method without its object.
     """
     plain, name, doc = _plain_function(function)
     _check_object(function, plain)
@@ -157,13 +149,13 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
 
 
 def _check_object(function: Any, plain: Any) -> None:
-    """Raise UnsupportedType for a method without its object, as a decorator inside a class gets it."""
+    """Raise TypeError for a method without its object, as a decorator inside a class gets it."""
     if callable(function):
         first = next(iter(inspect.signature(function).parameters.values()), None)
         if first is None or first.name not in ("self", "cls") or first.annotation is not first.empty:
             return
     advice = "a decorator inside the class cannot know the object; create the object, and add its method: add(obj.{})"
-    raise UnsupportedType(f"{plain.__qualname__}() is a method: {advice.format(plain.__name__)}")
+    raise TypeError(f"{plain.__qualname__}() is a method: {advice.format(plain.__name__)}")
 
 
 def _closure_names(plain: Any) -> dict[str, object]:
