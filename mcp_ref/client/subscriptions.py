@@ -89,7 +89,7 @@ class ServerNotifications:
             await request.open(ACKNOWLEDGE_SECONDS)
             self._listening = request
         except McpError as error:
-            log.warning("the server does not report changes of its lists: %s", error)
+            log.warning("the server does not report changes of its lists: %s", _first_line(error))
 
     async def close(self) -> None:
         """Cancel the subscription to the lists."""
@@ -124,7 +124,8 @@ class ServerNotifications:
                 log.exception("the handler of %s failed", method)
 
     def _log_end(self, reason: Exception | None) -> None:
-        log.warning("the server no longer reports changes of its lists: %s", reason or "it ended the subscription")
+        text = _first_line(reason) if reason is not None else "it ended the subscription"
+        log.warning("the server no longer reports changes of its lists: %s", text)
 
 
 class Subscription:
@@ -303,7 +304,7 @@ class ListenRequest:
                 can_retry = self._connector.can_reconnect() and self._attempts < MAX_ATTEMPTS
                 if self._state is ListenState.OPENING or not can_retry:
                     return self._end(error)
-                log.info("a subscription lost its connection and is requested again: %s", error)
+                log.info("a subscription lost its connection and is requested again: %s", _first_line(error))
             except Exception as error:  # an error response, a timeout, or a request that cannot be sent
                 return self._end(error)
             if loop.time() - start > 10 * self._pause:
@@ -339,3 +340,8 @@ class ListenRequest:
             self._on_end(error)
         else:  # `open` raises this error
             self._acknowledged.set_exception(error or ConnectionClosed("the server ended the subscription at once"))
+
+
+def _first_line(error: Exception) -> str:
+    """Return the reason without the lines of the server's standard error, which can contain secrets."""
+    return str(error).partition("\n")[0]

@@ -302,7 +302,8 @@ async def test_refused_read_reaches_no_server() -> None:
 FAILS = """
 import os, sys
 from mcp_ref import Server
-server = Server("s", revisions=["2025-11-25"])
+server = Server("s", revisions=[sys.argv[1]])
+server.tool()(lambda: None)
 @server.resource("note://a")
 def note() -> str:
     print(os.environ["T"], file=sys.stderr, flush=True)
@@ -312,12 +313,17 @@ server.run()
 
 
 @pytest.mark.acceptance("7")
-async def test_error_of_a_lost_request_shows_no_secret() -> None:
-    entry = {"command": sys.executable, "args": ["-c", FAILS], "env": {"PYTHONPATH": str(ROOT), "T": "${TOKEN}"}}
+@pytest.mark.parametrize("revision", [LATEST_LEGACY.name, MODERN])
+async def test_error_of_a_lost_request_shows_no_secret(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    entry = {
+        "command": sys.executable,
+        "args": ["-c", FAILS, revision],
+        "env": {"PYTHONPATH": str(ROOT), "T": "${TOKEN}"},
+    }
     async with opened(Host({"s": entry}, environment={"TOKEN": "MARKER"}, startup_wait=15)) as host:
         with pytest.raises(ConnectionClosed, match=r"\*\*\*") as failure:
             await host.read_resource("s", "note://a")
-    assert "MARKER" not in str(failure.value)
+    assert "MARKER" not in str(failure.value) + caplog.text
 
 
 async def test_prompt_is_found_by_its_model_name() -> None:
