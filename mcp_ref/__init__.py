@@ -193,7 +193,7 @@ READING_ORDER = (
     "server/stateless.py", "server/session.py", "server/middleware.py", "server/routes.py", "server/http.py",
     "server/main.py", "server/server.py",
     "host/__init__.py", "host/names.py", "host/configuration.py", "host/launch.py", "host/policy.py",
-    "host/supervisor.py", "host/hosted.py", "host/host.py",
+    "host/throttle.py", "host/supervisor.py", "host/hosted.py", "host/host.py",
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",

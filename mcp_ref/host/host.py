@@ -16,23 +16,21 @@ Spec:  architecture/index (2024-11-05 to 2026-07-28); 2026-07-28 index#key-princ
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic.content import TextContent
 from ..client.client import Client
-from ..client.connector import InProcessServer
 from ..features.prompts import GetPromptResult, Prompt
 from ..features.resources import ReadResourceResult, Resource, ResourceTemplate
 from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError
 from ..jsonrpc.messages import JSON
 from ..lib.jsonschema import compile_schema
-from .configuration import Configuration, ServerConfig, parse_server, read_config
-from .hosted import HostedServer, HostOptions, ServersLike
-from .names import UnknownName, full_name, model_names, server_name
+from .configuration import Configuration, ServerConfig
+from .hosted import HostedServer, HostOptions, ServersLike, read_servers
+from .names import Listed, UnknownName, full_name, model_names
 from .policy import Account, Approval, BudgetExceeded, Policy, Refused, hidden_text_warnings
 from .supervisor import ServerState, ServerStatus
 
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from .policy import Kind, Origin
 
 T = TypeVar("T")
-D = TypeVar("D", Tool, Prompt, Resource, ResourceTemplate)
 
 STARTS_AT_ONCE = 8
 """Maximum number of servers that start at the same time."""
@@ -51,31 +48,6 @@ CLOSE_SECONDS = 10.0
 
 RESUBSCRIBE_SECONDS = 60.0
 """Time that `Host.watch` waits for the restart of a server, in seconds."""
-
-
-@dataclass(frozen=True)
-class Listed(Generic[D]):
-    """A tool, prompt, resource or resource template of one server."""
-
-    server: str
-    definition: D
-    model_name: str = ""
-    """The name of a tool or prompt for a model provider (names.py)."""
-    available: bool = True
-    """False if the server is away. Its tools stay in the list for a minute."""
-
-    @property
-    def full_name(self) -> str:
-        """The server name, a dot, and the name, URI or URI template."""
-        of = self.definition
-        own = of.uri_template if isinstance(of, ResourceTemplate) else of.uri if isinstance(of, Resource) else of.name
-        return full_name(self.server, own)
-
-    @property
-    def display_name(self) -> str:
-        """The name for people. It contains the server name, because a server can choose any title."""
-        of = self.definition
-        return f"{of.display_name if isinstance(of, Tool) else of.title or of.name} ({self.server})"
 
 
 @dataclass(frozen=True)
@@ -134,7 +106,7 @@ class Host(HostOptions):
             ConfigurationError: If the file cannot be parsed. Then nothing has changed.
             ServerUnavailable: If a required server did not start.
         """
-        self._configuration, in_process = _read_servers(servers)
+        self._configuration, in_process = read_servers(servers)
         wanted = {config.name: config for config in self._configuration.servers}
         gone = [
             hosted for name, hosted in self._hosted.items()
@@ -397,27 +369,6 @@ class Host(HostOptions):
                 if id not in self._typed and self.ask is not None and id in described:
                     self._typed[id] = await self.ask(id, described[id].description, described[id].password)
         return self._typed
-
-
-def _read_servers(servers: ServersLike) -> tuple[Configuration, dict[str, InProcessServer]]:
-    """Return the configuration, and the servers of this program by name."""
-    if isinstance(servers, Configuration):
-        return servers, {}
-    if isinstance(servers, str | os.PathLike):
-        return read_config(servers), {}
-    configs: list[ServerConfig] = []
-    in_process: dict[str, InProcessServer] = {}
-    for key, value in servers.items():
-        if isinstance(value, InProcessServer):
-            configs.append(ServerConfig(server_name(key), key))
-            in_process[server_name(key)] = value
-        elif isinstance(value, Mapping):
-            configs.append(parse_server(key, dict(value)))
-        else:  # `$` has no meaning in the program's own commands and URLs
-            words = [word.replace("${", "$${") for word in ([value] if isinstance(value, str) else value)]
-            entry = {"url": words[0]} if isinstance(value, str) else {"command": words[0], "args": words[1:]}
-            configs.append(parse_server(key, entry))
-    return Configuration(tuple(configs)), in_process
 
 
 def _cut(result: CallToolResult, limit: int) -> CallToolResult:

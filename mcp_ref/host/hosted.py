@@ -33,9 +33,9 @@ from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, Creat
 from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RequestTimeout
 from ..transports.trace import trace_from_environment
-from .configuration import Configuration, ServerConfig
+from .configuration import Configuration, ServerConfig, parse_server, read_config
 from .launch import Launch, launch_of
-from .names import full_name
+from .names import full_name, server_name
 from .policy import (
     APPROVE_SECONDS,
     Account,
@@ -52,7 +52,8 @@ from .policy import (
     start_warnings,
     url_warnings,
 )
-from .supervisor import MAX_PAGES, ServerState, ServerStatus, Supervisor, Throttle
+from .supervisor import MAX_PAGES, ServerState, ServerStatus, Supervisor
+from .throttle import Throttle
 
 if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
@@ -374,3 +375,24 @@ def _is_suspicious(file: str) -> bool:
         return is_here or bool(os.stat(file).st_mode & 0o022)
     except OSError:
         return True
+
+
+def read_servers(servers: ServersLike) -> tuple[Configuration, dict[str, InProcessServer]]:
+    """Return the configuration, and the servers of this program by name."""
+    if isinstance(servers, Configuration):
+        return servers, {}
+    if isinstance(servers, str | os.PathLike):
+        return read_config(servers), {}
+    configs: list[ServerConfig] = []
+    in_process: dict[str, InProcessServer] = {}
+    for key, value in servers.items():
+        if isinstance(value, InProcessServer):
+            configs.append(ServerConfig(server_name(key), key))
+            in_process[server_name(key)] = value
+        elif isinstance(value, Mapping):
+            configs.append(parse_server(key, dict(value)))
+        else:  # `$` has no meaning in the program's own commands and URLs
+            words = [word.replace("${", "$${") for word in ([value] if isinstance(value, str) else value)]
+            entry = {"url": words[0]} if isinstance(value, str) else {"command": words[0], "args": words[1:]}
+            configs.append(parse_server(key, entry))
+    return Configuration(tuple(configs)), in_process

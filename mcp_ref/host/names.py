@@ -22,6 +22,14 @@ import difflib
 import hashlib
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ..features.prompts import Prompt
+from ..features.resources import Resource, ResourceTemplate
+from ..features.tools import Tool
+
+D = TypeVar("D", Tool, Prompt, Resource, ResourceTemplate)
 
 MAX_SERVER_NAME = 24
 """Maximum length of a server name, in characters."""
@@ -87,3 +95,28 @@ def model_names(names: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
         short = model_name(server, name)
         table[model_name(server, name, 16) if short in table else short] = (server, name)
     return table
+
+
+@dataclass(frozen=True)
+class Listed(Generic[D]):
+    """A tool, prompt, resource or resource template of one server."""
+
+    server: str
+    definition: D
+    model_name: str = ""
+    """The name of a tool or prompt for a model provider (names.py)."""
+    available: bool = True
+    """False if the server is away. Its tools stay in the list for a minute."""
+
+    @property
+    def full_name(self) -> str:
+        """The server name, a dot, and the name, URI or URI template."""
+        of = self.definition
+        own = of.uri_template if isinstance(of, ResourceTemplate) else of.uri if isinstance(of, Resource) else of.name
+        return full_name(self.server, own)
+
+    @property
+    def display_name(self) -> str:
+        """The name for people. It contains the server name, because a server can choose any title."""
+        of = self.definition
+        return f"{of.display_name if isinstance(of, Tool) else of.title or of.name} ({self.server})"

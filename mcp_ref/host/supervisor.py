@@ -7,7 +7,6 @@ silent, that floods, or that ends again and again, costs only itself.
               readiness, not after a successful start: a server that responds and exits would start thousands of times.
     Tools     of a server that is away stay in the list for 60 seconds, and their calls fail at once.
     Changes   of the list of tools are fetched at most once a second, and ever more rarely if the list is unchanged.
-    Floods    of messages wait in the server, because the host pauses reading.
 
 Spec:  2026-07-28 basic/transports/stdio#unexpected-termination, server/tools#list-changed-notification
 """
@@ -33,7 +32,6 @@ from ..basic.lifecycle import UnsupportedRevision
 from ..client.client import Client
 from ..features.tools import Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
-from ..transports.base import Direction, Trace
 from .configuration import ConfigurationError, ServerConfig
 from .launch import Launch
 from .policy import Refused
@@ -63,9 +61,6 @@ MAX_TOOLS, MAX_PAGES = 1000, 100
 
 MAX_TOOL_BYTES, MAX_TOOLS_BYTES = 64 * 1024, 4 * 1024 * 1024
 """Maximum size of one definition, and of all definitions of one server, in bytes (64 KiB, 4 MiB)."""
-
-MAX_RATE, MAX_BURST = 1000.0, 20
-"""Maximum number of unrequested messages of one server per second, and at once."""
 
 _HTTP_REFUSED = re.compile(r"\bHTTP 40[13]\b")
 
@@ -145,29 +140,6 @@ class Pauses:
             return None
         pause, self._pause = self._pause, min(2 * self._pause, MAX_PAUSE)
         return pause * random.uniform(0.8, 1.2)
-
-
-class Throttle:
-    """The `trace` of a client. It pauses reading if the server sends many messages that are not responses."""
-
-    def __init__(self, trace: Trace | None) -> None:
-        self.client: Client | None = None
-        self._trace = trace
-        self._excess = self._checked = 0.0  # received minus sent messages, less `MAX_RATE` for each second
-
-    def __call__(self, direction: Direction, frame: bytes) -> None:
-        if self._trace is not None:
-            self._trace(direction, frame)
-        self._excess += 1 if direction == "<-" else -1
-        if self._excess > MAX_BURST:
-            loop = asyncio.get_running_loop()
-            now = loop.time()
-            self._excess = max(0.0, self._excess - (now - self._checked) * MAX_RATE)
-            self._checked = now
-            transport = self.client.transport if self.client is not None else None
-            if self._excess > MAX_BURST and transport is not None:
-                transport.pause_reading()
-                loop.call_later(MAX_BURST / MAX_RATE, transport.resume_reading)
 
 
 class Supervisor:
