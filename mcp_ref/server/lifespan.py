@@ -16,7 +16,10 @@ server share this entry. The server leaves the context manager when the last of 
 tasks. After that, a new client begins a new entry.
 
     no client --enter--> entering --> entered --leave, after the last client--> leaving --> no client
-                            '-- an exception --> no client: the server serves nothing, and raises RuntimeError
+                            '-- an exception --> no client: the server serves nothing, and raises LifespanError
+
+If the context manager ends while the server serves, for example because a task of its TaskGroup fails, the server ends
+all sessions and HTTP applications. The method that serves the last of them raises LifespanError.
 """
 
 from __future__ import annotations
@@ -24,13 +27,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TypeVar
 
 log = logging.getLogger(__name__)
 ServerT = TypeVar("ServerT")
+
+
+class LifespanError(RuntimeError):
+    """The context manager of a server raised an exception."""
 
 
 class Lifespan:
@@ -40,74 +47,86 @@ class Lifespan:
         name: The name of the server, for errors.
         function: The author's function that returns a context manager.
         server: The argument of the function.
+        end_serving: Called when the context manager ends while the server serves. Ends all sessions and applications.
 
     Raises:
         TypeError: `function` is an async generator function without its decorator.
     """
 
     def __init__(
-        self, name: str, function: Callable[[ServerT], AbstractAsyncContextManager[object]], server: ServerT
-    ) -> None:
+        self, name: str, function: Callable[[ServerT], AbstractAsyncContextManager[object]], server: ServerT,
+        end_serving: Callable[[], Awaitable[None]],
+    ) -> None:  # fmt: skip
         if inspect.isasyncgenfunction(function):
             text = f"write @contextlib.asynccontextmanager above `async def {function.__name__}`, the lifespan"
             raise TypeError(f"{text} of the server {name!r}")
         self.state: object = None
         """The value that the context manager has yielded; None while the context manager is not entered."""
-        self._name, self._open = name, partial(function, server)
+        self.ending = asyncio.Event()
+        """Set when the context manager is being left, or has ended by itself. Each entry has a new event."""
+        self._name, self._open, self._end_serving = name, partial(function, server), end_serving
         self._task: asyncio.Task[None] | None = None  # runs the context manager
-        self._entered: asyncio.Future[None]  # these two belong to `_task`
-        self._stop: asyncio.Event
+        self._entered: asyncio.Future[None]  # belongs to `_task`
+        self._error: LifespanError | None = None  # for `leave`
 
     async def enter(self) -> None:
         """Enter the context manager, unless it is entered already. Wait until it is entered.
 
         Raises:
-            RuntimeError: The context manager raised an exception, or it was entered on another event loop.
+            LifespanError: The context manager raised an exception.
+            RuntimeError: The context manager was entered on another event loop.
         """
         loop = asyncio.get_running_loop()
-        while (task := self._task) is not None and task.get_loop() is loop and self._stop.is_set():
+        while (task := self._task) is not None and task.get_loop() is loop and self.ending.is_set():
             await asyncio.wait([task])  # the previous entry is being left
         if task is not None and task.get_loop() is not loop:
             rule = "use one Server object for each event loop"
             raise RuntimeError(f"the lifespan of the server {self._name!r} belongs to another event loop; {rule}")
         if task is None:
-            self._entered, self._stop = loop.create_future(), asyncio.Event()
+            self._entered, self.ending, self._error = loop.create_future(), asyncio.Event(), None
             # A task of its own, because a context manager with a TaskGroup must be entered and left in the same task.
-            self._task = loop.create_task(self._run(self._entered, self._stop))
-        try:
-            await asyncio.shield(self._entered)
-        except Exception as error:
-            raise self._failure("cannot serve", error) from error
+            self._task = loop.create_task(self._run(self._entered, self.ending))
+        await asyncio.shield(self._entered)
 
-    async def _run(self, entered: asyncio.Future[None], stop: asyncio.Event) -> None:
+    async def _run(self, entered: asyncio.Future[None], ending: asyncio.Event) -> None:
         try:
             async with self._open() as self.state:
                 entered.set_result(None)
-                await stop.wait()
-        except Exception as error:
-            if stop.is_set():
-                raise  # in `leave`
-            if entered.done():
-                log.exception("the lifespan of the server %r failed while the server was serving", self._name)
+                await ending.wait()
+        except (Exception, SystemExit) as error:  # SystemExit in an asyncio task would stop the event loop at once
+            if not entered.done():
+                entered.set_exception(self._failure("cannot serve", error))
+            elif ending.is_set():
+                self._error = self._failure("could not end", error)
             else:
-                entered.set_exception(error)
+                log.exception("the lifespan of the server %r failed while the server was serving", self._name)
+                self._error = self._failure("stopped", error)
+                self.state = None
+                ending.set()
+                await self._end_serving()
         finally:
             self.state, self._task = None, None
             entered.cancel()
 
     async def leave(self) -> None:
-        """Leave the context manager, if it is entered. Raise RuntimeError if it raises an exception."""
+        """Leave the context manager, if it is entered. Raise LifespanError if it has raised an exception."""
         task = self._task
-        if task is None:
+        if task is asyncio.current_task():  # it calls `end_serving`
             return
-        is_first = not self._stop.is_set()
-        self._stop.set()
-        if not self._entered.done():
-            task.cancel()
-        await asyncio.wait([task])
-        if is_first and not task.cancelled() and (error := task.exception()) is not None:
-            raise self._failure("could not end", error) from error
+        if task is not None:
+            self.ending.set()
+            if not self._entered.done():
+                task.cancel()
+            await asyncio.wait([task])
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
-    def _failure(self, event: str, error: BaseException) -> RuntimeError:
-        reason = f"{type(error).__name__}: {error}"
-        return RuntimeError(f"the server {self._name!r} {event}: its lifespan failed: {reason}")
+    def _failure(self, event: str, error: BaseException) -> LifespanError:
+        cause = error
+        while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:  # of a TaskGroup
+            cause = cause.exceptions[0]
+        reason = f"{type(cause).__name__}: {cause}"
+        failure = LifespanError(f"the server {self._name!r} {event}: its lifespan failed: {reason}")
+        failure.__cause__ = error
+        return failure

@@ -31,7 +31,8 @@ STOP_SECONDS: Final = 0.2
 def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: Catalog, alternative: str) -> None:
     """Run `serve` until its end, or until SIGINT or SIGTERM. Then exit, also if a tool still runs in a worker thread.
 
-    Raise RuntimeError if an event loop runs already. The error recommends the `alternative`, a piece of code.
+    Raise RuntimeError if an event loop runs already. The error recommends the `alternative`, a piece of code. Raise
+    SystemExit if the lifespan failed.
     """
     if _is_loop_running():
         raise RuntimeError(f"an event loop is running already, and this method would start another; use {alternative}")
@@ -51,6 +52,13 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: C
     try:
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             asyncio.run(until_terminated())
+    except RuntimeError as error:
+        from .lifespan import LifespanError  # lazy: only for the error
+
+        if not isinstance(error, LifespanError):
+            raise
+        log.debug("the lifespan failed", exc_info=error)
+        sys.exit(str(error))
     finally:
         if is_main_thread and handler is not None:
             signal.signal(signal.SIGTERM, handler)

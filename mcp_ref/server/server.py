@@ -138,7 +138,7 @@ class Server:
         if lifespan is not None:
             from .lifespan import Lifespan  # lazy: few servers need it
 
-            self.catalog.lifespan = Lifespan(name, lifespan, self)
+            self.catalog.lifespan = Lifespan(name, lifespan, self, self.catalog.close)
 
     @property
     def revisions(self) -> list[Revision]:
@@ -360,7 +360,8 @@ class Server:
         """Run a program that serves on standard input and output, until the input ends or SIGINT or SIGTERM arrives.
 
         Raises:
-            RuntimeError: An event loop runs already, or the lifespan failed.
+            RuntimeError: An event loop runs already.
+            SystemExit: The lifespan failed.
         """
         if sys.stdin is not None and sys.stdin.isatty():
             wait = "waiting for the messages of a client on standard input; press Ctrl-D or Ctrl-C to stop"
@@ -383,14 +384,15 @@ class Server:
             options: See `HttpOptions`. `serve_http` documents the other arguments.
 
         Raises:
-            RuntimeError: An event loop runs already, or the lifespan failed.
-            SystemExit: The address is not available. The text names it.
+            RuntimeError: An event loop runs already.
+            SystemExit: The address is not available, or the lifespan failed. The text says why.
         """
 
         async def listen() -> None:
             async with self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options) as url:
                 print(f"{self.info.name}: {url}", file=sys.stderr, flush=True)
-                await asyncio.Event().wait()
+                lifespan = self.catalog.lifespan
+                await (asyncio.Event() if lifespan is None else lifespan.ending).wait()
 
         try:
             run_program(listen, self.catalog, "`async with server.serve_http(...)`")

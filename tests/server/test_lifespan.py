@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, Context, Server, SyncClient
+from mcp_ref import Client, ConnectionClosed, Context, McpError, Server, SyncClient
 from mcp_ref.lib.http.asgi import Application
 from mcp_ref.lib.http.server import serve as serve_sockets
 from mcp_ref.revisions import REVISIONS
@@ -204,28 +203,69 @@ async def test_lifespan_is_left_if_the_port_is_in_use() -> None:
     assert site.log == ["enter", "leave"]
 
 
-async def test_lifespan_that_fails_while_the_server_serves_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    fail = asyncio.Event()
+STOPPED = "the server 'notes' stopped: its lifespan failed: OSError: lost the database"
+
+
+@asynccontextmanager
+async def losing(server: Server) -> AsyncIterator[asyncio.Event]:
+    """Fail after the yielded event is set."""
+    lost = asyncio.Event()
 
     async def work() -> None:
-        await fail.wait()
+        await lost.wait()
         raise OSError("lost the database")
 
-    @asynccontextmanager
-    async def connect(server: Server) -> AsyncIterator[str]:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(work())
-            yield "state"
+    async with asyncio.TaskGroup() as group:
+        group.create_task(work())
+        yield lost
 
-    server = with_a_tool(Server("s", lifespan=connect))
-    async with Client(server) as client:
-        with caplog.at_level(logging.ERROR):
-            fail.set()
-            while server.catalog.state is not None:
-                await asyncio.sleep(0)
+
+def losing_server() -> Server:
+    server = with_a_tool(Server("notes", lifespan=losing))
+
+    @server.tool()
+    async def lose(context: Context[asyncio.Event]) -> None:
+        context.state.set()
+        await asyncio.Event().wait()
+
+    return server
+
+
+@ERAS
+async def test_lifespan_that_fails_while_the_server_serves_ends_the_sessions(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = losing_server()
+    with pytest.raises(RuntimeError, match=STOPPED):
+        async with Client(server, revisions=[revision]) as client:
+            with pytest.raises(ConnectionClosed):
+                await client.call_tool("lose")
+    assert not server.catalog.serving and server.state is None
+    assert "the lifespan of the server 'notes' failed while the server was serving" in caplog.text
+    async with Client(server, revisions=[revision]) as client:  # a new entry
         assert (await client.call_tool("ok")).text == "ok"
-    assert "the lifespan of the server 's' failed while the server was serving" in caplog.text
-    assert "lost the database" in caplog.text
+
+
+@ERAS
+async def test_lifespan_that_fails_while_the_server_serves_ends_the_http_application(revision: str) -> None:
+    server = losing_server()
+    with pytest.raises(RuntimeError, match=STOPPED):
+        async with server.serve_http() as url, Client(url, revisions=[revision]) as client:
+            with pytest.raises(McpError):
+                await client.call_tool("lose")
+            with pytest.raises(McpError, match="shutting down"):
+                await client.call_tool("ok")
+
+
+async def test_lifespan_that_calls_sys_exit_is_an_error_of_the_server() -> None:
+    @asynccontextmanager
+    async def leave_program(server: Server) -> AsyncIterator[None]:
+        sys.exit("NOTES_DB is not set")
+        yield
+
+    with pytest.raises(RuntimeError, match="its lifespan failed: SystemExit: NOTES_DB is not set"):
+        async with Client(Server("s", lifespan=leave_program)):
+            raise AssertionError
 
 
 async def test_lifespan_that_begins_is_cancelled_with_its_only_user() -> None:
@@ -458,4 +498,32 @@ def test_run_command_with_a_failing_lifespan_says_why_and_exits(tmp_path: Path, 
     command = [sys.executable, "-m", "mcp_ref", "run", str(program(tmp_path, fails=True)), *over_http]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
     assert ended.returncode == 1 and ended.stdout == b""
-    assert REASON in ended.stderr.decode()
+    assert ended.stderr.decode().splitlines() == ["enter", REASON]
+
+
+@pytest.mark.parametrize("over_http", [[], ["--http", "--port", "0"]])
+def test_run_command_ends_if_the_lifespan_fails_while_it_serves(tmp_path: Path, over_http: list[str]) -> None:
+    file = tmp_path / "notes.py"
+    file.write_text(LOSING, "utf-8")
+    command = [sys.executable, "-m", "mcp_ref", "run", str(file), *over_http]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        assert program.stderr is not None
+        assert program.stderr.read().decode().splitlines()[-1] == STOPPED
+        assert program.wait(PATIENCE) == 1
+
+
+LOSING = """
+import asyncio
+from contextlib import asynccontextmanager
+from mcp_ref import Server
+
+async def work():
+    raise OSError("lost the database")
+
+@asynccontextmanager
+async def connect(server):
+    async with asyncio.TaskGroup() as group:
+        yield group.create_task(work())
+
+server = Server("notes", lifespan=connect)
+"""
