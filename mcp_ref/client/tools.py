@@ -30,7 +30,7 @@ from ..extensions.tasks.requestor import RunningTask, cancel_in_background
 from ..extensions.tasks.types import CreateTaskResult, Task, TaskRequestParams
 from ..features.task_augmentation import TaskMetadata
 from ..features.tools import CallToolRequestParams, CallToolResult, ResultChecker, Tool, ToolError
-from ..features.typed_json import json_schema, read_json
+from ..features.typed_json import json_schema, read_json, type_name
 from ..jsonrpc.errors import InvalidMessage, RemoteError
 from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import Revision
@@ -150,8 +150,8 @@ class ToolCalls:
                 return read_json(data, returns)
             except ValueError as unfit:
                 faults.append(str(unfit))
-        expected = returns.__name__ if type(returns) is type else returns
-        raise InvalidMessage(f"the result of tool {name!r} is not of the type {expected}: {faults[:2][-1]}")
+        why = f"is not of the type {type_name(returns)}: {faults[:2][-1]}"
+        raise InvalidMessage(f"the result of tool {name!r} {why}")
 
     async def start_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, ttl: Seconds

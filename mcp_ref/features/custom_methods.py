@@ -31,7 +31,7 @@ from ..lib.jsonschema import compile_schema
 from ..lib.typed import to_json
 from ..revisions import SPECIFIED, Method, Revision
 from .invoke import call, handler_signature
-from .typed_json import read_json
+from .typed_json import read_json, type_name
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
@@ -142,7 +142,7 @@ def read_result(method: str, result: CustomData, returns: type[T]) -> T:
     try:
         return read_json(result.members, returns)
     except ValueError as error:
-        raise InvalidMessage(f"the result of {method} is not of the type {returns.__name__}: {error}") from None
+        raise InvalidMessage(f"the result of {method} is not of the type {type_name(returns)}: {error}") from None
 
 
 def check_sendable(method: str, extension: str | None, revision: Revision, ours: Object, servers: Object) -> None:

@@ -26,14 +26,26 @@ def _compile(type_: Hashable) -> tuple[Object, Validator, Reader | None]:
     return schema, compile_schema(schema), reader_of(type_)
 
 
+def _compiled(type_: type[object]) -> tuple[Object, Validator, Reader | None]:
+    try:
+        return _compile(cast(Hashable, type_))
+    except TypeError:  # an `Annotated` with a dict has no hash, so it cannot be stored; or the type has no schema
+        return _compile.__wrapped__(type_)
+
+
 def json_schema(type_: type[object]) -> Object:
     """Return the JSON Schema of a type. Raise TypeError if the type has none."""
-    return _compile(cast(Hashable, type_))[0]
+    return _compiled(type_)[0]
 
 
 def read_json(value: JSON, type_: type[T]) -> T:
     """Convert JSON to an object of a type. Raise ValueError if the JSON does not fit the type."""
-    _, validator, read = _compile(cast(Hashable, type_))
+    _, validator, read = _compiled(type_)
     if not validator.is_valid(value):
         raise ValueError("; ".join(map(str, validator.errors(value))))
     return cast(T, value if read is None else read(value))
+
+
+def type_name(type_: type[object]) -> str:
+    """Return the name of a type for an error, such as `Seat`, `list[int]` or `int | None`."""
+    return type_.__name__ if isinstance(type_, type) else str(type_)

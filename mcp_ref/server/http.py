@@ -147,7 +147,7 @@ class HttpApp:
         # The metadata is public, so a web page of any origin can read it.
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
         self._routes = dict(options.get("routes", {}))
-        taken = [self.path, *(self._http_sse.paths if self._http_sse is not None else ())]
+        taken = [*self._endpoint_paths, *(self._http_sse.paths if self._http_sse is not None else ())]
         check_routes(self._routes, [*taken, *(self._protection.paths if self._protection is not None else ())])
         self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
         self._starting: asyncio.Task[None] | None = None
@@ -168,7 +168,7 @@ class HttpApp:
         return None
 
     async def start(self) -> None:
-        """Enter the lifespan of the server, if it is not entered. Raise RuntimeError if the lifespan fails."""
+        """Enter the lifespan of the server, if it is not entered. Raise LifespanError if the lifespan fails."""
         if self._starting is None:  # a task of its own, because the first request can be cancelled
             self._starting = asyncio.create_task(self._start())
         await asyncio.shield(self._starting)

@@ -62,7 +62,7 @@ async def call_route(handler: RouteHandler, request: HttpRequest, catalog: Catal
 
     Raises:
         TypeError: The handler returned another type.
-        ValueError: The status or a header is invalid.
+        ValueError: The status or a header is invalid, or a dict contains NaN or infinity.
     """
     if inspect.iscoroutinefunction(handler):
         result: object = await handler(request)
@@ -71,8 +71,9 @@ async def call_route(handler: RouteHandler, request: HttpRequest, catalog: Catal
         result = await asyncio.get_running_loop().run_in_executor(catalog.executor, run, handler, request)
         if inspect.isawaitable(result):  # a callable object with `async def __call__`
             result = await result
-    if isinstance(result, dict):
-        result = RouteResponse(headers={"Content-Type": "application/json"}, body=json.dumps(result))
+    if isinstance(result, Mapping):
+        text = json.dumps(dict(result), allow_nan=False)
+        result = RouteResponse(headers={"Content-Type": "application/json"}, body=text)
     elif isinstance(result, str):
         result = RouteResponse(body=result)
     elif not isinstance(result, RouteResponse):

@@ -114,6 +114,9 @@ async def test_request_of_a_custom_method_has_typed_params_and_result(kind: str,
         with pytest.raises(RemoteError) as unknown:
             await client.request("com.example/search/unknown", None, Found)
         assert unknown.value.code == METHOD_NOT_FOUND
+        wrong: Any = list[str] | None
+        with pytest.raises(InvalidMessage, match=rf"the result of {SEARCH} is not of the type list\[str\] \| None: "):
+            await client.request(SEARCH, Search("boats", 2), wrong)
         with pytest.raises(InvalidMessage, match=f"the result of {SEARCH} is not of the type Confirmation: missing"):
             await client.request(SEARCH, Search("boats"), Confirmation)
 

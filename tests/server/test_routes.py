@@ -51,6 +51,7 @@ ROUTES: Mapping[str, RouteHandler] = {
     "/text": text,
     "/callable": Callable(),
     "/none": wrong(None),
+    "/nan": wrong({"load": float("nan")}),
     "/status": wrong(RouteResponse(100)),
     "/split": wrong(RouteResponse(headers={"X-A": "a\r\nSet-Cookie: b"})),
     "/length": wrong(RouteResponse(headers={"Content-Length": "7"})),
@@ -144,6 +145,7 @@ async def test_route_responds_to_head_without_a_body() -> None:
     ("path", "fault"),
     [
         ("/none", "the route /none returned NoneType: it must return a str, a dict or a RouteResponse"),
+        ("/nan", "Out of range float values are not JSON compliant"),
         ("/status", "the status of a response must be between 200 and 599, not 100"),
         ("/split", "the header 'X-A' cannot be sent"),
         ("/length", "the library itself writes the header Content-Length"),
@@ -165,7 +167,7 @@ def test_route_with_a_path_that_cannot_be_requested_is_refused(path: str) -> Non
         Server("s").asgi(routes={path: health})
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages", "/.well-known/oauth-protected-resource/mcp"])
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/sse", "/messages", "/.well-known/oauth-protected-resource/mcp"])
 def test_route_with_a_path_of_the_server_is_refused(path: str) -> None:
     async def verify(token: str) -> None:
         return None
