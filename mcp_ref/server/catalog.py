@@ -317,7 +317,7 @@ class Catalog:
         return self.workers
 
     async def add_serving(self, member: Serving) -> None:
-        """Add a session or an HTTP application that begins to serve. Raise LifespanError if the lifespan fails."""
+        """Add a session or an HTTP application that begins to serve. Raise RuntimeError if the lifespan fails."""
         self.serving.add(member)
         if self.lifespan is not None:
             try:

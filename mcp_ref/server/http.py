@@ -168,7 +168,7 @@ class HttpApp:
         return None
 
     async def start(self) -> None:
-        """Enter the lifespan of the server, if it is not entered. Raise LifespanError if the lifespan fails."""
+        """Enter the lifespan of the server, if it is not entered. Raise RuntimeError if the lifespan fails."""
         if self._starting is None:  # a task of its own, because the first request can be cancelled
             self._starting = asyncio.create_task(self._start())
         await asyncio.shield(self._starting)

@@ -16,10 +16,10 @@ server share this entry. The server leaves the context manager when the last of 
 tasks. After that, a new client begins a new entry.
 
     no client --enter--> entering --> entered --leave, after the last client--> leaving --> no client
-                            '-- an exception --> no client: the server serves nothing, and raises LifespanError
+                            '-- an exception --> no client: the server serves nothing, and raises RuntimeError
 
 If the context manager ends while the server serves, for example because a task of its TaskGroup fails, the server ends
-all sessions and HTTP applications. The method that serves the last of them raises LifespanError.
+all sessions and HTTP applications. The method that serves the last of them raises RuntimeError.
 """
 
 from __future__ import annotations
@@ -34,10 +34,6 @@ from typing import TypeVar
 
 log = logging.getLogger(__name__)
 ServerT = TypeVar("ServerT")
-
-
-class LifespanError(RuntimeError):
-    """The context manager of a server raised an exception."""
 
 
 class Lifespan:
@@ -64,17 +60,18 @@ class Lifespan:
         """The value that the context manager has yielded; None while the context manager is not entered."""
         self.ending = asyncio.Event()
         """Set when the context manager is being left, or has ended by itself. Each entry has a new event."""
+        self.failure: RuntimeError | None = None
+        """The last error that `enter` or `leave` raised, or will raise, because the context manager failed."""
         self._name, self._open, self._end_serving = name, partial(function, server), end_serving
         self._task: asyncio.Task[None] | None = None  # runs the context manager
         self._entered: asyncio.Future[None]  # belongs to `_task`
-        self._error: LifespanError | None = None  # for `leave`
+        self._error: RuntimeError | None = None  # for `leave`
 
     async def enter(self) -> None:
         """Enter the context manager, unless it is entered already. Wait until it is entered.
 
         Raises:
-            LifespanError: The context manager raised an exception.
-            RuntimeError: The context manager was entered on another event loop.
+            RuntimeError: The context manager raised an exception, or it was entered on another event loop.
         """
         loop = asyncio.get_running_loop()
         while (task := self._task) is not None and task.get_loop() is loop and self.ending.is_set():
@@ -109,7 +106,7 @@ class Lifespan:
             entered.cancel()
 
     async def leave(self) -> None:
-        """Leave the context manager, if it is entered. Raise LifespanError if it has raised an exception."""
+        """Leave the context manager, if it is entered. Raise RuntimeError if it has raised an exception."""
         task = self._task
         if task is asyncio.current_task():  # it calls `end_serving`
             return
@@ -122,11 +119,11 @@ class Lifespan:
         if error is not None:
             raise error
 
-    def _failure(self, event: str, error: BaseException) -> LifespanError:
+    def _failure(self, event: str, error: BaseException) -> RuntimeError:
         cause = error
         while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:  # of a TaskGroup
             cause = cause.exceptions[0]
         reason = f"{type(cause).__name__}: {cause}"
-        failure = LifespanError(f"the server {self._name!r} {event}: its lifespan failed: {reason}")
-        failure.__cause__ = error
-        return failure
+        self.failure = RuntimeError(f"the server {self._name!r} {event}: its lifespan failed: {reason}")
+        self.failure.__cause__ = error
+        return self.failure

@@ -53,9 +53,7 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: C
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             asyncio.run(until_terminated())
     except RuntimeError as error:
-        from .lifespan import LifespanError  # lazy: only for the error
-
-        if not isinstance(error, LifespanError):
+        if catalog.lifespan is None or error is not catalog.lifespan.failure:
             raise
         log.debug("the lifespan failed", exc_info=error)
         sys.exit(str(error))
