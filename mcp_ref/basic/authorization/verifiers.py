@@ -222,22 +222,22 @@ class Introspection(Verifier):
         pair = base64.b64encode(f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()).decode()
         self._headers = {"Authorization": f"Basic {pair}", "Content-Type": "application/x-www-form-urlencoded"}
         self._issuer, self._audiences = issuer, audiences
-        self._asking: dict[str, asyncio.Task[Principal | None]] = {}
 
     def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
         if self._issuer not in issuers:
             raise ValueError(f"issuers must contain {self._issuer}, the issuer of the Introspection")
         find = partial(_fetch_introspection_endpoint, self._issuer, resource)
         endpoint = _Fetched(f"the metadata of {self._issuer}", find)
+        running: dict[str, asyncio.Task[Principal | None]] = {}  # not shared: another server has another audience
 
         async def verify_token(token: str) -> Principal | None:
-            task = self._asking.get(token)
+            task = running.get(token)
             if task is None:
-                if len(self._asking) >= MAX_INTROSPECTIONS:  # an attacker can invent any number of tokens
+                if len(running) >= MAX_INTROSPECTIONS:  # an attacker can invent any number of tokens
                     raise VerificationUnavailable("too many introspections are in flight", retry_after=1)
                 asking = self._introspect(endpoint, self._audiences or (resource,), token)
-                task = self._asking[token] = asyncio.create_task(asking)
-                task.add_done_callback(lambda _: self._asking.pop(token))
+                task = running[token] = asyncio.create_task(asking)
+                task.add_done_callback(lambda _: running.pop(token))
             return await asyncio.shield(task)  # all requests with one token share the response
 
         return verify_token

@@ -547,6 +547,18 @@ async def test_introspection_audiences_replace_the_resource() -> None:
         assert await introspection(issuer, audiences={"notes"})("opaque") is not None
 
 
+@pytest.mark.attack("A1")
+async def test_introspection_of_two_servers_lets_each_check_its_own_audience() -> None:
+    async with key_server() as issuer:
+        issuer.introspected["opaque"] = active()
+        shared = Introspection(issuer.issuer, "my:id", "s%cret")
+        own, other = (
+            or_none(shared.for_server(resource, [issuer.issuer])) for resource in (RESOURCE, "http://127.0.0.1/other")
+        )
+        found = await asyncio.gather(own("opaque"), other("opaque"))
+        assert found[0] is not None and found[1] is None
+
+
 @pytest.mark.parametrize(
     "misbehave",
     [failing(401), failing(500), failing(307, ("Location", "/elsewhere")), saying(b"{"), saying(b"[]"), dripping],
