@@ -33,7 +33,6 @@ UNTESTED: dict[str, str] = {
     "2026-07-28/client/elicitation#url-mode-elicitation-for-oauth-flows-1": _AUTHOR,
     "2026-07-28/client/elicitation#user-interaction-model-1": _AUTHOR,
     "2026-07-28/client/elicitation#user-interaction-model-2": _AUTHOR,
-    "2026-07-28/client/elicitation#user-interaction-model-3": _UI,
     "2026-07-28/client/roots#security-considerations-3": _HOST,
     "2026-07-28/client/roots#security-considerations-4": _HOST,
 }
