@@ -74,6 +74,7 @@ async def form(server: str, request: ElicitRequestFormParams | ElicitRequestURLP
     "2026-07-28/client/sampling#user-interaction-model-4",
     "2026-07-28/client/sampling#security-considerations-1",
     "2026-07-28/client/elicitation#user-interaction-model-3",
+    "2025-11-25/client/elicitation#user-interaction-model-3",
     "2026-07-28/client/roots#implementation-guidelines-1",
     "2026-07-28/server/tools#user-interaction-model-4",
     "2026-07-28/server/tools#security-considerations-5",
@@ -466,6 +467,7 @@ def test_escape_hidden_escapes_invisible_characters(character: str) -> None:
 @pytest.mark.acceptance("A9")
 @pytest.mark.spec(
     "2026-07-28/client/elicitation#user-interaction-model-3",
+    "2025-11-25/client/elicitation#user-interaction-model-3",
     "2026-07-28/client/elicitation#safe-url-handling-8",
     "2026-07-28/client/elicitation#safe-url-handling-10",
     "2026-07-28/client/elicitation#safe-url-handling-11",
