@@ -25,7 +25,7 @@ def peer_text(text: str) -> str:
 
 def peer_url(url: str) -> str:
     """Return a peer's URL for an error, without query, fragment and credentials."""
-    return peer_text(re.sub(r"//[^/@]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0]))
+    return peer_text(re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0]))
 
 
 def _words(error: str, description: str = "") -> str:

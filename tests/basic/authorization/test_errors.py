@@ -32,6 +32,7 @@ def test_peer_text_is_printable_ascii_without_quotes_and_cut() -> None:
 def test_peer_url_has_no_query_fragment_or_credentials() -> None:
     assert peer_url(SECRET_URL) == "https://auth.example/token"
     assert peer_url("https://auth.example/a@b") == "https://auth.example/a@b"
+    assert peer_url("https://user:p@ss@auth.example/a") == "https://auth.example/a"
 
 
 @pytest.mark.parametrize(
