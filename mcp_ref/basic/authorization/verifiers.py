@@ -172,7 +172,7 @@ class JwtVerifier(Verifier):
         skew: float = DEFAULT_SKEW,
         jwks: str | None = None,
     ) -> None:
-        _check_sets(audiences=audiences, algorithms=algorithms, types=types)
+        _check_sets(audiences=audiences, algorithms=algorithms, types=types or ())
         if not set(algorithms) <= ALGORITHMS.keys():
             raise ValueError(f"algorithms is a set of some of {', '.join(ALGORITHMS)}")
         if not 0 <= skew <= MAX_SKEW:

@@ -150,6 +150,7 @@ async def test_jwt_verifier_audiences_replace_the_resource() -> None:
         {"algorithms": ["HS256"]},
         {"algorithms": "ES256"},
         {"types": ()},
+        {"types": None},
         {"skew": -1},
         {"skew": 301},
         {"skew": float("nan")},
@@ -160,6 +161,15 @@ def test_jwt_verifier_refuses_an_unsafe_configuration(options: dict[str, object]
         JwtVerifier(**options)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="audiences"):
         Introspection("https://auth.example", "id", "secret", audiences=())
+
+
+@pytest.mark.attack("A1")
+async def test_issuer_cannot_sign_tokens_in_the_name_of_another() -> None:
+    async with key_server() as honest, key_server() as other:
+        verify = or_none(JwtVerifier().for_server(RESOURCE, [other.issuer, honest.issuer]))
+        assert await verify(honest.token()) is not None
+        assert await verify(other.token()) is not None
+        assert await verify(other.token({"iss": honest.issuer})) is None
 
 
 def attacks(issuer: KeyServer) -> dict[str, str]:
