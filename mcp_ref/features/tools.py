@@ -55,7 +55,7 @@ from ..basic.content import ContentBlock, Icon, TextContent, read_structured_con
 from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..basic.mrtr import HandlerNeedsInput
-from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
+from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import SchemaError, Validator, compile_schema
 from ..lib.typed import Signature, to_json
@@ -369,10 +369,10 @@ class Tools:
             return _error_result(f"a request of the tool returned an error: {error.message}")
         except ProtocolError:
             raise
-        except McpError as error:  # for example a timeout; this package wrote the text, so it contains no secrets
-            return _error_result(str(error))
-        except BaseException:
-            # Also SystemExit, which would end the server. The client does not get the text, which can contain secrets.
+        except BaseException as error:  # also SystemExit, which would end the server
+            if isinstance(error, McpError) and not isinstance(error, ConnectionClosed):
+                return _error_result(str(error))  # for example a timeout
+            # The client does not get the text, which can contain secrets. ConnectionClosed quotes a standard error.
             log.exception("tool %s failed", params.name)
             return _error_result(f"Tool {params.name} failed")
 

@@ -15,6 +15,7 @@ from mcp_ref import (
     CallToolResult,
     CapabilityError,
     Client,
+    ConnectionClosed,
     Context,
     EmbeddedResource,
     Icon,
@@ -627,6 +628,7 @@ def failing(name: str) -> object:
         "ConnectionError": ConnectionError("secret"),
         "RecursionError": RecursionError("secret"),
         "MemoryError": MemoryError("secret"),
+        "ConnectionClosed": ConnectionClosed("the server 'x' exited; its standard error ends with: secret"),
     }[name]
 
 
@@ -642,7 +644,7 @@ def failing(name: str) -> object:
     "name",
     [
         "RuntimeError", "SystemExit", "KeyboardInterrupt", "StopIteration", "GeneratorExit", "ExceptionGroup",
-        "TimeoutError", "ConnectionError", "RecursionError", "MemoryError",
+        "TimeoutError", "ConnectionError", "RecursionError", "MemoryError", "ConnectionClosed",
     ],
 )  # fmt: skip
 async def test_tools_call_exception_is_a_plain_error_for_the_model_and_a_traceback_in_the_log(
