@@ -305,9 +305,11 @@ class Dispatcher(Requester):
         return entry is not None and not entry.cancelled
 
     async def finish(self, grace: float) -> None:
-        """Wait at most `grace` seconds until all requests of the peer have ended."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace)
+        """Wait at most `grace` seconds until all requests of the peer have ended, also those of `holds_later`."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + grace
+        while self._tasks and (left := end - loop.time()) > 0:
+            await asyncio.wait(self._tasks, timeout=left)
 
     async def close(self, reason: McpError | None = None, grace: float = 0.5) -> None:
         """Raise `reason` in all waiting callers. Cancel all handlers, and wait at most `grace` seconds for them."""
@@ -341,12 +343,13 @@ async def respond(request: Request, result: Awaitable[Object]) -> Response | Err
         return Response(request.id, await result)
     except ProtocolError as error:
         return ErrorResponse(request.id, error.to_error())
-    except McpError as error:  # for example a timeout; this package wrote the text, so it contains no secrets
-        return ErrorResponse(request.id, Error(INTERNAL_ERROR, str(error)))
     except BaseException as error:  # SystemExit too: a handler must not end the server
+        if isinstance(error, McpError) and not isinstance(error, ConnectionClosed):
+            return ErrorResponse(request.id, Error(INTERNAL_ERROR, str(error)))  # for example a timeout
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > before:
             raise
-        # The log has the traceback for the operator. The peer must not see it, because it can contain secrets.
+        # The log has the traceback for the operator. The peer must not see it, because it can contain secrets: so can
+        # the text of ConnectionClosed, which quotes the standard error of another server.
         log.exception("the handler of %s failed", request.method)
         return ErrorResponse(request.id, Error(INTERNAL_ERROR, "Internal error"))
 

@@ -74,6 +74,8 @@ class Pending:
     """Time limit that each progress notification restarts, in seconds; None if progress restarts nothing."""
     deadline: float | None = None
     """Time when the wait ends even if progress continues, in seconds of the event loop's clock."""
+    unusable: str = ""
+    """The fault of the last response that came during the wait and that belongs to no request."""
 
     def extend(self) -> None:
         """Restart the time limit, up to the deadline."""
@@ -116,7 +118,6 @@ class Requester:
         self._ids = itertools.count(1)
         self._slots = asyncio.Semaphore(max_pending)
         self._batches: dict[asyncio.Task[object] | None, _UnsentBatch] = {}  # asyncio task of a call -> its batch
-        self._unusable_response = ""  # the fault of the last response for which no request was found
         self._closing_error: McpError | None = None  # raised in each caller after the connection has ended
 
     async def request(
@@ -171,8 +172,8 @@ class Requester:
             at_deadline = pending.timer is not None and pending.timer.when() == pending.deadline
             seconds = max_timeout if at_deadline else timeout
             text = f"{method}: no response within {seconds} seconds"
-            if self._unusable_response:
-                text += f"; the peer sent an unusable response: {self._unusable_response}"
+            if pending.unusable:
+                text += f"; the peer sent an unusable response: {pending.unusable}"
             raise RequestTimeout(text) from None
         except asyncio.CancelledError:
             self._give_up(id, batch, "the caller stopped waiting")
@@ -263,7 +264,8 @@ class Requester:
         pending = self._pending_request(failure.id)
         if pending is None or pending.response.done():
             if isinstance(failure, Malformed):
-                self._unusable_response = failure.error.message
+                for waiting in self.pending.values():  # one of them waits for this response
+                    waiting.unusable = failure.error.message
             return False
         if isinstance(failure, RequestFailure) and failure.error is not None:
             pending.fail(failure.error)

@@ -112,6 +112,7 @@ async def failing(request: Request) -> Object:
     raise {
         "protocol": ProtocolError(-32602, "no", {"why": 1}),
         "bug": ZeroDivisionError("secret"),
+        "closed": ConnectionClosed("the server 'x' exited; its standard error ends with: secret"),
         "exit": SystemExit(3),
         "interrupt": KeyboardInterrupt(),
         "cancelled": asyncio.CancelledError(),
@@ -128,7 +129,7 @@ async def test_dispatcher_serves_request_once_with_its_own_id(id: RequestId) -> 
     assert type(bench.transport.sent[0].id) is type(id)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("method", ["bug", "exit", "interrupt", "cancelled"])
+@pytest.mark.parametrize("method", ["bug", "closed", "exit", "interrupt", "cancelled"])
 async def test_dispatcher_handler_exception_is_an_error_without_details(method: str) -> None:
     bench = Bench(failing)
     bench.receive(Request(1, method))
@@ -240,6 +241,9 @@ async def test_dispatcher_time_out_names_a_response_that_could_not_be_used() -> 
     bench.receive(decode(b'{"jsonrpc": "2.0", "id": 1.5, "result": {}}'))
     with pytest.raises(RequestTimeout, match=r"an unusable response: .*the id must be a string or an int"):
         await call
+    with pytest.raises(RequestTimeout) as later:
+        await bench.call(timeout=0.01)
+    assert "unusable" not in str(later.value)
 
 
 @pytest.mark.spec(

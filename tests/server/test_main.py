@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import warnings
 import pytest
 
 from mcp_ref import Server
+from tests.messages import initialize, notification, request
 from tests.settings import PATIENCE, ROOT
 
 
@@ -53,3 +55,31 @@ def test_run_in_a_thread_leaves_the_signals_alone() -> None:
     source = "import threading; from mcp_ref import Server; threading.Thread(target=Server('s').run).start()"
     ended = subprocess.run([sys.executable, "-c", source], cwd=ROOT, stdin=subprocess.DEVNULL, timeout=PATIENCE)
     assert ended.returncode == 0 and signal.getsignal(signal.SIGTERM) is before
+
+
+PIPED = """
+import asyncio
+from mcp_ref import Server
+
+server = Server("s")
+
+@server.middleware
+async def wait(request, context, proceed):
+    await asyncio.sleep(0.05)
+    return await proceed(request)
+
+@server.tool()
+async def ok() -> str:
+    return "done"
+
+server.run()
+"""
+
+
+def test_run_responds_to_requests_that_a_slow_initialize_held_up_when_the_input_ended() -> None:
+    # The input has ended before the middleware lets `initialize` pass, so the tool call is still held.
+    messages = [initialize(), notification("notifications/initialized"), request("tools/call", {"name": "ok"}, 2)]
+    sent = "".join(json.dumps(message) + "\n" for message in messages)
+    command = [sys.executable, "-c", PIPED]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, input=sent, text=True, timeout=PATIENCE)
+    assert [json.loads(line)["id"] for line in ended.stdout.splitlines()] == ["init", 2]
