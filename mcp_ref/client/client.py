@@ -371,8 +371,13 @@ class Client(Connector):
                 async for name in changes: ...
 
         Args:
-            *lists: The lists. The subscription yields the name of each changed list.
+            *lists: The lists, at least one. The subscription yields the name of each changed list.
+
+        Raises:
+            ValueError: If no list is given.
         """
+        if not lists:
+            raise ValueError('watch_lists needs the names of the lists, such as "tools"')
         return Subscription(self, self._notifications.list_subscriptions, "lists", lists)
 
     async def list_prompts(self, *, timeout: float | None = None) -> list[Prompt]:

@@ -56,7 +56,7 @@ def add_middleware(catalog: Catalog, function: Middleware) -> None:
         TypeError: The function is a plain `def`.
         RuntimeError: The server serves clients already, which would not all see the middleware.
     """
-    if inspect.isfunction(function) and not inspect.iscoroutinefunction(function):
+    if inspect.isroutine(function) and not inspect.iscoroutinefunction(function):
         raise TypeError(f"middleware must be async: write `async def {function.__name__}(request, context, proceed)`")
     if catalog.serving:
         raise RuntimeError("the server serves clients already: add middleware before it serves")

@@ -154,6 +154,8 @@ async def test_watch_lists_is_refused_for_a_list_that_the_server_does_not_have(r
     async with watching("memory", revision) as client:
         with pytest.raises(CapabilityError, match=r"does not offer prompts\.listChanged"):
             await client.watch_lists("prompts", "tools").__aenter__()
+        with pytest.raises(ValueError, match="watch_lists needs the names of the lists"):
+            client.watch_lists()
 
 
 @both_eras

@@ -236,8 +236,14 @@ def test_middleware_must_be_async() -> None:
     def plain(request: ServedRequest, context: Context, proceed: Proceed) -> object:
         return proceed(request)
 
-    with pytest.raises(TypeError, match=r"write `async def plain\(request, context, proceed\)`"):
-        Server("s").middleware(plain)  # type: ignore[type-var]
+    class Policy:
+        def method(self, request: ServedRequest, context: Context, proceed: Proceed) -> object:
+            return proceed(request)
+
+    for function in (plain, Policy().method):
+        text = rf"write `async def {function.__name__}\(request, context, proceed\)`"
+        with pytest.raises(TypeError, match=text):
+            Server("s").middleware(function)  # type: ignore[type-var]
 
 
 async def test_middleware_cannot_be_added_while_the_server_serves() -> None:
