@@ -5,8 +5,8 @@ with calls. The host makes each call, if `approve` allows it, and the result is 
 that a model chose the call. Without `approve`, the host refuses such calls. A refusal or an error becomes a result too,
 because the model can react to it.
 
-The model here is a script, so that the example needs no key. A real model is a request to a provider: the definitions
-are JSON that all providers take, and the model names match their rules.
+The model here is a script, so that the example needs no key. A real program sends a request to a model provider.
+Providers accept the definitions, which are JSON, and the model names of the tools, such as `weather__get_sunrise`.
 
     python3 examples/agent.py
     python3 examples/agent.py --messages                also prints all messages
@@ -25,7 +25,7 @@ from typing import cast
 from mcp_ref import Allow, Approval, Deny, Host, McpError, UnknownName
 
 MAX_TURNS = 8
-"""Maximum number of turns of the model. Otherwise a model could call tools without end."""
+"""Maximum number of responses of the model to one question. Otherwise a model could call tools without end."""
 
 Message = dict[str, object]
 SERVERS = {name: [sys.executable, str(Path(__file__).with_name(f"{name}.py"))] for name in ("weather", "notes")}
@@ -73,7 +73,7 @@ async def run(host: Host, question: str) -> list[Message]:
     messages: list[Message] = [{"role": "user", "text": question}]
     for _ in range(MAX_TURNS):
         tools = [(tool.model_name, tool.definition) for tool in await host.list_tools()]
-        offered = [{"name": name, "description": of.description, "schema": of.input_schema} for name, of in tools]
+        offered = [{"name": name, "description": tool.description, "schema": tool.input_schema} for name, tool in tools]
         messages.append(await model(messages, cast("list[Message]", offered)))
         calls = messages[-1].get("calls")
         if not isinstance(calls, list):

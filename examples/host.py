@@ -1,8 +1,9 @@
 """A host: two servers from a configuration file, one policy, and a server that dies.
 
-New here: `Host` has one client for each server. Its tools have full names, such as `weather.get_sunrise`. `approve` is
-asked before a server of the file starts, and before each call. A server that dies costs only itself: calls to it fail
-at once, `status()` gives the reason, and the host starts it again after a pause.
+New here: `Host` has one client for each server. Tools have full names, such as `weather.get_sunrise`. The host calls
+`approve` before a server of the file starts, and before the first call of each tool. A server that dies does not
+disturb the others: calls of its tools fail at once, `status()` gives the reason, and the host starts the server again
+after a pause.
 
     python3 examples/host.py
     python3 examples/host.py --audit                    also prints the log of all decisions
@@ -43,7 +44,7 @@ async def approve(request: Approval) -> Allow | Deny:
 
 
 async def main(config: Path) -> None:
-    """Open the host, call tools of two servers, and use it while a server is away."""
+    """Open the host, call tools of two servers, and read a note while the third server is away."""
     audit = print if "--audit" in sys.argv else None
     async with Host(config, approve=approve, audit=audit, startup_wait=20) as host:
         for status in host.status():

@@ -1,8 +1,8 @@
 """A guest book in a database that the server opens once, and closes at the end.
 
 New here: a *lifespan*. The server enters the context manager `open_book` before it serves the first client, and leaves
-it after the last request. All clients share the entry: over HTTP there can be many, but there is one connection to the
-database. A tool with a parameter `context: Context[Book]` finds the yielded object in `context.state`.
+it at the end. Over HTTP there can be many clients, but they share one connection to the database. A tool with a
+parameter `context: Context[Book]` finds the yielded object in `context.state`.
 
     python3 examples/lifespan.py                        serves over stdio
     python3 -m mcp_ref call sign name=Ada -- python3 examples/lifespan.py
@@ -23,7 +23,8 @@ from typing import Annotated
 
 from mcp_ref import Context, Server, ToolAnnotations
 
-MOST = 1000  # number of guests that the book keeps; the oldest leave first
+MAX_GUESTS = 1000
+"""Maximum number of guests in the book. A further guest replaces the oldest."""
 
 
 class Book:
@@ -34,10 +35,10 @@ class Book:
         database.execute("CREATE TABLE IF NOT EXISTS guests (number INTEGER PRIMARY KEY, name TEXT)")
 
     def add(self, name: str) -> int:
-        """Add a guest, and return the number of the line."""
+        """Add a guest, and return the number of the guest."""
         with self.database:  # a transaction
             number = self.database.execute("INSERT INTO guests (name) VALUES (?)", (name,)).lastrowid or 0
-            self.database.execute("DELETE FROM guests WHERE number <= ?", (number - MOST,))
+            self.database.execute("DELETE FROM guests WHERE number <= ?", (number - MAX_GUESTS,))
         return number
 
     def names(self) -> list[str]:

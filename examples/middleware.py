@@ -1,9 +1,10 @@
 """A dice server that logs each request, and limits the number of tool calls of each caller.
 
-New here: *middleware*. `@server.middleware` runs a function around each request of the server, in all revisions and on
-every transport: also around `initialize` and `server/discover`. It calls `proceed(request)` to get the result. Before,
-it can refuse the request (raise an error) or change its params. After, it can change the result. The function that was
-added first is the outermost: here, the log also contains the requests that the limit refuses.
+New here: *middleware*. `@server.middleware` runs a function around each request that the server serves, in all
+revisions and on every transport: also around `initialize` and `server/discover`. The function calls `proceed(request)`
+to get the result. Before this call, the function can raise an error to refuse the request, or change the params. After
+this call, it can change the result. The function that was added first is the outermost: here, the log also contains
+the requests that the limit refuses.
 
     python3 examples/middleware.py                      serves over stdio
     python3 -m mcp_ref call roll dice=2 --stderr -- python3 examples/middleware.py
@@ -24,7 +25,7 @@ from mcp_ref import Context, Proceed, ProtocolError, ServedRequest, Server
 
 CALLS = int(os.environ.get("CALLS", "30"))  # maximum number of tool calls of one caller in a minute
 CALLERS = 10_000  # number of callers that the server remembers; otherwise callers could fill its memory
-BUSY = -32000  # JSON-RPC leaves the codes from -32000 to -32099 to servers
+BUSY = -32000  # a server error of JSON-RPC; 2026-07-28 recommends codes outside -32768 to -32000 for new errors
 
 server = Server("dice", "1.0")
 latest: OrderedDict[str, deque[float]] = OrderedDict()  # caller -> times of its latest calls
@@ -59,7 +60,7 @@ async def limit(request: ServedRequest, context: Context, proceed: Proceed) -> o
 
 
 def caller(context: Context) -> str:
-    """Name the caller: the user of the access token, or the IP address, or the program on the other end of the pipe."""
+    """Return a name for the caller: the user of the access token, else the IP address, else "the client"."""
     if context.principal is not None:
         return context.principal.subject
     if context.http is not None and context.http.address is not None:

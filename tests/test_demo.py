@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mcp_ref.demo.authorization import STEPS, ShowServer
+from mcp_ref.demo.authorization import STEPS, DemoAuthorizationServer
 from mcp_ref.demo.screen import PURPOSE, Screen
 from mcp_ref.lib.http.message import Headers, HttpRequest
 from mcp_ref.revisions import LEGACY, METHODS
@@ -170,7 +170,7 @@ def test_demo_shows_each_step_to_a_token_with_its_check(shown: str) -> None:
 def test_authorization_server_of_the_demo_checks_the_redirect_uri(
     path: str, values: dict[str, str], status: int
 ) -> None:
-    issuer, uri = ShowServer(), "http://127.0.0.1/callback"
+    issuer, uri = DemoAuthorizationServer(), "http://127.0.0.1/callback"
     body = json.dumps({"redirect_uris": [uri]}).encode()
     [*_, client] = issuer.respond(HttpRequest("POST", "/register", "", Headers([]), body))
     asked = {"client_id": str(client["client_id"]), "redirect_uri": uri, "state": "s", **values}
@@ -178,7 +178,7 @@ def test_authorization_server_of_the_demo_checks_the_redirect_uri(
 
 
 def test_authorization_server_of_the_demo_checks_the_verifier() -> None:
-    issuer, uri = ShowServer(), "http://127.0.0.1/callback"
+    issuer, uri = DemoAuthorizationServer(), "http://127.0.0.1/callback"
     body = json.dumps({"redirect_uris": [uri]}).encode()
     [*_, client] = issuer.respond(HttpRequest("POST", "/register", "", Headers([]), body))
     asked = {"client_id": str(client["client_id"]), "redirect_uri": uri, "state": "s", "code_challenge": "x"}

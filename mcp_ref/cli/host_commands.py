@@ -2,8 +2,8 @@
 
 `list` starts all servers. The other commands start only the server of the given name: `call weather.forecast`. A file
 that was downloaded can name any program, so a server starts only if the user allows it, or with `--yes`. The decisions
-are stored in `mcp_ref/approvals.json` in the user's folder for state. A server whose entry has changed since then needs
-consent again, and so does a tool whose definition has changed.
+are stored in `mcp_ref/approvals.json` in the user's folder for state. If the entry of a server or the definition of a
+tool has changed since then, the user must allow the change.
 
 Spec:  architecture/index; 2026-07-28 index#key-principles
 """
@@ -45,10 +45,10 @@ MAX_APPROVALS = 4000
 """Maximum number of stored decisions. If there are more, the oldest decisions are forgotten."""
 
 NAME_OPTIONS = {"call": "tool", "read": "uri", "watch": "uri", "prompt": "prompt", "complete": "ref"}
-"""The word of each command that begins with the name of a server."""
+"""For each command, the argument that begins with the name of a server."""
 
 SINGLE_SERVER_OPTIONS = ("revision", "env", "header", "root", "token_env", "token_file", "command")
-"""The options that are for one server, so that a command with `--config` refuses them."""
+"""The options for one server. A command with `--config` refuses them."""
 
 
 def run_host_command(options: argparse.Namespace) -> int:
@@ -60,7 +60,7 @@ def run_host_command(options: argparse.Namespace) -> int:
     for name in SINGLE_SERVER_OPTIONS:
         if getattr(options, name):
             shown = "the server's command or URL" if name == "command" else f"--{name.replace('_', '-')}"
-            raise UsageError(f"{shown} does not work with --config: write these settings in the file")
+            raise UsageError(f"{shown} does not work with --config: the file contains the settings of each server")
     try:
         configuration = read_config(options.config)
     except ConfigurationError as error:
@@ -69,7 +69,7 @@ def run_host_command(options: argparse.Namespace) -> int:
         os.environ["MCP_REF_TRACE"] = "1"
     server = "" if options.name == "list" else take_server_name(options, configuration)
     servers = tuple(each for each in configuration.servers if server in ("", each.name))
-    # The commands print the states of the servers themselves.
+    # The commands print the state of each server, so hide the warnings of the host.
     logger = logging.getLogger(Host.__module__.rpartition(".")[0])
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -80,7 +80,7 @@ def run_host_command(options: argparse.Namespace) -> int:
 
 
 def take_server_name(options: argparse.Namespace, configuration: Configuration) -> str:
-    """Return the server name in the command's word `SERVER.NAME`, and leave NAME. One server needs no name."""
+    """Return SERVER of the argument `SERVER.NAME`, and set the argument to NAME. For one server, NAME is enough."""
     option, names = NAME_OPTIONS[options.name], [each.name for each in configuration.servers]
     server, dot, own = str(getattr(options, option)).partition(".")
     if dot and server in names:
@@ -139,10 +139,10 @@ async def kept_approvals() -> AsyncIterator[dict[str, str]]:
 
 
 class Consent:
-    """The user's decisions at the terminal. Without a terminal, only `--yes` allows a server to start.
+    """The user's decisions at the terminal. Without a terminal, a server starts only with `--yes` or a stored decision.
 
     Args:
-        is_yes: True for `--yes`: servers start without a request to the user. It never covers a changed tool.
+        is_yes: True for `--yes`: servers start without asking the user. A changed tool still needs consent.
         name: Full name of the tool to call.
     """
 
@@ -199,18 +199,18 @@ class Consent:
 
 
 async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> None:
-    """Raise UnknownName if the file excludes the tool, or Refused if its definition has changed."""
+    """Raise UnknownName for a missing or excluded tool, or Refused if the user does not allow a changed definition."""
     name, known = full_name(server, tool), [each.full_name for each in await host.list_tools()]
     if tool in host.status()[0].unapproved_tools:
         if not await consent.changed_tool:
             advice = "" if has_terminal() else ": call it at a terminal, read its definition, and allow it"
-            raise Refused(f"{name} has changed since it was allowed, or has hidden characters{advice}")
+            raise Refused(f"{name} has changed since it was allowed, is new, or has hidden characters{advice}")
     elif name not in known:
         raise UnknownName("tool", name, known)
 
 
 async def list_all(host: Host, options: argparse.Namespace) -> int:
-    """Print the state of each server, and the tools, resources, templates and prompts of all with their full names."""
+    """Print the state of each server, and all tools, resources, templates and prompts with their full names."""
     lists = (
         [replace(each.definition, name=each.full_name) for each in await host.list_tools()],
         [replace(each.definition, uri=each.full_name) for each in await host.list_resources()],

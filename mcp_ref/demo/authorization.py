@@ -1,7 +1,7 @@
-"""The chapter about authorization: a client gets a token for a protected server. All of it runs in this process.
+"""The chapter about authorization: a client gets a token for a protected server. Both run in this process.
 
-The client is a normal `Client`, and the MCP server has a normal `Protection`. The authorization server is for show
-only: it asks no user. Real ones are other products. The steps have the numbers of basic/authorization/__init__.py.
+The client is a normal `Client`, and the MCP server has a normal `Protection`. The authorization server is a toy that
+asks no user. Real authorization servers are separate products. basic/authorization/__init__.py numbers the steps.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHOWN_HEADERS = ("Authorization", "WWW-Authenticate", "Location")
 STEPS = {
     "/mcp": (
         "1. Client to MCP server: a request without a token.",
-        "The client reads the header by its grammar. This stops a text that hides a scope inside another value.",
+        "The client reads `WWW-Authenticate` by its grammar. This stops a scope that hides inside a quoted text.",
     ),
     f"{RESOURCE_METADATA_PATH}/mcp": (
         "2. Client to MCP server: which authorization server issues your tokens?",
@@ -40,11 +40,11 @@ STEPS = {
     "/.well-known/oauth-authorization-server": (
         "3. Client to authorization server: where are your endpoints?",
         """The client compares `issuer` with the URL of the step before, and requires S256. This stops a server that
-        poses as another one, and codes that work for a thief.""",
+        poses as another server, and a thief who uses a stolen code.""",
     ),
     "/register": (
         "4. Client to authorization server: the client registers itself, because it has no client id yet.",
-        "The client keeps this id for this issuer only. This stops a hostile issuer that asks for the ids of others.",
+        "The client keeps this id for this issuer. This stops a hostile issuer that wants the id of another issuer.",
     ),
     "/authorize": (
         "5. The client opens the browser. Browser to authorization server: the user signs in and agrees.",
@@ -53,29 +53,29 @@ STEPS = {
     ),
     "/callback": (
         "6. Browser to client, at a port of this machine: the code.",
-        """The client compares `state` and `iss`. This stops a web page that signs the user in as the attacker, and a
-        hostile server that wants the code of an honest one.""",
+        """The client compares `state` with step 5, and `iss` with step 3. This stops a web page that signs the user in
+        as the attacker, and a hostile server that wants the code of an honest server.""",
     ),
     "/token": (
         "7. Client to authorization server: the code and the verifier, for a token.",
-        """The authorization server hashes the verifier, and compares the result with the challenge in the URL before.
+        """The authorization server hashes the verifier, and compares the result with step 5.
         This stops a thief of the code. The token is made for `resource`: no other server accepts it.""",
     ),
     "/jwks": (
-        "The MCP server does not know the token. MCP server to authorization server: which keys do you sign with?",
+        "The MCP server lacks the key of the token. MCP server to authorization server: which keys do you sign with?",
         "The MCP server verifies the signature of the token with a key. This stops forged tokens.",
     ),
     "/mcp with a token": (
         "8. Client to MCP server: the request again, with the token.",
         """The MCP server has checked signature, issuer, audience, time and scopes. This stops tokens that users gave to
-        other servers, and old ones.""",
+        other servers, and expired tokens.""",
     ),
 }
 """For each path, the explanation before the first request, and the explanation after its response."""
 
 
-class ShowServer:
-    """An authorization server for show only. It checks only what the chapter explains."""
+class DemoAuthorizationServer:
+    """An authorization server for the demo. It checks only what the chapter explains."""
 
     def __init__(self) -> None:
         self.issuer = ""
@@ -125,14 +125,14 @@ class ShowServer:
         return 404, "", {}
 
     def token(self, audience: str, scope: str) -> str:
-        """Return a token of the user ada for one MCP server."""
+        """Return a token for the user `ada` and one MCP server."""
         claims: dict[str, JSON] = {"iss": self.issuer, "aud": audience, "sub": "ada", "scope": scope,
                                    "exp": int(time.time()) + 300}  # fmt: skip
         return sign_jwt({"alg": "ES256", "typ": "at+jwt", "kid": "1"}, claims, self._key.sign)
 
 
-class Exchanges:
-    """A printer of requests and responses, with the explanation of the first exchange of each kind."""
+class ExchangePrinter:
+    """A printer of requests and responses. It explains the first request of each step, and its response."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen, self._explained = screen, set[str]()
@@ -154,10 +154,10 @@ class Exchanges:
             self._explained.add(step)
 
 
-class Shown:
+class PrintedExchange:
     """An exchange that is printed."""
 
-    def __init__(self, exchange: Exchange, printer: Exchanges) -> None:
+    def __init__(self, exchange: Exchange, printer: ExchangePrinter) -> None:
         self.request, self.disconnected, self.stream = exchange.request, exchange.disconnected, exchange.stream
         self._exchange, self._printer, request = exchange, printer, exchange.request
         text = request.query if request.method == "GET" else request.body.decode()
@@ -174,7 +174,7 @@ async def authorization(screen: Screen) -> None:
     screen.chapter("Authorization", "basic/authorization")
     screen.say("Over HTTP a server can require a token. Three programs take part, and the browser of the user.")
     screen.say("Each text after a response tells which side checks the messages, and which attack this stops.")
-    printer, issuer, server = Exchanges(screen), ShowServer(), Server("protected")
+    printer, issuer, server = ExchangePrinter(screen), DemoAuthorizationServer(), Server("protected")
 
     @server.tool()
     async def whoami(context: Context) -> str:
@@ -191,10 +191,10 @@ async def authorization(screen: Screen) -> None:
                 printer.end(step, response.status, [], "")
 
     async def serve_mcp(exchange: Exchange) -> None:
-        await app.handle(Shown(exchange, printer))
+        await app.handle(PrintedExchange(exchange, printer))
 
     async with (
-        await serve(lambda exchange: issuer.handle(Shown(exchange, printer))) as authorization_server,
+        await serve(lambda exchange: issuer.handle(PrintedExchange(exchange, printer))) as authorization_server,
         await serve(serve_mcp) as mcp_server,
     ):
         issuer.issuer, url = (f"http://127.0.0.1:{one.address[1]}" for one in (authorization_server, mcp_server))

@@ -12,14 +12,14 @@
         return await context.state.search(text)
 
 The server enters the context manager before it serves the first client. All sessions and HTTP applications of the
-server share this entry. The server leaves the context manager when the last of them has ended, with its requests and
-tasks. After that, a new client begins a new entry.
+server share the object. The server leaves the context manager when the last session or application has ended, together
+with all requests and tasks. For a later client, the server enters a new context manager.
 
     no client --enter--> entering --> entered --leave, after the last client--> leaving --> no client
                             '-- an exception --> no client: the server serves nothing, and raises RuntimeError
 
 If the context manager ends while the server serves, for example because a task of its TaskGroup fails, the server ends
-all sessions and HTTP applications. The method that serves the last of them raises RuntimeError.
+all sessions and HTTP applications. The method that serves the last session or application raises RuntimeError.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class Lifespan:
         self.state: object = None
         """The value that the context manager has yielded; None while the context manager is not entered."""
         self.ending = asyncio.Event()
-        """Set when the context manager is being left, or has ended by itself. Each entry has a new event."""
+        """Set when the context manager is being left, or has ended by itself. Each `enter` makes a new event."""
         self.failure: RuntimeError | None = None
         """The last error that `enter` or `leave` raised, or will raise, because the context manager failed."""
         self._name, self._open, self._end_serving = name, partial(function, server), end_serving
         self._task: asyncio.Task[None] | None = None  # runs the context manager
-        self._entered: asyncio.Future[None]  # belongs to `_task`
-        self._error: RuntimeError | None = None  # for `leave`
+        self._entered: asyncio.Future[None]  # done when `_task` has entered the context manager
+        self._error: RuntimeError | None = None  # the error that `leave` raises
 
     async def enter(self) -> None:
         """Enter the context manager, unless it is entered already. Wait until it is entered.
@@ -75,13 +75,13 @@ class Lifespan:
         """
         loop = asyncio.get_running_loop()
         while (task := self._task) is not None and task.get_loop() is loop and self.ending.is_set():
-            await asyncio.wait([task])  # the previous entry is being left
+            await asyncio.wait([task])  # `_task` still leaves the previous context manager
         if task is not None and task.get_loop() is not loop:
             rule = "use one Server object for each event loop"
             raise RuntimeError(f"the lifespan of the server {self._name!r} belongs to another event loop; {rule}")
         if task is None:
             self._entered, self.ending, self._error = loop.create_future(), asyncio.Event(), None
-            # A task of its own, because a context manager with a TaskGroup must be entered and left in the same task.
+            # Use a separate task, because a context manager with a TaskGroup must be entered and left in the same task.
             self._task = loop.create_task(self._run(self._entered, self.ending))
         await asyncio.shield(self._entered)
 
@@ -108,7 +108,7 @@ class Lifespan:
     async def leave(self) -> None:
         """Leave the context manager, if it is entered. Raise RuntimeError if it has raised an exception."""
         task = self._task
-        if task is asyncio.current_task():  # it calls `end_serving`
+        if task is asyncio.current_task():  # `_run` calls `end_serving`, which calls `leave`
             return
         if task is not None:
             self.ending.set()
@@ -121,7 +121,7 @@ class Lifespan:
 
     def _failure(self, event: str, error: BaseException) -> RuntimeError:
         cause = error
-        while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:  # of a TaskGroup
+        while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:  # a TaskGroup wraps its errors
             cause = cause.exceptions[0]
         reason = f"{type(cause).__name__}: {cause}"
         self.failure = RuntimeError(f"the server {self._name!r} {event}: its lifespan failed: {reason}")

@@ -9,13 +9,14 @@
     message -> checks, decoding -> first middleware -> ... -> last middleware -> handler
     message <- encoding         <- first middleware <- ... <- last middleware <- handler
 
-Middleware sees every request with a handler, in both eras: also `initialize`, `ping`, `server/discover`, and
-`subscriptions/listen`, which ends with the subscription. Middleware does not see notifications, or requests that the
-server refuses before it calls a handler: unknown methods, invalid params, missing scopes.
+Middleware sees every request with a handler, in all revisions: also `initialize`, `ping`, `server/discover` and
+`subscriptions/listen`. Middleware does not see notifications, or requests that the server refuses before it calls a
+handler, because of an unknown method, malformed params or a missing scope.
 
-A failed tool call is a result with `is_error`. For a tool call that becomes a task, `proceed` returns when the task has
-begun. In 2026-07-28, a handler that needs input ends with the exception `HandlerNeedsInput`, which `except Exception`
-does not catch; the retry passes through the middleware again.
+A failed tool call is a result with `is_error`. For `subscriptions/listen`, `proceed` returns when the subscription
+ends. For a tool call that becomes a task, `proceed` returns when the task has begun. In 2026-07-28, a handler that
+needs input ends with the exception `HandlerNeedsInput`, which `except Exception` does not catch. The client then
+repeats the request with the input, and the middleware sees this request too.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ def add_middleware(catalog: Catalog, function: Middleware) -> None:
 
     Raises:
         TypeError: The function is a plain `def`.
-        RuntimeError: The server serves clients already, which would not all see the middleware.
+        RuntimeError: The server serves clients already. Requests of open sessions would bypass the middleware.
     """
     if inspect.isroutine(function) and not inspect.iscoroutinefunction(function):
         raise TypeError(f"middleware must be async: write `async def {function.__name__}(request, context, proceed)`")
     if catalog.serving:
         raise RuntimeError("the server serves clients already: add middleware before it serves")
     catalog.middleware.insert(0, partial(_wrap, function))
-    catalog.routes.clear()  # they contain the handlers of earlier clients
+    catalog.routes.clear()  # these routes contain handlers without the new middleware
 
 
 def _wrap(middleware: Middleware, method: str, handler: Handler) -> Handler:

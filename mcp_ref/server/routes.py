@@ -5,9 +5,9 @@
 
     server.run_http(routes={"/health": health})
 
-The server checks `Host` and `Origin` of these requests, as of all others: a load balancer whose requests have another
-`Host` needs `allowed_hosts=`. The server does not authenticate them, also with `authorization=`. A handler that needs
-to know its caller must check the request itself.
+The server checks `Host` and `Origin` of every request, also for a route. So a load balancer that sends another `Host`
+needs `allowed_hosts=`. The server never authenticates the caller of a route, not even with `authorization=`. A handler
+that needs to know its caller must check the request itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..lib.http.message import HeaderList, HttpRequest
 from .catalog import Catalog
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-"""The HTTP methods that handlers of routes get. The server itself responds to `OPTIONS`, and refuses others (405)."""
+"""The HTTP methods that handlers of routes get. The server responds to `OPTIONS` itself, and refuses others (405)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ async def call_route(handler: RouteHandler, request: HttpRequest, catalog: Catal
     """Call the handler of a route, and return status, headers and body of the response.
 
     Raises:
-        TypeError: The handler returned another type.
+        TypeError: The handler returned something other than a str, a dict or a RouteResponse.
         ValueError: The status or a header is invalid, or a dict contains NaN or infinity.
     """
     if inspect.iscoroutinefunction(handler):
@@ -90,5 +90,5 @@ def _encoded(response: RouteResponse) -> tuple[int, HeaderList, bytes]:
     if response.body and "content-type" not in {name.lower() for name, _ in headers}:
         headers.append(("Content-Type", kind))
     headers.append(("X-Content-Type-Options", "nosniff"))  # a browser must not run a text as a web page
-    encode_head([], headers, RESERVED_HEADERS)  # raises ValueError; ASGI servers do not check headers
+    encode_head([], headers, RESERVED_HEADERS)  # check the headers here, because ASGI servers do not check them
     return response.status, headers, response.body.encode() if isinstance(response.body, str) else response.body
