@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
@@ -446,6 +447,78 @@ async def test_new_authorization_server_gets_no_credentials_of_the_old_one() -> 
         assert other.paths == [AS_PATH, "/register", "/authorize", "/token"]
         assert not any(secret in str(seen) for seen in other.seen for secret in old)
         assert world.mcp.requests("/mcp")[-1].token in other.tokens
+
+
+@pytest.mark.attack("A8")
+async def test_stored_tokens_of_another_issuer_are_not_used() -> None:
+    async with protected() as world:
+        store = MemoryStore()
+        await call(world, AuthorizationCode(store=store, open_browser=world.browse))
+        before = len(world.mcp.requests_with_tokens)
+        with pytest.raises(DiscoveryFailed, match="is configured for"):
+            await call(world, AuthorizationCode(store=store, issuer="https://auth.example", open_browser=world.browse))
+        assert len(world.mcp.requests_with_tokens) == before
+
+
+@pytest.mark.attack("A8")
+async def test_refresh_token_that_another_process_got_elsewhere_is_not_sent_to_the_old_issuer() -> None:
+    async with protected() as world:
+        login, elsewhere = AuthorizationCode(open_browser=world.browse), "https://auth.example"
+        async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
+            await client.call_tool("read")
+            grant = await login.stored(world.url)
+            assert grant is not None
+            await login.store.put(f"client|{elsewhere}", await login.store.get(f"client|{grant.issuer}") or {})
+            await login.keep(world.url, replace(grant, issuer=elsewhere, refresh_token="marker"))
+            world.auth.tokens.clear()
+            await client.call_tool("read")
+        assert not any("marker" in str(seen) for seen in world.auth.seen)
+        assert world.auth.paths.count("/authorize") == 2
+
+
+@pytest.mark.attack("A8")
+async def test_refresh_token_is_used_by_the_client_id_that_got_it_only() -> None:
+    async with protected() as world:
+        login = AuthorizationCode(open_browser=world.browse)
+        async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
+            await client.call_tool("read")
+            key = f"client|{world.auth.base}"
+            await login.store.put(key, {**(await login.store.get(key) or {}), "client_id": "another"})
+            world.auth.tokens.clear()
+            await client.call_tool("read")
+        assert [seen.values["grant_type"] for seen in world.auth.requests("/token")] == ["authorization_code"] * 2
+
+
+async def test_client_with_an_ended_secret_registers_again() -> None:
+    async with protected() as world:
+        login = AuthorizationCode(open_browser=world.browse)
+        async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
+            await client.call_tool("read")
+            key = f"client|{world.auth.base}"
+            await login.store.put(key, {**(await login.store.get(key) or {}), "client_secret_expires_at": 1})
+            world.auth.tokens.clear()
+            world.auth.refresh_tokens.clear()
+            await client.call_tool("read")
+        assert world.auth.paths.count("/register") == 2
+
+
+@pytest.mark.attack("A6")
+async def test_token_does_not_go_to_another_origin() -> None:
+    async with protected() as world, authorization_server() as other, HttpClient() as http:
+        requests = Bearer("marker").wrap(http, world.url, [])
+        with pytest.raises(AuthorizationError, match="gets no token"):
+            async with requests.request("GET", other.base):
+                pass
+        assert other.seen == []
+
+
+@pytest.mark.attack("A10")
+async def test_nobody_signs_in_to_end_a_session() -> None:
+    async with protected() as world, HttpClient() as http:
+        requests = AuthorizationCode(open_browser=world.browse).wrap(http, world.url, [])
+        async with requests.request("DELETE", world.url) as response:
+            assert response.status == 401
+        assert world.auth.seen == []
 
 
 @pytest.mark.attack("A8")

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -15,6 +15,7 @@ from mcp_ref import Client, Context, JwtVerifier, Principal, Protection, Server
 from mcp_ref.basic.access import checked_scopes
 from mcp_ref.basic.authorization.errors import VerificationUnavailable
 from mcp_ref.basic.authorization.metadata import MAX_TOKEN, parse_resource_metadata
+from mcp_ref.basic.authorization.server import Verifier, Verify
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HeaderList, Headers, HttpRequest, StreamingResponse
 from mcp_ref.lib.http.server import serve
@@ -205,6 +206,21 @@ async def test_verifier_that_has_checked_the_audience_itself_says_so() -> None:
     async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
         for token in tokens.known:
             assert (await bearer(web, token).post(modern_call("whoami"))).status == 200
+
+
+async def test_refusal_of_a_request_is_not_remembered_with_its_token() -> None:
+    class Remembered(Verifier):
+        def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
+            return tokens
+
+    tokens = Tokens()
+    tokens.grant("good")
+    protected = Protection(RESOURCE, [ISSUER], Remembered())
+    async with served_over_http(notes()[0], authorization=protected) as web:
+        for call_tool in (modern_call("remove", number=1), modern_call("whoami")) * 2:
+            reply = await bearer(web, "good").post(call_tool)
+            assert reply.status == (403 if "remove" in json.dumps(call_tool) else 200)
+    assert tokens.asked == ["good"]
 
 
 async def test_authorization_is_decided_again_for_each_request() -> None:
