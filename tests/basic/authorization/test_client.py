@@ -513,7 +513,7 @@ async def test_token_does_not_go_to_another_origin() -> None:
 
 
 @pytest.mark.attack("A10")
-async def test_nobody_signs_in_to_end_a_session() -> None:
+async def test_client_does_not_sign_in_to_end_a_session() -> None:
     async with protected() as world, HttpClient() as http:
         requests = AuthorizationCode(open_browser=world.browse).wrap(http, world.url, [])
         async with requests.request("DELETE", world.url) as response:
