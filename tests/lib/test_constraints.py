@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -46,6 +47,10 @@ class Len:
 @dataclass(frozen=True)
 class Predicate:
     func: object
+
+
+class Color(Enum):
+    RED = 1
 
 
 class General:
@@ -116,6 +121,8 @@ def test_schema_of_an_annotated_has_the_keywords_of_its_constraints(annotation: 
 @pytest.mark.parametrize(
     ("annotation", "words"),
     [
+        (Annotated[int, Color.RED], r"has the object <Color.RED: 1>, which JSON Schema cannot express"),
+        (Annotated[int, ValueError], r"has the object <class 'ValueError'>, which JSON Schema cannot express"),
         (Annotated[int, Predicate(abs)], r"has func=<built-in function abs>, which JSON Schema cannot express"),
         (Annotated[int, len], "has the object <built-in function len>.*check the value in your code"),
         (Annotated[int, 5], "has the object 5"),

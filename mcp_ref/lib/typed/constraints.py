@@ -76,15 +76,16 @@ def _attributes(extra: Any) -> Iterator[tuple[str, Any]]:
         yield ("description" if isinstance(extra, str) else "json_schema_extra"), extra
         return
     is_field = hasattr(extra, "metadata")  # pydantic's Field
-    if is_field or hasattr(type(extra), "__iter__"):  # a group, such as Interval
+    if is_field or isinstance(extra, Iterable):  # a group, such as Interval
         for item in extra.metadata if is_field else extra:
             yield from _attributes(item)
     slots = [name for cls in type(extra).__mro__ for name in getattr(cls, "__slots__", ())]
-    names = _FIELD if is_field else dict.fromkeys((*getattr(extra, "__dict__", ()), *slots))
+    attributes = _FIELD if is_field else dict.fromkeys((*getattr(extra, "__dict__", ()), *slots))
+    names = [name for name in attributes if not name.startswith("_")]
     for name in names:
         value = getattr(extra, name, None)
         is_unset = value is None or value is False or value is ... or type(value).__name__ == "PydanticUndefinedType"
-        if not name.startswith("_") and not is_unset:
+        if not is_unset:
             yield name, value
     if not names and extra is not None:  # `conint` of pydantic writes None for a constraint that is not set
         yield "", extra
