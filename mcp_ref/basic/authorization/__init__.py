@@ -6,50 +6,50 @@ that is valid at this MCP server only, for a limited time, with the scopes that 
 OPTIONAL. A stdio server takes credentials from its environment instead.
 [2026-07-28 basic/authorization/index#protocol-requirements]
 
-The whole flow, from the first request to the first result, as `python3 -m mcp_ref demo` shows it, too. The text below
-each exchange names the side that checks the messages, and the attack that the check stops.
+`python3 examples/protected_client.py --alone` prints the whole flow, in more detail than below. The text below each
+exchange names the side that checks the messages, and the attack that the check stops.
 
 1   POST /notes                                              client to mcp.example, without a token
-    401  WWW-Authenticate: Bearer resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/notes",
-         scope="notes:read"
+    401  WWW-Authenticate: Bearer scope="notes:read",
+         resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/notes"
     The client parses the header: a text inside it must not pass for a scope. (challenges.py)
 
 2   GET /.well-known/oauth-protected-resource/notes          client to mcp.example
     200  {"resource": "https://mcp.example/notes", "authorization_servers": ["https://auth.example"]}
-    The client compares `resource` with its URL: else a hostile server gets tokens for another one. It requests https
-    URLs of the public network only: else the server attacks the client's own network. (addresses.py)
+    The client compares `resource` with the URL of step 1: else a hostile server gets tokens for another server. A
+    public server can name only https URLs at public addresses: else it reaches the client's network. (addresses.py)
 
 3   GET /.well-known/oauth-authorization-server              client to auth.example
     200  {"issuer": "https://auth.example", "authorization_endpoint": "https://auth.example/authorize",
           "token_endpoint": "https://auth.example/token", "registration_endpoint": "https://auth.example/register",
           "code_challenge_methods_supported": ["S256"], "authorization_response_iss_parameter_supported": true}
-    The client compares `issuer`: else a hostile server poses as an honest one, and collects its codes. Without S256 the
-    client stops: else a stolen code is as good as a token. (metadata.py)
+    The client compares `issuer`: else a hostile server poses as an honest one, and collects the honest one's codes.
+    Without S256 the client stops: else a stolen code is as good as a token. (metadata.py)
 
-4   POST /register                                           client to auth.example; not if it has a client id
-    {"client_name": "mcp_ref", "redirect_uris": ["http://127.0.0.1:4711/callback"], "application_type": "native",
+4   POST /register                                           client to auth.example, unless it has a client id
+    {"client_name": "mcp_ref", "redirect_uris": ["http://127.0.0.1:4711/callback"], "scope": "notes:read",
      "grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"],
-     "token_endpoint_auth_method": "none"}
+     "token_endpoint_auth_method": "none", "application_type": "native"}
     201  {"client_id": "c1", "redirect_uris": ["http://127.0.0.1:4711/callback"]}
     The client keeps the id with the issuer: else the next authorization server receives this one's credentials.
 
 5   GET /authorize?response_type=code&client_id=c1&redirect_uri=http%3A%2F%2F127.0.0.1%3A4711%2Fcallback&state=s1
         &code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256
         &resource=https%3A%2F%2Fmcp.example%2Fnotes&scope=notes%3Aread           browser to auth.example
-    302  Location: http://127.0.0.1:4711/callback?code=k1&state=s1&iss=https%3A%2F%2Fauth.example
-    Before, the client rebuilds the URL: else a hostile server runs commands through the program that opens it. The
-    authorization server compares the redirect URI: else it sends the code to an attacker. (authorization_code.py)
+    303  Location: http://127.0.0.1:4711/callback?code=k1&state=s1&iss=https%3A%2F%2Fauth.example
+    Before the 303, the user signs in and agrees. The client rebuilds the URL before it opens it: else a hostile server
+    runs commands. The authorization server compares the redirect URI: else an attacker gets the code. (addresses.py)
 
 6   GET /callback?code=k1&state=s1&iss=https%3A%2F%2Fauth.example                browser to the client
     The client compares `state`: else a web page signs the user in as the attacker. It compares `iss`: else it sends an
     honest server's code to the hostile server of step 3. (authorization_code.py)
 
 7   POST /token                                              client to auth.example
-    grant_type=authorization_code&code=k1&code_verifier=dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk&client_id=c1
-        &redirect_uri=http%3A%2F%2F127.0.0.1%3A4711%2Fcallback&resource=https%3A%2F%2Fmcp.example%2Fnotes
+    grant_type=authorization_code&code=k1&redirect_uri=http%3A%2F%2F127.0.0.1%3A4711%2Fcallback
+      &code_verifier=dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk&resource=https%3A%2F%2Fmcp.example%2Fnotes&client_id=c1
     200  {"access_token": "t1", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "r1"}
-    The authorization server hashes the verifier, and compares it with step 5: else a thief of the code gets the token.
-    It binds the token to `resource`: else the MCP server can use the token at another one.
+    The authorization server hashes the verifier, and compares the hash with the challenge of step 5: else a thief of
+    the code gets the token. The token is valid at `resource` only: else the MCP server can use it at another server.
 
 8   POST /notes                                              client to mcp.example, on every request
     Authorization: Bearer t1
@@ -57,15 +57,15 @@ each exchange names the side that checks the messages, and the attack that the c
     The server checks signature, issuer, audience, time and scopes: else it accepts forged tokens, and tokens that users
     gave to others. It never passes the token on: else it lends the user's rights to a third party.
 
-A good token with too few scopes gets 403 and `error="insufficient_scope"`. The client then repeats steps 5 to 7 with
-the old and the new scopes. After `expires_in` seconds it exchanges the refresh token for a new token.
+A good token with too few scopes gets 403 and `error="insufficient_scope"`. The client then repeats steps 2 to 7, with
+the old and the new scopes. Before the token ends, the client exchanges the refresh token for a new token.
 
                         2025-03-26             2025-06-18             2025-11-25             2026-07-28
     MCP server          usually also the       only checks tokens     as before              as before
                         authorization server
     authorization       at the origin of the   named by protected     as before              as before
     server              MCP server             resource metadata
-    these are found by  -                      the 401                the 401, or            as before
+    which is found by   -                      the 401                the 401, or            as before
                                                                       well-known URLs
     server metadata     at the root; else      RFC 8414               RFC 8414 or OpenID     `issuer` MUST be
                         default endpoints                             Connect Discovery      identical
@@ -77,7 +77,7 @@ the old and the new scopes. After `expires_in` seconds it exchanges the refresh 
     first scopes        -                      -                      the challenge's, else  as before
                                                                       `scopes_supported`
     more scopes (403)   -                      -                      SHOULD, few times      old and new together
-    `iss` in responses  -                      -                      -                      MUST be compared
+    `iss` in responses  -                      -                      -                      MUST match if present
     credentials         -                      -                      -                      MUST be kept by issuer
 
 Modules, in reading order: `errors.py`; `challenges.py`, the header of the 401; `addresses.py`, which URLs to trust;

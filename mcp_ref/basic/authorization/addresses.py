@@ -7,7 +7,7 @@
                   https://auth.example/.well-known/openid-configuration/tenant1
                   https://auth.example/tenant1/.well-known/openid-configuration
 
-Nearly all URLs here come from a peer, and the peer may be hostile. Five attacks and their rules:
+Nearly all URLs here come from a peer, and the peer may be hostile. Five attacks, and the rules against them:
 
 - A server publishes another server's `resource`, and so gets tokens that the other one accepts: `accepts_resource`.
 - A metadata URL points into the client's own network, where the attacker cannot send requests: `check_fetchable`, and
@@ -15,7 +15,7 @@ Nearly all URLs here come from a peer, and the peer may be hostile. Five attacks
 - Metadata over plain http are changed on their way: https is required, but on loopback.
 - The authorization URL is code, not an address: `javascript:`, or `$(...)` for a shell: `browser_url`.
 - A hostile server names an issuer that differs from the honest one by a slash or by case, and a client that normalizes
-  URLs takes them for one. So an issuer or a `resource` is kept, compared and sent as it came. [2026-07-28
+  URLs confuses the two. So issuers are compared as strings, and issuer and `resource` are sent unchanged. [2026-07-28
   basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery]
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
@@ -45,10 +45,10 @@ _OPENID_PATH: Final = "/.well-known/openid-configuration"
 
 
 def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
-    """Return the parts and the origin of a URL. Raise ValueError if it is not plain http(s), or has a fragment."""
+    """Return the parts and the origin of a URL. Raise ValueError if no client may use it."""
     # urlsplit would remove tabs and line breaks, so that the checked URL would not be the one in use
     if len(url) > limit or not re.fullmatch(r'[!"$-\[\]-~]+', url):
-        raise ValueError(f"a URL has at most {limit} characters, all of ASCII, and no fragment (#): {peer_url(url)}")
+        raise ValueError(f"a URL must be at most {limit} ASCII characters, without fragment (#): {peer_url(url)}")
     try:
         parts, origin = parse_url(url)
         if re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]+", origin.host):
@@ -73,7 +73,7 @@ def canonical_resource(url: str) -> str:
 
 
 def authorization_base_url(url: str) -> str:
-    """Return the origin of a URL: the authorization server of a server of 2025-03-26, which has no metadata."""
+    """Return the origin of a URL. In 2025-03-26, it is also the authorization server of an MCP server at the URL."""
     # [2025-03-26 basic/authorization#authorization-base-url] MUST discard the path
     return _base(parse_url(url)[1])
 
@@ -100,9 +100,9 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
 def accepts_resource(resource: str, url: str, document: str) -> bool:
     """Return True if the MCP server at `url` may claim the `resource` that its metadata publish.
 
-    The resource must be the URL, but for case of scheme and host, default port and one slash at the end. Only the
-    `document` at the root of the origin may also name an ancestor. Elsewhere, on a host that several users share,
-    `/evil/mcp` could claim `/bank`, or the whole host. [RFC 9728 3.3] [RFC 9728 7.3]
+    The resource must be the URL, but for case of scheme and host, default port, and one slash at the end. It can lack
+    the query. It can be an ancestor only if `document`, the URL of the metadata, is at the root of the origin: else
+    `/evil/mcp` could claim the whole host, which it shares with `/bank`. [RFC 9728 3.3] [RFC 9728 7.3]
     """
     try:
         claimed, origin = _parse(resource)
@@ -128,7 +128,7 @@ def check_fetchable(url: str, server: str) -> None:
 
 
 class Reach(IntEnum):
-    """The kinds of networks, from the outside to the inside. No server of metadata has an address of `NOWHERE`."""
+    """The kinds of networks, from outside to inside. `NOWHERE` has no servers: link-local addresses, for example."""
 
     INTERNET = 0
     PRIVATE_NETWORK = 1
@@ -172,10 +172,10 @@ def may_connect(address: str, server: str, private_networks: bool = False) -> bo
 
 
 def browser_url(url: str) -> str:
-    """Return a URL that is safe to hand to a browser, rebuilt from its parts. Raise ValueError if it is not.
+    """Return a URL that is safe to hand to a browser, rebuilt from its parts. Raise ValueError for an unsafe one.
 
-    Only https, or http on loopback. All characters but letters, digits, `-._~/`, escapes and, in the query, `=&+` are
-    percent-encoded. So no quotation mark, `$`, `|` or backquote reaches a shell or a script that opens the browser.
+    All characters but letters, digits, `-._~/`, escapes and, in the query, `=&+` are percent-encoded. So no quotation
+    mark, `$`, `|` or backquote reaches a shell or a script that opens the browser. http is for loopback only.
     """
     parts, origin = _parse(url, MAX_OPENED_URL)
     if not (origin.scheme == "https" or origin.is_loopback):

@@ -15,8 +15,8 @@ The response comes through the browser, where any web page can send one too. Fou
                server that wants the honest server's code: a mix-up attack.
     resource   the MCP server. The token is valid there only, so that this server cannot use it elsewhere.
 
-`iss` is compared as a string if it is present. If it is absent, the response is refused if the metadata promise `iss`.
-After a refusal, nothing of the response is used or shown, not even its error.
+`iss` is compared as a string if it is present. Without `iss`, the response is refused if the metadata promise it.
+After such a refusal, nothing of the response is used or shown, not even its error.
 [2026-07-28 basic/authorization/index#authorization-response-validation]
 
 Spec:  2026-07-28 basic/authorization/index#authorization-response-validation, #resource-parameter-implementation;
@@ -121,7 +121,7 @@ def _parameters(query: str) -> dict[str, list[str]]:
 def is_response(sign_in: SignIn, query: str) -> bool:
     """Return True if a query is the response to this sign-in: it has its `state`, once.
 
-    A receiver ignores another one and continues to wait. Else any web page could end the sign-in.
+    A receiver ignores other queries and continues to wait. Else any web page could end the sign-in.
     """
     states = _parameters(query).get("state", [])
     return len(states) == 1 and hmac.compare_digest(states[0].encode("utf-8", "replace"), sign_in.state.encode())

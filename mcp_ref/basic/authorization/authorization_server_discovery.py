@@ -56,15 +56,15 @@ _UNKNOWN_ADDRESS: Final = "0.0.0.0"  # an MCP server behind a proxy: its documen
 
 
 class PeerRequests:
-    """Requests to URLs that a peer named, on behalf of the client of the MCP server at the URL `server`.
+    """The requests of a client to URLs that its MCP server (at the URL `server`) or authorization server named.
 
-    A proxy must itself refuse addresses of private networks. `at_origin`: True if the client speaks 2025-03-26.
+    If the client uses a proxy, the proxy must check IP addresses. `at_origin`: True if the client speaks 2025-03-26.
     """
 
     def __init__(self, http: HttpSender, server: str, private_networks: bool = False, at_origin: bool = False) -> None:
         self.http, self.server, self.at_origin = http, server, at_origin
         self.address = ""
-        """The IP address of the MCP server, from its latest response."""
+        """The IP address of the MCP server, from its latest refusal or from the store; "" if unknown."""
         self._private_networks = private_networks
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Document:
@@ -88,7 +88,7 @@ class _Search:
         self._peers, self._headers = peers, headers
 
     async def first(self, urls: Iterable[str], read: Callable[[bytes, str], T]) -> T | None:
-        """Return the first usable document. `read` takes a body and its URL, and raises ValueError for its fault."""
+        """Return the first usable document, or None. `read` takes a body and its URL, and raises ValueError."""
         for url in urls:
             is_absent = False
             try:
@@ -110,7 +110,7 @@ async def discover(
 
     Args:
         peers: The requests for the client of this MCP server.
-        named: URL in the `resource_metadata` of the 401.
+        named: URL in the `resource_metadata` of the challenge.
         configured: The only issuer to use; None for all that the MCP server names.
         known: The issuer to try first.
         for_user: True if a user will sign in, so that metadata without PKCE are unusable.
@@ -134,12 +134,12 @@ async def discover(
     search = _Search(peers, headers)
     for issuer in _in_order(resource.authorization_servers, configured, known)[:MAX_TRIED_ISSUERS]:
         try:
-            places = issuer_metadata_urls(issuer)[: 1 if is_origin else None]
+            metadata_urls = issuer_metadata_urls(issuer)[: 1 if is_origin else None]
         except ValueError as error:
             search.attempts.append((issuer, peer_text(str(error))))
             continue
         read = partial(_read_server, issuer, peers.server, for_user)
-        found = await search.first(places, read)
+        found = await search.first(metadata_urls, read)
         if found is None and is_origin and search.is_absent:
             # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] MUST use the defaults
             found = default_server_metadata(authorization_base_url(peers.server))
@@ -152,11 +152,11 @@ def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> l
     """Return the issuers to try: the configured one, or all, the known one first."""
     if configured is None:
         return sorted(issuers, key=lambda issuer: issuer != known)
-    # one slash at the end may differ, because servers and their metadata often do; the option says which holds
+    # MCP servers and issuers often disagree about a slash at the end: then the configured form counts
     if configured.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
         raise DiscoveryFailed(
             f"authorization server {peer_url(configured)}", [(issuer, "is another issuer") for issuer in issuers],
-            "The client is configured for the first one, but the MCP server names only others: correct one of them.",
+            "The client is configured for the first one: correct the client's configuration, or the server's.",
         )  # fmt: skip
     return [configured]
 

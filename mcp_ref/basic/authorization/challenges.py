@@ -4,12 +4,12 @@
     WWW-Authenticate: Bearer resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/mcp",
         scope="files:read"
 
-The server names the document that leads to its authorization server, and the scopes that the operation needs, which are
-authoritative for it. A client MUST be able to parse the header.
+The server names the document that leads to its authorization server, and the scopes that the operation needs. The
+client asks for these scopes. A client MUST be able to parse the header.
 [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
 [2026-07-28 basic/authorization/index#scope-selection-strategy]
 
-By RFC 9110, a field may hold several challenges, a response several fields, and a quoted string anything:
+By RFC 9110, a response can have several fields, a field several challenges, and a quoted string any text:
 
     Negotiate dG9rZW4=, Bearer error_description="use scope=\\"all\\", please", scope=files:read
 
@@ -75,7 +75,7 @@ NO_CHALLENGE: Final = Challenge("", {})
 
 
 def split_scopes(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the scopes in lists with spaces, at most `MAX_SCOPES`. Leave out duplicates and invalid scopes."""
+    """Return the scopes in space-separated lists, at most `MAX_SCOPES`. Leave out duplicates and invalid scopes."""
     scopes = " ".join(texts).split(" ")
     return tuple(dict.fromkeys(scope for scope in scopes if _SCOPE.fullmatch(scope)))[:MAX_SCOPES]
 

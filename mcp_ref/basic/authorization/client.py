@@ -6,16 +6,16 @@
        |           403 insufficient_scope: sign in again, for the old and the new scopes               few times
        +------------+
 
-`AuthorizedRequests` wraps the HTTP client of a transport, so this algorithm holds for POST, GET and DELETE, in both
-eras, and over HTTP+SSE. All requests share the state of one server, a `ServerGrant`. So a hundred requests with an
-ended token cause one refresh: many authorization servers take a second use of a refresh token for a theft.
+`AuthorizedRequests` wraps the HTTP client of a transport, so this algorithm holds for POST and GET, in both eras, and
+over HTTP+SSE. All requests to one MCP server share one `ServerGrant`. So a hundred requests with an ended token cause
+one refresh: many authorization servers take a second use of a refresh token for a theft.
 
-All repetitions are bounded: a hostile server could else open browser windows without end. Scopes only grow. After a
-401 the metadata are requested again, because the server may name another authorization server now. Tokens and client
-ids of the old one are never sent to the new one.
+All repetitions are bounded: a hostile server could else open browser windows without end. The set of scopes only grows.
+After a refusal the metadata are requested again, because the MCP server may name another authorization server now.
+Refresh tokens and registrations of the old one are never sent to the new one.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
-A way to get tokens is a subclass of `Authorizer`: `Bearer`, and `AuthorizationCode` (sign_in.py).
+A way to get tokens is a subclass of `Authorizer`, such as `Bearer` or `AuthorizationCode` (sign_in.py).
 
 Spec:  2026-07-28 basic/authorization/index#access-token-usage, #scope-selection-strategy, #step-up-authorization-flow,
        #refresh-tokens, #error-handling
@@ -49,12 +49,12 @@ from .token_endpoint import ClientAuthentication, Form, Grant, Prover, request_t
 MAX_ATTEMPTS: Final = 5
 """Maximum number of times that one HTTP request is sent."""
 MAX_STEP_UPS: Final = 2
-"""Maximum number of sign-ins for more scopes that do not help one operation, such as the call of one tool."""
+"""Maximum number of sign-ins for more scopes after which an operation, such as one tool, is still refused."""
 MAX_STEP_UPS_IN_A_ROW: Final = 3
-"""Maximum number of sign-ins for more scopes that do not help, for one server."""
+"""Maximum number of such sign-ins in a row, for all operations of one server together."""
 MAX_OPERATIONS: Final = 1000
 """Maximum number of operations whose failures are remembered. The oldest are forgotten first."""
-CURRENT_SECONDS: Final = 120.0
+RENEWAL_SECONDS: Final = 120.0
 """Time to get a token without a user, in seconds. Meanwhile the time limits of requests are stopped."""
 CANCEL_SECONDS: Final = 1.0
 """Time that a cancelled sign-in has to free its port, in seconds."""
@@ -117,9 +117,9 @@ class Authorizer:
         return bearer if self.dpop is None else self.dpop.headers(method, url, grant.access_token)
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
-        """Return a stored or renewed grant for the next request. Return None if only a user can get one.
+        """Return a stored or renewed grant for the next request. Return None to send the request without a token.
 
-        `grant` is the latest one, whose token has ended, or None before the first request.
+        `grant` is the latest one, whose token ends soon or has ended, or None before the first request.
         """
         raise NotImplementedError
 
@@ -131,7 +131,7 @@ class Authorizer:
         """Forget the refresh token of a grant that the server refuses. By default, do nothing."""
 
     def choose_scopes(self, need: Need, resource: ResourceMetadata, server: ServerMetadata) -> tuple[str, ...]:
-        """Return the scopes to ask for: those of before, the challenge's or else the server's, and the program's."""
+        """Return the earlier scopes, the challenge's (without both, the MCP server's), and the program's."""
         # [2026-07-28 basic/authorization/index#scope-selection-strategy] the challenge's, else all of the metadata's
         first = need.challenge.scopes or (() if need.scopes else resource.scopes_supported)
         # [2026-07-28 basic/authorization/index#step-up-authorization-flow] the union with the scopes of before
@@ -157,7 +157,7 @@ class Bearer(Authorizer):
     The client does not know who issued it. So a refused token is an error, for the program to handle.
 
     Args:
-        token: The token, or an async function that returns the current one. It is called for each request.
+        token: The token, or an async function that returns the current one. The client calls it for each request.
     """
 
     def __init__(self, token: str | Callable[[], Awaitable[str]]) -> None:
@@ -187,7 +187,7 @@ class _Flow:
 
 
 class ServerGrant:
-    """The authorization of one authorizer at one MCP server: the grant, and the one flow that gets another."""
+    """The state of an authorizer at one MCP server: the grant, and the one task that gets another."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self.grant: Grant | None = None
@@ -213,7 +213,7 @@ class ServerGrant:
         """Load the stored grant, or refresh the token if it ends soon."""
 
         async def current() -> Grant | None:
-            async with asyncio.timeout(CURRENT_SECONDS):
+            async with asyncio.timeout(RENEWAL_SECONDS):
                 return await self.authorizer.current(peers, self.grant)
 
         await self._join(current, lambda: self.is_ready)
@@ -224,7 +224,7 @@ class ServerGrant:
             await self._join(partial(self.authorizer.obtain, need), lambda: self.grant is not need.grant)
 
     async def step_up(self, need: Need, operation: tuple[str, str]) -> None:
-        """Get a grant with the scopes of a challenge too. Raise InsufficientScope if that is not worth an attempt."""
+        """Get a grant with the challenge's scopes too. Raise InsufficientScope at a limit, or if no scope is new."""
         if self.grant is not need.grant:
             return
         failed, in_a_row = self._step_ups.pop(operation, 0), self._step_ups_in_a_row
@@ -252,7 +252,7 @@ class ServerGrant:
             self._step_ups_in_a_row = 0
 
     async def _join(self, work: Callable[[], Awaitable[Grant | None]], is_done: Callable[[], bool]) -> None:
-        """Wait for the flow that runs, then run `work` if it is not done. A flow without waiters is cancelled."""
+        """Wait for a running flow. Then run `work`, unless that flow did it. A flow without waiters is cancelled."""
         while self._flow is not None:
             await self._wait(self._flow)
             if is_done():
@@ -292,7 +292,7 @@ class AuthorizedRequests:
     def __init__(
         self, authorizer: Authorizer, peers: PeerRequests, while_signing_in: Callable[[], AbstractContextManager[None]]
     ) -> None:
-        check_fetchable(peers.server, peers.server)  # [RFC 6750 5.3] MUST use TLS: over plain http, anyone can read it
+        check_fetchable(peers.server, peers.server)  # [RFC 6750 5.3] MUST use TLS: else anyone reads the token
         self._authorizer, self._peers, self._while_signing_in = authorizer, peers, while_signing_in
         self._server, self._origin = authorizer.server(peers.server), parse_url(peers.server)[1]
 
@@ -348,7 +348,7 @@ class AuthorizedRequests:
 
 
 def _operation(body: bytes) -> tuple[str, str]:
-    """Return the method and the name in the JSON-RPC request that was refused."""
+    """Return the method, and the name or URI, of a refused JSON-RPC request."""
     try:
         message = json.loads(body)
         params = message.get("params") or {}

@@ -61,7 +61,7 @@ class OAuthClient(JsonObject):
     def authenticate(self, issuer: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Return the headers and the parameters that authenticate the client at an issuer. [RFC 6749 2.3.1]"""
         if self.token_endpoint_auth_method == "client_secret_basic":
-            # id and secret are form-encoded before they are joined: a colon in the id would move the border
+            # id and secret are form-encoded before they are joined: else a colon in the id would end it
             pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret)}".encode()
             return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}, {}
         is_post = self.token_endpoint_auth_method == "client_secret_post"
@@ -105,7 +105,7 @@ class Clients:
             [uri], known, scopes = stored.redirect_uris, split_scopes([stored.scope]), tuple(scopes)
             is_enough = not known or set(scopes) <= set(known)
             if is_enough and stored.is_usable() and _fits(uri, self.redirect_uri):
-                with contextlib.suppress(OSError):  # another program uses the port: register again, with another one
+                with contextlib.suppress(OSError):  # another program uses the port: register again, with another port
                     return stored, await stack.enter_async_context(receive(uri))
         receiver = await stack.enter_async_context(receive(self.redirect_uri))
         if client is None:
@@ -138,7 +138,7 @@ class Clients:
 
 
 def _fits(registered: str, configured: str) -> bool:
-    """Return True if a registered redirect URI is the configured one, apart from the port if any port will do."""
+    """Return True if a registered redirect URI is the configured one, except for a port that is not configured."""
     ours, wanted = urlsplit(registered), urlsplit(configured)
     return (ours.hostname, ours.path) == (wanted.hostname, wanted.path or "/") and wanted.port in (None, 0, ours.port)
 
@@ -163,7 +163,7 @@ async def register(
     issuer = metadata.issuer
     if not metadata.registration_endpoint:
         raise RegistrationFailed(issuer, "it does not let clients register themselves")
-    # of two ways to send a secret, the server's first: some list client_secret_basic, and refuse it without client_id
+    # the first method that the server lists: some list client_secret_basic last, and refuse it without client_id
     offered = metadata.token_endpoint_auth_methods_supported or ("none",)
     wanted = "none" if "none" in offered else next((one for one in offered if one in AUTH_METHODS), "none")
     scope = " ".join(scopes)

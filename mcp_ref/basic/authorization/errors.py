@@ -1,7 +1,7 @@
 """The exceptions of authorization. Each text says which side failed, and what to do.
 
 An exception ends up in logs, in bug reports and before a model. So none contains a token, code, verifier, secret, query
-or body. A peer's own text is marked as such, and cut: control characters could forge log lines or drive a terminal.
+or body. A peer's own text is cut, and reduced to printable ASCII: else it could forge log lines or control a terminal.
 
 Spec:  2026-07-28 basic/authorization/index#error-handling; RFC 6749, sections 4.1.2.1 and 5.2
 """
@@ -67,7 +67,7 @@ class SignInRefused(AuthorizationError):
 
 
 class InsufficientScope(AuthorizationError):
-    """A request that the server refuses for want of scopes.
+    """A request that the server refuses because the access token lacks scopes.
 
     Args:
         resource: URL of the MCP server.
@@ -76,8 +76,8 @@ class InsufficientScope(AuthorizationError):
 
     def __init__(self, resource: str, scopes: Iterable[str]) -> None:
         self.scopes = tuple(scopes)
-        super().__init__(f"{peer_url(resource)} refuses the request, and the authorization server did not grant the "
-                         f'scopes that it needs: "{peer_text(" ".join(self.scopes))}"')  # fmt: skip
+        needed = peer_text(" ".join(self.scopes))
+        super().__init__(f'{peer_url(resource)} refuses the request: the access token lacks scopes of "{needed}"')
 
 
 class DiscoveryFailed(AuthorizationError):
@@ -96,7 +96,7 @@ class DiscoveryFailed(AuthorizationError):
 
 
 class RegistrationFailed(AuthorizationError):
-    """A client without a client id.
+    """A failed registration of this client at an authorization server.
 
     Args:
         issuer: The authorization server.
@@ -130,7 +130,7 @@ class TokenRefused(AuthorizationError):
 
 
 class VerificationUnavailable(AuthorizationError):
-    """A verification of a token that must wait. The client gets 503 and may retry after `retry_after` seconds."""
+    """A verification of a token that must wait. The client gets 503 and can retry after `retry_after` seconds."""
 
     def __init__(self, reason: str, retry_after: int = 30) -> None:
         super().__init__(reason)

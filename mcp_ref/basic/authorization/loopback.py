@@ -34,7 +34,7 @@ from ...lib.http.server import serve
 from .authorization_code import SignIn, is_response
 
 LIMITS: Final = HttpLimits(connections=100, head_size=8 * 1024, body_size=0, head_time=5.0, idle_time=0.2)
-"""The limits of the receiver: 100 connections at once, so that guesses do not keep the response out; heads of 8 KiB."""
+"""The limits of the receiver: 100 connections at once, so that requests of others do not keep the response out."""
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _HEADERS: Final[HeaderList] = [
@@ -97,8 +97,8 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
     address = "::1" if parts.hostname == "::1" else "127.0.0.1"
     receiver, listening = Receiver(redirect_uri), socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     try:
-        # On Windows another program could share the port, and receive the code, without the first option. The second
-        # one, elsewhere, allows a registered port again at once.
+        # On Windows, SO_EXCLUSIVEADDRUSE stops another program from sharing the port and receiving the code. Elsewhere,
+        # SO_REUSEADDR lets the next sign-in use a registered port at once.
         option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
         listening.setsockopt(socket.SOL_SOCKET, option, 1)
         listening.bind((address, parts.port or 0))
@@ -115,7 +115,7 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
 
 
 def has_display() -> bool:
-    """Return True if a browser window can be opened here. Else `webbrowser` might start one in the terminal."""
+    """Return True if a browser window can be opened here. Else `webbrowser` might start a text browser."""
     return sys.platform in ("win32", "darwin") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 

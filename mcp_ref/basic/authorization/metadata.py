@@ -49,7 +49,7 @@ def _members(body: bytes) -> Object:
 
 
 def _value(name: str, kind: str, value: JSON) -> str | bool | int | tuple[str, ...]:
-    """Return the value of a member. `kind` is the type of the field, as it is written."""
+    """Return the value of a member. `kind` is the text of the field's annotation."""
     if kind == "str":
         # identifiers, tokens and secrets are ASCII in all standards
         limit = MAX_DOCUMENT if name == "scope" else MAX_TOKEN if name.endswith("_token") else MAX_URL

@@ -3,7 +3,7 @@
     protection = Protection("https://mcp.example/notes", ["https://auth.example"], JwtVerifier(), scopes={"notes:read"})
     server.run_http(authorization=protection)
 
-The decision, in this order. Every refusal but the last names the metadata document, from which a client learns the
+The refusals. Every one but the 503 names the metadata document, from which a client learns the
 authorization server. [2026-07-28 basic/authorization/index#error-handling]
 
     no Authorization header                     401   no `error`: the client did nothing wrong [RFC 6750 3.1]
@@ -17,8 +17,8 @@ easily forgotten. Without it, the operator of any other service could use the to
 a verifier that has checked the audience itself must say so. All invalid tokens get the same response, which tells an
 attacker nothing. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
-A signature costs too much to verify it for every request. So the rights that a token gives are remembered for a minute,
-at most until it expires, and only by the hash of the token.
+A signature costs too much to verify it for every request. So `Protection` remembers the rights of a token that a
+`Verifier` has accepted, by the hash of the token, for a minute or until the token expires.
 
 Spec:  2026-07-28 basic/authorization/index, basic/authorization/authorization-server-discovery,
        basic/authorization/security-considerations; RFC 6750, section 3; RFC 9728, sections 2, 3 and 5; RFC 9449, 7
@@ -66,7 +66,7 @@ Refusal: TypeAlias = tuple[str, HeaderList]
 
 
 class Verifier:
-    """The base class of verifiers that `Protection` tells which tokens are valid. Their principals are remembered."""
+    """The base class of verifiers that get resource and issuers from `Protection`, which remembers principals."""
 
     skew = DEFAULT_SKEW
     """Tolerance for clocks that differ, in seconds."""
@@ -80,7 +80,7 @@ class ProofCheck(Protocol):
     """The check of DPoP proofs, with which a client shows that it has the key of a token. [RFC 9449 4.3]"""
 
     is_required: bool
-    """True if tokens without a key are refused."""
+    """True if tokens that are not bound to a key are refused."""
 
     def check(self, request: HttpRequest, token: str, principal: Principal, resource: str) -> Refusal | None:
         """Return the refusal of a request for the resource if its proof is bad, else None."""
@@ -93,7 +93,7 @@ class Protection:
         resource: The URL of the MCP endpoint, as clients and the authorization server know it. Tokens are made for it.
         issuers: The authorization servers whose tokens are valid here, each named by its issuer URL.
         verify: The verifier of tokens: `JwtVerifier()`, `Introspection(...)`, or an async function of yours that
-            returns the `Principal` of a token, or None. Its `audience` must contain the resource.
+            returns the `Principal` of a token, or None. The principal's `audience` must contain the resource.
         scopes: The scopes that every request needs.
         needs: The scopes that a method needs in addition, by method: `{"tools/call": {"notes:write"}}`.
         implies: The scopes that a broader scope includes: `{"admin": {"notes:read"}}`; or a function, see `Implies`.
@@ -121,7 +121,7 @@ class Protection:
         if "?" in resource:
             raise ValueError(f"the resource must be a URL without a query: {resource[:200]}")
         if isinstance(issuers, str) or not 1 <= len(issuers) <= MAX_ISSUERS:
-            raise TypeError(f"issuers is a list of 1 to {MAX_ISSUERS} issuer URLs")
+            raise TypeError(f"issuers must be a list of 1 to {MAX_ISSUERS} issuer URLs")
         for issuer in issuers:
             check_fetchable(issuer, resource)
             issuer_metadata_urls(issuer)  # raises ValueError for a query or fragment
@@ -129,9 +129,9 @@ class Protection:
         self.needs = {method: checked_scopes(needed) for method, needed in (needs or {}).items()}
         self.implies = implies if callable(implies) else _hierarchy(implies or {})
         self.hide_forbidden, self._dpop, self._remembers = hide_forbidden, dpop, isinstance(verify, Verifier)
-        # The HTTP server reuses the headers of a connection that sends the same head again. Only the syntax is kept.
+        # The HTTP server reuses the headers of a connection that sends the same head again. No decision is kept.
         self._parsed: WeakKeyDictionary[Headers, tuple[str, str, bytes]] = WeakKeyDictionary()
-        self._remembered: dict[bytes, tuple[TokenAccess, float, float]] = {}  # with the ends of memory and token
+        self._remembered: dict[bytes, tuple[TokenAccess, float, float]] = {}  # end of the entry, end of the token
         self._schemes: Sequence[Literal["Bearer", "DPoP"]] = ("Bearer", "DPoP") if dpop is not None else ("Bearer",)
         if dpop is not None and dpop.is_required:
             self._schemes = ("DPoP",)
@@ -141,7 +141,7 @@ class Protection:
         elif callable(verify) and not isinstance(verify, type):
             self._verify = verify
         else:
-            raise TypeError("verify is a verifier, such as JwtVerifier(), or an async function")
+            raise TypeError("verify must be a verifier, such as JwtVerifier(), or an async function")
         documents = resource_metadata_urls(resource)
         self._document = documents[0]
         self.paths = frozenset(urlsplit(url).path for url in documents)
@@ -159,7 +159,7 @@ class Protection:
             request: The head of the request. The body is not used: nothing is read before the token is checked.
 
         Raises:
-            AccessRefused: The request has no valid token.
+            AccessRefused: The request has no valid token or proof, or no token can be verified now.
         """
         scheme, token, digest = self._parsed.get(request.headers) or self._credentials(request.headers)
         access, until, ends_at = self._remembered.get(digest, (None, 0.0, 0.0))
@@ -268,7 +268,7 @@ class TokenAccess(Access):
 
 
 def _hierarchy(included: Mapping[str, Collection[str]]) -> Implies:
-    """Return the function for a table of scopes. A scope includes also the scopes of those that it includes."""
+    """Return the function for a table of scopes. Inclusion is transitive."""
     table = {scope: checked_scopes(included[scope]) for scope in checked_scopes(included)}
 
     def implies(held: frozenset[str], needed: str) -> bool:

@@ -1,4 +1,4 @@
-"""The sign-in: a user grants this client access, in a browser. All steps of the package's docstring, in order.
+"""The sign-in: a user grants this client access, in a browser: steps 2 to 7 of the package's docstring.
 
     discover                   which authorization server, and which endpoints    authorization_server_discovery.py
     a stored refresh token?    then a new token, without the user                 token_endpoint.py
@@ -34,7 +34,7 @@ MAX_SIGN_INS: Final = 4
 
 PERSON_TIMEOUT: Final = 600.0
 """Time that a user has to sign in, in seconds."""
-_MOVED: Final = (404, 405, 410)
+_MOVED: Final = (404, 405, 410)  # statuses of a token endpoint that is elsewhere now
 
 OpenBrowser: TypeAlias = Callable[[str], Awaitable[None]]
 """An async function that lets the user open a URL."""
@@ -75,7 +75,7 @@ class AuthorizationCode(Authorizer):
         self._sign_ins = asyncio.Semaphore(MAX_SIGN_INS)
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
-        grant = grant or await self._stored(peers)
+        grant = grant or await self._load(peers)
         if grant is None or grant.is_fresh():
             return grant
         try:
@@ -88,7 +88,7 @@ class AuthorizationCode(Authorizer):
             return grant  # still good for some seconds; the next request tries again
 
     async def obtain(self, need: Need) -> Grant:
-        old, named = need.grant or await self._stored(need.peers), need.challenge.resource_metadata
+        old, named = need.grant or await self._load(need.peers), need.challenge.resource_metadata
         resource, server = await discover(need.peers, named, self.issuer, old.issuer if old else "")
         if old is not None and old.issuer == server.issuer and not need.wants_scopes:
             refreshed = await self._refresh(need.peers, old, server.token_endpoint)
@@ -115,7 +115,7 @@ class AuthorizationCode(Authorizer):
         """
         peers = PeerRequests(http, url, self.private_networks)
         async with self.store.lock(_key(url)):
-            grant, self.server(url).grant = await self._stored(peers), None
+            grant, self.server(url).grant = await self._load(peers), None
             if grant is None:
                 return False
             await self.store.delete(_key(url))
@@ -128,7 +128,7 @@ class AuthorizationCode(Authorizer):
         return True
 
     async def stored(self, url: str) -> Grant | None:
-        """Return the stored grant for an MCP server, or None. One of another issuer or client id does not count.
+        """Return the stored grant for an MCP server, or None. Ignore one of another issuer or client id.
 
         Args:
             url: URL of the MCP server.
@@ -139,7 +139,7 @@ class AuthorizationCode(Authorizer):
         return grant
 
     async def keep(self, url: str, grant: Grant) -> Grant:
-        """Return a grant after it is stored.
+        """Return a grant, after storing it.
 
         Args:
             url: URL of the MCP server.
@@ -148,7 +148,7 @@ class AuthorizationCode(Authorizer):
         await self.store.put(_key(url), grant.to_json())
         return grant
 
-    async def _stored(self, peers: PeerRequests) -> Grant | None:
+    async def _load(self, peers: PeerRequests) -> Grant | None:
         grant = await self.stored(peers.server)
         peers.address = peers.address or (grant.server_address if grant else "")
         return grant
@@ -171,7 +171,7 @@ class AuthorizationCode(Authorizer):
                     query = await receiver.query
                 code = read_response(sign_in, query)
             except (TimeoutError, SignInRefused) as error:
-                # perhaps the server has forgotten this client, or knows it for other scopes: it registers again
+                # perhaps the server has forgotten this client, or its scopes: the next sign-in registers it again
                 await self._clients.forget(server.issuer)
                 if isinstance(error, SignInRefused):
                     raise
@@ -186,7 +186,7 @@ class AuthorizationCode(Authorizer):
     async def _refresh(self, peers: PeerRequests, grant: Grant, url: str = "") -> Grant | None:
         """Return a grant with a new token, or None if the user has to sign in. `url`: the current token endpoint."""
         async with self.store.lock(_key(peers.server)):
-            stored = await self._stored(peers)
+            stored = await self._load(peers)
             if stored is None or stored.issuer != grant.issuer:
                 return None  # another process has signed out, or signed in elsewhere
             if stored.access_token != grant.access_token and stored.is_fresh():

@@ -11,7 +11,7 @@ of the file has the user's rights for months: clients MUST store tokens securely
 - replaces the file as a whole, so that a crash leaves the old or the new one;
 - never overwrites a file that it cannot read;
 - has a lock between processes. Many servers issue a new refresh token with each refresh, and take a second use of the
-  old one for a theft: then they revoke all. So one process refreshes, and the others read its result.
+  old one for a theft: then they revoke all tokens. So one process refreshes, and the others read its result.
 
 For a keyring, write a class with `get`, `put` and `delete`, derived from `MemoryStore`, which has the lock.
 

@@ -8,8 +8,8 @@
 
     200  {"access_token": "t1", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "r1"}
 
-Everything in these requests is a secret. So they go to the checked metadata's endpoint only, follow no redirect, and an
-error never repeats a body.
+These requests contain secrets. So they go only to the endpoint in checked metadata or configuration, and follow no
+redirect. An error never repeats a request. Of a response, it repeats the error code and description.
 
 Spec:  2026-07-28 basic/authorization/index#access-token-usage, #refresh-tokens, #resource-parameter-implementation;
        RFC 6749, sections 2.3.1, 3.2, 5 and 6; RFC 7009 (revocation); RFC 8707, section 2.2
@@ -78,7 +78,7 @@ class Grant(JsonObject):
     """A random name of this sign-in, kept over refreshes. It separates the private results of users in caches."""
 
     def is_fresh(self, margin: float = EXPIRY_MARGIN) -> bool:
-        """Return True if the access token will be valid for some time: for `margin` seconds, or half of its life."""
+        """Return True if `margin` seconds, or half of the lifetime, are left, or if the end is unknown."""
         return self.expires_at is None or time.monotonic() < self.expires_at - min(margin, self.lifetime / 2)
 
     def renewed(self, response: TokenResponse, asked_at: float) -> Grant:
@@ -89,7 +89,7 @@ class Grant(JsonObject):
                        refresh_token=response.refresh_token or self.refresh_token)  # fmt: skip
 
     def to_json(self) -> Object:
-        """Return the grant for a store. Its end is in seconds since 1970: the monotonic clock ends with the system."""
+        """Return the grant for a store. Its end is in seconds since 1970, because a restart resets the monotonic clock."""
         ends = None if self.expires_at is None else time.time() + self.expires_at - time.monotonic()
         return JsonObject.to_json(replace(self, expires_at=ends))
 
@@ -116,14 +116,14 @@ async def request_token(
             found = TokenResponse.parse(response.body)
         except ValueError as fault:
             raise TokenRefused(issuer, 200, advice=f"its response is not usable: {fault}") from None
-        # [RFC 8693 2.2.1] an exchanged token may have no type; [RFC 9449 5] an unbound token would defeat the purpose
+        # [RFC 8693 2.2.1] an exchanged token can have the type N_A; [RFC 9449 5] a token must be bound
         usable = "bearer" if prover is None else "dpop"
         if "requested_token_type" not in form and found.token_type.lower() != usable:
             raise TokenRefused(issuer, 200, advice="it issued a token of a type that this client cannot use")
         return found
     is_about_grant = error in ("invalid_grant", "invalid_client", "invalid_scope", "unauthorized_client")
     may_be_resource = "resource" in form and (error == "invalid_target" or response.status == 400)
-    advice = "if it is known to refuse the parameter `resource`, the option `resource_parameter=False` leaves it out"
+    advice = "if that server is known to refuse `resource`, leave it out with the option `resource_parameter=False`"
     raise TokenRefused(issuer, response.status, error, description,
                        advice if may_be_resource and not is_about_grant else "")  # fmt: skip
 

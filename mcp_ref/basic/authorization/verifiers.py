@@ -8,13 +8,13 @@
 
 All trust rests on the keys, so the requests for them have rules:
 
-- Only the configured issuers are asked, over https, without redirects. A token never names its own key server.
+- Only the configured issuers are asked, over https, without redirects. A key server that a token names is ignored.
 - Each issuer has its own keys. Else one issuer could sign tokens in the name of another.
 - An attacker can invent key ids. So an unknown one leads to a request at most every `RETRY_SECONDS`.
 - A key server that is out of order must not sign out all users. Old keys stay valid for `HELD_SECONDS`. Without keys
   the response is 503: a 401 would send each user to a sign-in that cannot help.
 
-A signature costs up to 4 ms. So the claims are checked first: most bad tokens never get as far as that.
+A signature costs up to 4 ms. So the claims are checked first: most bad tokens are refused without it.
 
 Spec:  2026-07-28 basic/authorization/index#token-handling; 2026-07-28
        basic/authorization/security-considerations#access-token-privilege-restriction; RFC 7519; RFC 8725
@@ -146,7 +146,7 @@ def _check_sets(**sets: Collection[str | None] | None) -> None:
     """Raise ValueError for an argument that is an empty set or a string."""
     for name, given in sets.items():
         if given is not None and (isinstance(given, str) or not given):
-            raise ValueError(f"{name} is a set of at least one string")
+            raise ValueError(f"{name} must be a set of at least one string")
 
 
 class JwtVerifier(Verifier):
@@ -155,8 +155,8 @@ class JwtVerifier(Verifier):
     Args:
         audiences: The names of this server in the `aud` of tokens. Default: the resource of the `Protection`. Give
             them if the authorization server ignores the `resource` parameter, for example `{"api://notes"}`.
-        algorithms: The allowed signature algorithms. Default: all of `lib/jose`. Shared secrets do not exist there.
-        types: The allowed types (`typ`) of tokens. RFC 9068 demands "at+jwt"; most authorization servers send others.
+        algorithms: The allowed signature algorithms. Default: all of `lib/jose`, which has none with shared secrets.
+        types: The allowed types (`typ`) of tokens. Default: "at+jwt", as RFC 9068 demands, "jwt", and None for no type.
         skew: Tolerance for clocks that differ, in seconds, 0 to 300.
         jwks: URL of the keys, for an issuer whose metadata do not name it. Then all issuers share the keys.
 
@@ -174,7 +174,7 @@ class JwtVerifier(Verifier):
     ) -> None:
         _check_sets(audiences=audiences, algorithms=algorithms, types=types or ())
         if not set(algorithms) <= ALGORITHMS.keys():
-            raise ValueError(f"algorithms is a set of some of {', '.join(ALGORITHMS)}")
+            raise ValueError(f"algorithms must be a set of some of {', '.join(ALGORITHMS)}")
         if not 0 <= skew <= MAX_SKEW:
             raise ValueError(f"skew must be 0 to {MAX_SKEW} seconds")
         self.skew, self._audiences, self._algorithms, self._types = skew, audiences, frozenset(algorithms), types
@@ -218,7 +218,7 @@ class Introspection(Verifier):
 
     def __init__(self, issuer: str, client_id: str, secret: str, audiences: Collection[str] | None = None) -> None:
         _check_sets(audiences=audiences)
-        # [RFC 6749 2.3.1] form-encoded before they are joined: a colon in the id would move the border
+        # [RFC 6749 2.3.1] form-encoded before they are joined: else a colon in the id would end it
         pair = base64.b64encode(f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()).decode()
         self._headers = {"Authorization": f"Basic {pair}", "Content-Type": "application/x-www-form-urlencoded"}
         self._issuer, self._audiences = issuer, audiences
@@ -248,7 +248,7 @@ class Introspection(Verifier):
             claims = parse_object(await _fetch_body("POST", await endpoint.get(), MAX_DOCUMENT, self._headers, body))
         except (HttpError, ValueError) as error:
             raise VerificationUnavailable(f"introspection failed: {peer_text(str(error))}", retry_after=5) from None
-        if claims.get("active") is not True:  # [RFC 7662 2.2] only true counts; the other members are then not reliable
+        if claims.get("active") is not True:  # [RFC 7662 2.2] without true, the other members are not reliable
             return None
         defaults: dict[str, JSON] = {"iss": self._issuer, "exp": time.time() + 1}  # [RFC 7662 2.2] both are OPTIONAL
         check_claims(defaults | claims, [self._issuer], audiences, time.time(), self.skew)
