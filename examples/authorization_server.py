@@ -249,7 +249,7 @@ class AuthorizationServer:
         return self.send_tokens(grant, form)
 
     def send_tokens(self, grant: Grant, form: dict[str, str]) -> Response:
-        """Send an access token for the MCP server `aud`, with the scopes of the grant or fewer; and a refresh token."""
+        """Send an access token for the MCP server `aud`, with scopes of the grant, and perhaps a refresh token."""
         scopes, age, now = frozenset(form.get("scope", "").split()), LIFETIMES["access_token"], int(time.time())
         if form.get("resource", grant.resource) != grant.resource:
             raise Refused("invalid_target", "the user has agreed to another resource")

@@ -2,7 +2,7 @@
 
 New here: `authorization=AuthorizationCode()`. The first request gets the status 401. The client then finds the
 authorization server, registers itself, and opens the browser. It repeats the request with the token. `add_note` gets
-the status 403, because its scope is missing. The client asks the user for both scopes, and repeats the call.
+the status 403, because the token lacks its scope. The client asks the user for both scopes, and repeats the call.
 
     python3 examples/protected_client.py            opens your browser; first start both servers, which run until Ctrl-C
     python3 examples/protected_client.py --alone    runs all three programs, signs in without a browser, prints requests

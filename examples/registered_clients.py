@@ -77,8 +77,8 @@ class OAuthClient:
     keys: tuple[PublicKey, ...] = ()
 
     def accepts(self, redirect_uri: str) -> bool:
-        """Return True if a redirect URI is registered. On loopback the port is free, because a program takes any."""
-        # [2026-07-28 basic/authorization/security-considerations#open-redirection] exact [RFC 8252 7.3] but the port
+        """Return True if a redirect URI is registered. On loopback any port will do: the program takes a free one."""
+        # [2026-07-28 basic/authorization/security-considerations#open-redirection] exact; [RFC 8252 7.3] for any port
         without_port = partial(LOOPBACK.sub, r"http://\1")
         return without_port(redirect_uri) in map(without_port, self.redirect_uris)
 
@@ -104,7 +104,7 @@ def store(table: dict[str, Value], key: str, value: Value) -> None:
 
 
 def same(one: str, other: str) -> bool:
-    """Return True if two secrets are equal. The time does not tell where they differ."""
+    """Return True if two secrets are equal. The duration does not tell where they differ."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 
@@ -124,7 +124,7 @@ def parse_client(id: str, found: Mapping[str, JSON]) -> OAuthClient:
     uris, kinds = found.get("redirect_uris"), found.get("grant_types", ["authorization_code"])
     name, method = found.get("client_name", id), found.get("token_endpoint_auth_method", "client_secret_basic")
     if not isinstance(name, str) or not isinstance(kinds, list) or method not in METHODS:
-        raise Refused("invalid_client_metadata", f"token_endpoint_auth_method must be one of: {', '.join(METHODS)}")
+        raise Refused("invalid_client_metadata", f"wrong client_name, grant_types or method ({', '.join(METHODS)})")
     redirect_uris = tuple(str(uri) for uri in uris) if isinstance(uris, list) and len(uris) <= 10 else ()
     # [2026-07-28 basic/authorization/security-considerations#communication-security] MUST be localhost or https
     are_usable = [PLAIN.fullmatch(uri) and (LOOPBACK.match(uri) or WEB_URL.match(uri)) for uri in redirect_uris]
@@ -145,7 +145,7 @@ def parse_client(id: str, found: Mapping[str, JSON]) -> OAuthClient:
 async def fetch_document(url: str) -> tuple[bytes, float]:
     """Return the client metadata document at a URL, and the time until which it is valid."""
     # [2026-07-28 basic/authorization/security-considerations#authorization-server-abuse-protection] The client chooses
-    # the URL. Redirects and private addresses are refused: else a client sends requests into this network (SSRF).
+    # the URL. Redirects and private addresses are refused: else this server sends requests into its network (SSRF).
     async with (
         asyncio.timeout(FETCH_SECONDS),
         HttpClient(proxies={}) as http,
@@ -203,7 +203,7 @@ class Clients:
         return client
 
     async def authenticate(self, header: str | None, form: Mapping[str, str], issuer: str) -> OAuthClient:
-        """Return the client that sent a form to /token, with its Authorization header. Raise Refused if unproven."""
+        """Return the client that sent a form to /token or /revoke. Raise Refused without proof of its identity."""
         id, proof, method = form.get("client_id", ""), form.get("client_secret", ""), "none"
         try:
             if header is not None:

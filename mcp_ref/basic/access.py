@@ -8,8 +8,8 @@ A *scope* is a right that a user granted to a client, such as `notes:write`. Eac
 handlers that the request starts find it in `current_access`. A request over stdio has no `Access`: the user started the
 server, so its handlers have the user's own rights. [2026-07-28 basic/authorization/index#protocol-requirements]
 
-A principal has no access token. A handler that knew the token could pass it on to another server, which would then take
-the handler for the user. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
+A `Principal` does not contain the token: a handler could pass it on to another server, which would then take the handler
+for the user. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
 Spec:  2026-07-28 basic/authorization/index; RFC 6749, section 3.3
 """
@@ -99,7 +99,7 @@ class Access:
     refusal: AccessRefused | None = None
     """The last refusal. It becomes the HTTP response if nothing of the response is sent yet."""
     checks_every_message = False
-    """True if every message must be checked; False if the messages to tools without scopes need none."""
+    """True if every message is checked; False if only messages to servers with a tool or item that needs scopes are."""
     method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
     """The scopes that all requests with a method need, by method."""
 
@@ -160,8 +160,8 @@ def checked_scopes(scopes: Iterable[str]) -> frozenset[str]:
     for scope in scopes:
         # [RFC 6749 3.3] the characters of a scope
         if not re.fullmatch(rf"[!#-\[\]-~]{{1,{MAX_SCOPE}}}", scope):
-            raise ValueError(f"a scope is 1 to {MAX_SCOPE} visible ASCII characters, without space, quotation mark "
-                             f"and backslash, not {scope[:80]!r}")  # fmt: skip
+            raise ValueError(f"a scope must be 1 to {MAX_SCOPE} visible ASCII characters, without quotation mark and "
+                             f"backslash, not {scope[:80]!r}")  # fmt: skip
         # [2026-07-28 basic/authorization/index#refresh-tokens] a server SHOULD NOT ask for it
         if scope == "offline_access":
             raise ValueError("offline_access is a matter of client and authorization server: leave it out")

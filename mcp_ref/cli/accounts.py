@@ -40,7 +40,7 @@ def run_account_command(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     except (OSError, RuntimeError, HttpError) as error:
-        return report_failure(1, error)  # the store cannot be written, or the user has no home directory
+        return report_failure(1, error)  # of the store, of the network, or a user without home directory
 
 
 def authorizer_of_login(options: argparse.Namespace) -> Authorizer:
@@ -72,7 +72,7 @@ async def login(options: argparse.Namespace, url: str) -> int:
         return 0
     if isinstance(authorizer, ClientCredentials):
         await accounts.keep(url, grant)
-    elif options.client_id or options.client_metadata_url == grant.client_id:  # the other commands refresh the token
+    elif options.client_id or options.client_metadata_url == grant.client_id:  # for later refreshes
         known = OAuthClient(grant.client_id, "", grant.auth_method, (_REDIRECT_URI,))
         await store.put(f"client|{grant.issuer}", known.to_json())
     show_grant(url, grant)

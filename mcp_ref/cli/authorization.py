@@ -36,7 +36,7 @@ def authorizer_for(url: str, options: argparse.Namespace) -> Authorizer | None:
     except ValueError as error:
         if token is None:
             return None  # plain http: a server that needs no token can be used
-        raise UsageError(f"no token is sent there: {error}") from None
+        raise UsageError(f"no token is sent to this server: {error}") from None
     if token is not None:
         return Bearer(token)
     try:

@@ -2,7 +2,7 @@
 
     async with limits.timeout(60.0):     raises TimeoutError after 60 s
         ...
-    with limits.stopped():               from here on, no limit of the connection ends: also none that begins now
+    with limits.stopped():               from here on, no limit of the connection ends, not even a new one
         ...                              a user types a password
                                          and from here on, each limit has the time left that it had before
 

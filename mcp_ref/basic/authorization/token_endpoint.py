@@ -89,7 +89,7 @@ class Grant(JsonObject):
                        refresh_token=response.refresh_token or self.refresh_token)  # fmt: skip
 
     def to_json(self) -> Object:
-        """Return the grant for a store. Its end is in seconds since 1970, because a restart resets the monotonic clock."""
+        """Return the grant for a store. Its end is in seconds since 1970: a restart resets the monotonic clock."""
         ends = None if self.expires_at is None else time.time() + self.expires_at - time.monotonic()
         return JsonObject.to_json(replace(self, expires_at=ends))
 

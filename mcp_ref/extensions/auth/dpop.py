@@ -38,9 +38,9 @@ from ...lib.jose.tokens import parse_jws, read_date, sign_jwt
 log = logging.getLogger(__name__)
 
 MAX_NONCES: Final = 100
-"""Maximum number of origins whose nonces a client remembers. Above it, all are forgotten."""
+"""Maximum number of origins whose nonces a client remembers. Before one more is remembered, all are forgotten."""
 MAX_AGE: Final = 300
-"""Maximum difference between the time of a proof and the server's clock, and lifetime of a nonce, in seconds."""
+"""Maximum difference between a proof's time and the server's clock, and time to the next nonce, in seconds."""
 MAX_PROOFS: Final = 10_000
 """Maximum number of proofs of the last `2 * MAX_AGE` seconds that a server remembers, the latest ones."""
 
@@ -132,7 +132,7 @@ class DpopCheck(ProofCheck):
         return None
 
     def _nonces(self) -> list[bytes]:
-        """Return the nonces of this time and of the time before. They need no memory, as they are computed."""
+        """Return the nonces of this and of the last `MAX_AGE` seconds. They are computed, and need no memory."""
         windows = [int(time.time() // MAX_AGE) - age for age in (0, 1)] if self._nonce_key else []
         return [hmac.new(self._nonce_key or b"", b"%d" % window, "sha256").hexdigest().encode() for window in windows]
 

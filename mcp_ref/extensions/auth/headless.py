@@ -26,10 +26,10 @@ token request would hide a wrong configuration.
     200  {"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag", "access_token": "eyJ...", "token_type": "N_A"}
 3   POST https://auth.example/token  grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=eyJ...
 
-Step 2 gives an assertion (ID-JAG): this user may use this server, says the provider to one authorization server. No
-browser opens in step 3. The provider is asked for each token, so a user who has left the company loses access.
+The result of step 2 is an assertion (ID-JAG): it tells one authorization server that this user may use this MCP server.
+No browser opens in step 3. The provider is asked for each token, so a user who has left the company loses access.
 
-All these credentials are valid for months, and no user sees where they go. A server that an attacker has taken over can
+Such credentials can be valid for months, and no user sees where they go. A server that an attacker has taken over can
 name the attacker's authorization server. So the credentials go to one issuer only: the one that the program names, or
 else the first one, which the store keeps. The first one may already be wrong, so programs should name theirs.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
@@ -99,7 +99,7 @@ class Headless(Authorizer):
         if only is None:
             key = f"issuer|{self.client_id}"
             async with self.store.lock(key):
-                if await self._first_issuer() not in (None, server.issuer):  # another task has found another one
+                if await self._first_issuer() not in (None, server.issuer):  # another task has found another issuer
                     raise DiscoveryFailed("the first authorization server", [(server.issuer, "is another issuer")])
                 await self.store.put(key, {"issuer": server.issuer})
         scopes = tuple(one for one in self.choose_scopes(need, resource, server) if one != "offline_access")

@@ -4,10 +4,10 @@ A curve is the set of points (x, y) with y² = x³ - 3x + b, modulo a prime. Poi
 number. Its public key is that multiple of the *base point*. The functions keep a point as (x/z², y/z³), because that
 saves a division in every addition. z = 0 is the neutral point.
 
-Signing needs care. A few known bits of the nonces of many signatures give away the private key, and Python's integers
-do not take constant time. So `sign` takes the same steps for every nonce, on coordinates that a random factor blinds. A
-small risk remains. For a key that lives long, sign with the `cryptography` package, a key management service or the
-`openssl` command instead.
+A *nonce* is the secret number of one signature. A few known bits of many nonces give away the private key, and the time
+of Python's integers depends on their values. So `sign` takes the same steps for every nonce, on coordinates that a
+random factor blinds. A small risk remains. For a key that lives long, sign with the `cryptography` package, a key
+management service or the `openssl` command instead.
 
 Spec:  FIPS 186-5 6.4; SEC 1 4.1; RFC 7518 3.4; RFC 6979 3.2, 3.6
 """
@@ -27,7 +27,7 @@ Add = Callable[[Point, Point], Point]  # the addition of a group, for all points
 
 
 def sum_of_products(add: Add, neutral: Point, a: tuple[int, Point], b: tuple[int, Point]) -> Point:
-    """Return the sum of two scalars times points, which share the doublings (Shamir's trick)."""
+    """Return m·P + n·Q for `a` = (m, P) and `b` = (n, Q), with shared doublings (Shamir's trick)."""
     choices, total = (neutral, a[1], b[1], add(a[1], b[1])), neutral
     for bit in range(max(a[0], b[0]).bit_length() - 1, -1, -1):
         total = add(total, total)
@@ -38,7 +38,7 @@ def sum_of_products(add: Add, neutral: Point, a: tuple[int, Point], b: tuple[int
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A NIST curve over a prime field, of cofactor 1. JWA uses the curve with the SHA-2 of the same length in bits."""
+    """A NIST curve of cofactor 1 with its base point (x, y). JWA combines it with the SHA-2 hash of its length."""
 
     prime: int
     order: int

@@ -31,7 +31,7 @@ MAX_KEY_SET: Final = 256 * 1024
 MAX_KEYS: Final = 100
 """Maximum number of keys in a JWK Set."""
 MAX_BRACKETS: Final = 500
-"""Maximum number of arrays and objects in a JWK Set or a part of a token, and so of levels."""
+"""Maximum number of arrays and objects in a JWK Set or a part of a token. It limits their nesting, too."""
 MIN_RSA_BITS: Final = 2048
 """Minimum length of an RSA modulus, in bits (RFC 7518 3.3)."""
 MAX_RSA_BITS: Final = 8192
@@ -54,7 +54,7 @@ class JoseError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key that `parse_jwk` has checked. The members define the key. Without `algorithm`, it fits its kind."""
+    """A public key that `parse_jwk` has checked. Without `algorithm`, it fits all of its kind."""
 
     kind: str
     numbers: tuple[int, int]
@@ -93,7 +93,7 @@ def parse_key_set(text: bytes) -> tuple[PublicKey, ...]:
     """Return the usable keys of a JWK Set, and skip others (RFC 7517 5). Raise JoseError if all are unusable."""
     keys = parse_object(text).get("keys") if len(text) <= MAX_KEY_SET else None
     if not isinstance(keys, list) or len(keys) > MAX_KEYS:
-        raise JoseError(f"a key set has at most {MAX_KEY_SET} bytes, and `keys`, an array of at most {MAX_KEYS}")
+        raise JoseError(f"a key set must have at most {MAX_KEY_SET} bytes, and at most {MAX_KEYS} `keys` in an array")
     usable, reasons = [], []
     for key in keys:
         try:
@@ -111,7 +111,7 @@ _MEMBERS: Final = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OK
 def parse_jwk(jwk: JSON) -> PublicKey:
     """Return the public key in a JWK. Raise JoseError if it is malformed, weak, private, or for another use."""
     if not isinstance(jwk, dict) or not isinstance(kty := jwk.get("kty"), str) or kty not in _MEMBERS:
-        raise JoseError("a key is an object with the kty RSA, EC or OKP")
+        raise JoseError("a key must be an object with the kty RSA, EC or OKP")
     if jwk.keys() & {"d", "p", "q", "dp", "dq", "qi", "oth", "k"}:
         raise JoseError("the key has its private part. Replace the key, and publish the public part alone")
     operations, algorithm, kid = jwk.get("key_ops", ["verify"]), jwk.get("alg"), jwk.get("kid")
@@ -119,7 +119,7 @@ def parse_jwk(jwk: JSON) -> PublicKey:
         raise JoseError("the use or key_ops of the key exclude verification")
     members = {name: value for name in _MEMBERS[kty] if isinstance(value := jwk.get(name), str)}
     if len(members) < len(_MEMBERS[kty]) or not isinstance(kid, str | None) or not isinstance(algorithm, str | None):
-        raise JoseError(f"a key has the strings {', '.join(_MEMBERS[kty])}, and alg and kid are strings if present")
+        raise JoseError(f"a key must have {', '.join(_MEMBERS[kty])}, as strings; alg and kid can only be strings")
     key = PublicKey(*_numbers(members), members, kid, algorithm)
     if algorithm is not None and not key.fits(algorithm):
         raise JoseError(f"{algorithm[:20]!r} is not a known signature algorithm for {key.kind}")

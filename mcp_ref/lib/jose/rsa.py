@@ -45,6 +45,6 @@ def verify_pss(hash_name: str, key: tuple[int, int], message: bytes, signature: 
 
 
 def _block(key: tuple[int, int], signature: bytes) -> bytes | None:
-    """Return the block of a signature. None if it is not a number below the modulus, of the same length (5.2.2)."""
+    """Return the block of a signature. None if the signature is not as long as the modulus, and below it (5.2.2)."""
     size, number = (key[0].bit_length() + 7) // 8, int.from_bytes(signature)
     return pow(number, key[1], key[0]).to_bytes(size) if len(signature) == size and number < key[0] else None

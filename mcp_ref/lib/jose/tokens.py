@@ -6,8 +6,8 @@
     verify(jws, keys)                            # now the claims are true
 
 A token is `header.payload.signature`, each in base64url. The sender writes the header, which names the algorithm and
-may contain keys. Many verifiers fell for that. So the receiver has a list of algorithms, and the algorithm must also
-fit the key. Keys come from the receiver alone: `jwk`, `jku`, `x5u` and `x5c` in the header are ignored. `crit` demands
+may contain keys. Many verifiers obeyed it. So the receiver has a list of algorithms, and the algorithm must also fit
+the key. Keys come from the receiver alone: `jwk`, `jku`, `x5u` and `x5c` in the header are ignored. `crit` demands
 extensions, and is refused. Each part has one spelling, so that two readers never see two tokens in one.
 
 Spec:  RFC 7515 (JWS), RFC 7519 4.1 (claims), RFC 8725 3 (best practice)
@@ -50,17 +50,17 @@ class Jws:
 def parse_jws(
     token: str, algorithms: Collection[str] = ALGORITHMS.keys(), types: Collection[str | None] | None = None
 ) -> Jws:
-    """Return the parts of a token in compact form. Raise JoseError for malformed ones, other algorithms and types."""
+    """Return the parts of a token in compact form. Raise JoseError if it is malformed, or alg or typ is refused."""
     parts = token.split(".", 3) if len(token) <= MAX_TOKEN else []
     if len(parts) != 3:
-        raise JoseError(f"a token has three parts and at most {MAX_TOKEN} characters")
+        raise JoseError(f"a token must have three parts and at most {MAX_TOKEN} characters")
     head, payload, signature = map(decode_base64url, parts)
     header = parse_object(head)
     algorithm, kid, kind = (header.get(name) for name in ("alg", "kid", "typ"))
     if header.keys() & {"crit", "b64"}:
         raise JoseError("the header demands extensions (crit, b64), and none are supported")
     if not isinstance(algorithm, str) or not isinstance(kid, str | None) or not isinstance(kind, str | None):
-        raise JoseError("a header has the string alg, and kid and typ are strings if present")
+        raise JoseError("a header must have the string alg; kid and typ, if present, must be strings")
     if algorithm not in ALGORITHMS or algorithm not in algorithms:
         raise JoseError(f"the algorithm {algorithm[:20]!r} is not allowed")
     kind = kind.lower().removeprefix("application/") if kind is not None else None  # RFC 7515 4.1.9
@@ -70,7 +70,7 @@ def parse_jws(
 
 
 def choose_key(jws: Jws, keys: Iterable[PublicKey]) -> PublicKey:
-    """Return the only key with the algorithm and the kid of a token. Raise UnknownKey or, for several, JoseError."""
+    """Return the only key with a token's algorithm and kid. Raise UnknownKey for none, JoseError for several."""
     fitting = [key for key in keys if key.fits(jws.algorithm) and jws.kid in (None, key.kid)]
     if not fitting:
         raise UnknownKey(f"no {jws.algorithm} key with the kid {str(jws.kid)[:80]!r} is known")
