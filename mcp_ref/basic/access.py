@@ -8,7 +8,7 @@ A *scope* is a right that a user granted to a client, such as `notes:write`. Eac
 handlers that the request starts find it in `current_access`. A request over stdio has no `Access`: the user started the
 server, so its handlers have the user's own rights. [2026-07-28 basic/authorization/index#protocol-requirements]
 
-A `Principal` does not contain the token: a handler could pass it on to another server, which would then take the handler
+A `Principal` does not contain the token: a handler could pass it on to another server, which would take the handler
 for the user. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
 Spec:  2026-07-28 basic/authorization/index; RFC 6749, section 3.3
