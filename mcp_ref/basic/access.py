@@ -160,8 +160,8 @@ def checked_scopes(scopes: Iterable[str]) -> frozenset[str]:
     for scope in scopes:
         # [RFC 6749 3.3] the characters of a scope
         if not re.fullmatch(rf"[!#-\[\]-~]{{1,{MAX_SCOPE}}}", scope):
-            raise ValueError(f"a scope must be 1 to {MAX_SCOPE} visible ASCII characters, without quotation mark and "
-                             f"backslash, not {scope[:80]!r}")  # fmt: skip
+            raise ValueError(f"a scope must be 1 to {MAX_SCOPE} printable ASCII characters without space, quotation "
+                             f"mark and backslash, not {scope[:80]!r}")  # fmt: skip
         # [2026-07-28 basic/authorization/index#refresh-tokens] a server SHOULD NOT ask for it
         if scope == "offline_access":
             raise ValueError("offline_access is a matter of client and authorization server: leave it out")
