@@ -11,7 +11,7 @@ import pytest
 from mcp_ref import AuthorizationCode, Client, DiscoveryFailed, HttpClient
 from mcp_ref.basic.authorization import authorization_server_discovery as module
 from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests, discover
-from mcp_ref.basic.authorization.metadata import MAX_DOCUMENT, ResourceMetadata, ServerMetadata
+from mcp_ref.basic.authorization.metadata import MAX_DOCUMENT, MAX_ISSUERS, ResourceMetadata, ServerMetadata
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.http.client import ForbiddenAddress
 from mcp_ref.lib.http.message import Exchange
@@ -130,6 +130,15 @@ async def test_authorization_server_without_a_needed_endpoint_is_refused(endpoin
         world.auth.metadata[f"{endpoint}_endpoint"] = ""
         with pytest.raises(DiscoveryFailed, match=f"{endpoint}_endpoint"):
             await _discover(world, for_user=for_user)
+
+
+async def test_number_of_authorization_servers_that_are_tried_is_bounded() -> None:
+    async with protected() as world:
+        issuers: list[JSON] = [f"{world.auth.base}/{number}" for number in range(MAX_ISSUERS)]
+        world.mcp.metadata = {**(world.mcp.metadata or {}), "authorization_servers": issuers}
+        with pytest.raises(DiscoveryFailed):
+            await _discover(world)
+        assert {path.rpartition("/")[2] for path in world.auth.paths if path.startswith(AS_PATH)} == set("0123")
 
 
 async def test_next_authorization_server_is_tried_if_one_is_out_of_order() -> None:

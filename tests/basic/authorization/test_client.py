@@ -461,6 +461,18 @@ async def test_stored_tokens_of_another_issuer_are_not_used() -> None:
 
 
 @pytest.mark.attack("A8")
+async def test_stored_tokens_of_another_client_id_are_not_used() -> None:
+    async with protected() as world:
+        store = MemoryStore()
+        await call(world, AuthorizationCode(store=store, open_browser=world.browse))
+        await call(
+            world,
+            AuthorizationCode(store=store, client_id="own", issuer=world.auth.base, open_browser=world.browse),
+        )
+        assert [seen.values["client_id"] for seen in world.auth.requests("/token")] == ["client-1", "own"]
+
+
+@pytest.mark.attack("A8")
 async def test_refresh_token_that_another_process_got_elsewhere_is_not_sent_to_the_old_issuer() -> None:
     async with protected() as world:
         login, elsewhere = AuthorizationCode(open_browser=world.browse), "https://auth.example"

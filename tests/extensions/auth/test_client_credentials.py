@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 
@@ -21,7 +22,7 @@ from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.jose.keys import PublicKey, parse_object, parse_private_key
 from mcp_ref.lib.jose.tokens import parse_jws, verify
 from mcp_ref.revisions import R2026_07_28
-from tests.protected_servers import AS_PATH, World, basic_credentials, protected, status
+from tests.protected_servers import AS_PATH, Step, World, basic_credentials, protected, status
 
 PEM = """-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgYfJykBxbHk2aT9Cf
@@ -156,6 +157,27 @@ async def test_client_credentials_of_one_object_go_to_the_first_issuer_only() ->
         with pytest.raises(DiscoveryFailed):
             await read(second, login)
         assert second.auth.paths == []
+
+
+@pytest.mark.attack("A8")
+async def test_client_credentials_for_two_servers_at_once_go_to_one_issuer_only() -> None:
+    async with protected() as first, protected() as second:
+        both = asyncio.Barrier(2)
+
+        def together(world: World) -> Step:
+            async def step(exchange: Exchange) -> None:
+                await both.wait()
+                await status(200, world.auth.metadata)(exchange)
+
+            return step
+
+        for world in (first, second):
+            issuing(world)
+            world.auth.instead(AS_PATH, together(world))
+        login = ClientCredentials("reports", secret="s")
+        results = await asyncio.gather(read(first, login), read(second, login), return_exceptions=True)
+        assert sorted(type(one).__name__ for one in results) == ["DiscoveryFailed", "str"]
+        assert sorted(len(token_requests(world)) for world in (first, second)) == [0, 1]
 
 
 @pytest.mark.attack("A8")
