@@ -14,6 +14,12 @@ CHANGES
 - `Server.run_http` ends the program with a message if the address is not available. It raised OSError before.
 - New for servers: `Server(lifespan=...)` and `context.state`, `@server.middleware`, `context.http`, `server.close()`,
   and `routes=` of a server over HTTP.
+- New for both sides: authorization over HTTP, typed results (`call_tool(returns=...)`, `ElicitResult.data`), pydantic
+  models and constraints in `Annotated`, and methods of your own. An unknown object in `Annotated` is now a TypeError.
+- New for hosts: `Host` connects several servers with one policy. The command line has `--config FILE`.
+- A variable such as `{+path}` of a resource template does not match an absolute path, unless `absolute_paths=True`.
+- On stdio, `initialize` can begin a new session. Before, a second `initialize` was refused.
+- A JSON Schema validation has 1,000,000 steps instead of 2,000,000. Each keyword and each error text costs steps.
 - The package is under the MIT licence.
 
 0.1.0
