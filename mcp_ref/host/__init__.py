@@ -10,7 +10,7 @@ server sees neither the conversation nor another server. Most duties of a host a
     Duty                                      Here                     Source (2026-07-28)
     consent before data goes to a server      `Approval`: start, roots index#key-principles
     confirmation of calls, with the arguments `Approval`: call         server/tools#user-interaction-model
-    different names for equal names           names.py                 server/tools#tool-names
+    different names for tools of equal name   names.py                 server/tools#tool-names
     no trust in annotations                   `HostOptions.trusted`    server/tools#tool
     checked results, logged calls             `Client`, `audit`        server/tools#security-considerations
     approval of sampling and of its result    `Approval`, `Budget`     client/sampling#user-interaction-model

@@ -13,7 +13,7 @@ Each host has its own file, but all files say nearly the same. This module reads
 
 A cloned project can contain such a file. So reading a file starts no process and opens no connection. A file can never
 grant consent: `trust`, `autoApprove` and the like are ignored. A `ServerConfig` contains the texts as written, with
-`${TOKEN}`, so that a program can show them; launch.py replaces the variables. An invalid entry costs only its server.
+`${TOKEN}`, so that a program can show them; launch.py replaces the variables. An invalid entry stops only its server.
 
 Spec:  architecture/index (the specification does not define configuration files)
 """
@@ -42,7 +42,7 @@ MAX_FILE = 1024 * 1024
 
 
 class Entry(TypedDict, total=False):
-    """The keys of one server that the host reads, with one name for each key."""
+    """The keys of one server that the host reads. `_OTHER_NAMES` lists their synonyms."""
 
     type: str
     command: str
@@ -144,7 +144,7 @@ class ServerConfig:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The servers of one or several files. Raise ConfigurationError if two servers have one name."""
+    """The servers of one or several files. Raise ConfigurationError if two servers have the same name."""
 
     servers: tuple[ServerConfig, ...] = ()
     inputs: Mapping[str, InputVariable] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Configuration:
                 raise ConfigurationError(f"{server.place}: {place}; rename one of them")
 
     def __add__(self, other: Configuration) -> Configuration:
-        """Return the servers of both, such as a user's and a project's."""
+        """Return the servers of both configurations, such as a user's and a project's."""
         return Configuration(self.servers + other.servers, {**other.inputs, **self.inputs})
 
 
@@ -174,7 +174,7 @@ def read_config(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] 
         The servers. A server with an invalid entry has a `problem`. `read_config(a) + read_config(b)` joins two files.
 
     Raises:
-        ConfigurationError: If the file cannot be read or parsed, or does not list servers.
+        ConfigurationError: If the file cannot be read or parsed, lists no servers, or lists a name twice.
     """
     file = os.path.abspath(path)
     try:
@@ -220,7 +220,7 @@ def _read_document(document: Object, file: str, folder: str) -> Configuration:
     listed = document[present[0]] if len(present) == 1 else None
     if not isinstance(listed, dict):
         found = ", ".join(present) or "none of them"
-        raise ValueError(f"the file must have one object of servers: {', '.join(TOP_KEYS)}; it has {found}")
+        raise ValueError(f"the file must have one of these keys, with an object: {', '.join(TOP_KEYS)}; it has {found}")
     servers = [parse_server(key, entry, file, folder) for key, entry in listed.items()]
     policy = document.get("mcp")  # of Gemini CLI
     if isinstance(policy, dict):
@@ -272,7 +272,7 @@ def _ignored(key: str) -> str:
 
 
 def _value_fault(key: str, value: object) -> str | None:
-    """Return the fault of one value, or None. The text quotes no value that can be secret."""
+    """Return the fault of one value, or None. The text quotes no environment variable and no header."""
     kind = _TYPES[key]
     is_positive = type(value) in (int, float) and cast("float", value) > 0
     if key == "timeout" and not (is_positive and cast("float", value) >= 1000):

@@ -95,7 +95,7 @@ class Host(HostOptions):
         await asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))
 
     async def reload(self, servers: ServersLike) -> None:
-        """Use other servers. Unchanged servers continue. A changed server is closed, and needs consent again.
+        """Replace the servers. Unchanged servers continue. A changed server starts again, and needs consent again.
 
         Wait at most `startup_wait` seconds for the new servers, and without that limit for `required` servers.
 
@@ -351,7 +351,7 @@ class Host(HostOptions):
         return self._hosted[name]
 
     def _split(self, name: str) -> tuple[str, str]:
-        """Return the server name and the own name of a tool, for its full name or its model name."""
+        """Return (server name, the tool's name on its server) for a full name or a model name."""
         server, dot, own = name.partition(".")
         if dot:
             return server, own
@@ -362,7 +362,7 @@ class Host(HostOptions):
         return table[name]
 
     async def _input_values(self, config: ServerConfig) -> Mapping[str, str]:
-        """Return the values of `${input:id}`. The user types each value once, and is asked one at a time."""
+        """Return the values of `${input:id}`. The user types each value once, one value at a time."""
         described = self._configuration.inputs
         async with self._typing:
             for id in config.input_ids():

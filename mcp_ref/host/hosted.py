@@ -6,9 +6,10 @@
     sample       budget -> approval of the request -> the program's model -> approval of the message -> the server
     elicit       budget -> approval, with the true server and the host of a URL -> the program's form -> the server
 
-The first list approves its definitions. A later change takes the tool out of the list until the user allows the change.
-Otherwise a server could win the user's trust first, and change the description later. The host cannot notice a server
-that changes its behaviour, but not its definitions.
+The host approves all definitions of a server's first list, except those with hidden characters. With an `approve`
+function, a later change takes the tool out of the list until the user allows the change. Otherwise a server could win
+the user's trust first, and change the description later. The host cannot notice a server that changes its behaviour,
+but not its definitions.
 
 Spec:  2026-07-28 server/tools#security-considerations, client/roots, client/sampling#user-interaction-model,
        client/elicitation#safe-url-handling
@@ -91,30 +92,30 @@ class HostEvent:
 
 @dataclass(eq=False)
 class HostOptions:
-    """The settings of a host. All callbacks block the event loop, so keep them short."""
+    """The settings of a host. A plain function among them blocks the event loop, so keep it short."""
 
     servers: ServersLike
     _: KW_ONLY
     approve: Approve | None = None
-    """Async function that decides about each `Approval`. Without it, only the program's own calls are allowed."""
+    """Async function that decides about each `Approval`. Without it: see policy.py."""
     ask: Callable[[str, str, bool], Awaitable[str]] | None = None
     """Async function that asks the user for `${input:id}`. It gets id, description, and True for a password."""
     approvals: MutableMapping[str, str] = field(default_factory=dict)
-    """The decisions with "always", and the hashes of approved definitions. The program keeps them between runs."""
+    """The decisions with "always", and the hashes of approved definitions. Store the mapping to keep them."""
     trusted: Collection[str] = ()
     """Names of the servers whose annotations the program trusts."""
     sampling: HostSampling | Mapping[str, HostSampling] | None = None
-    """Async function from server name and request to a message of a model, or a mapping by server name."""
+    """Async function that gets (server name, request) and returns a model's message; or a mapping by server name."""
     sampling_tools: bool = False
     """True if `sampling` can give tools to the model."""
     elicitation: HostElicitation | Mapping[str, HostElicitation] | None = None
-    """Async function that shows a server name and its form or URL to the user, or a mapping by server name."""
+    """Async function that gets (server name, form or URL) and asks the user; or a mapping by server name."""
     elicitation_url: bool = False
     """True if `elicitation` can also ask the user to visit a URL."""
     roots: Mapping[str, Iterable[str | os.PathLike[str]]] = field(default_factory=dict)
     """Directories by server name."""
     authorization: Callable[[str], Authorizer | None] | None = None
-    """Function from a URL to the way to get its tokens."""
+    """Function that returns the source of access tokens for a server's URL, or None."""
     budget: Budget = field(default_factory=Budget)
     """Limits of the whole host, and of each server without limits of its own."""
     budgets: Mapping[str, Budget] = field(default_factory=dict)
@@ -126,11 +127,11 @@ class HostOptions:
     approve_timeout: float = APPROVE_SECONDS
     """Time limit of one decision, in seconds (15 minutes)."""
     audit: Callable[[str], None] | None = None
-    """Called with a line of JSON for each decision and each result. If it raises, the request is refused."""
+    """Called with a line of JSON for each decision and event. An exception at a decision refuses the request."""
     audit_arguments: bool = False
     """True if the audit log contains the arguments of calls, which can be secret."""
     on_event: Callable[[HostEvent], None] | None = None
-    """Called with each change."""
+    """Called when the state or the tools of a server have changed."""
     on_log: Callable[[str, LoggingMessageNotificationParams], None] | None = None
     """Called with the server name and each log message."""
     on_stderr: Callable[[str, bytes], None] | None = None
@@ -167,7 +168,7 @@ class HostedServer(Supervisor):
         """The full names of the calls in flight."""
         self.digest = ""
         """The digest of the configuration for which the user's decisions are valid."""
-        self._sampling, self._elicitation = _of(options.sampling, name), _of(options.elicitation, name)
+        self._sampling, self._elicitation = _option_for(options.sampling, name), _option_for(options.elicitation, name)
         self._roots: list[str] | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}  # by tool name: approvals of definitions
         self._denied: set[str] = set()  # hashes of the definitions that were refused
@@ -276,7 +277,7 @@ class HostedServer(Supervisor):
         return found
 
     async def _ask_definition(self, key: str, tool: Tool, digest: str, warnings: tuple[str, ...]) -> None:
-        """Ask for the consent to a definition. The next list contains an allowed tool."""
+        """Ask for the consent to a definition. After an `Allow`, the next list contains the tool."""
         request = self.approval("definition", full_name(self.config.name, tool.name))
         before = self._definitions.get(tool.name)
         try:
@@ -363,7 +364,7 @@ class HostedServer(Supervisor):
         return result
 
 
-def _of(option: T | Mapping[str, T] | None, server: str) -> T | None:
+def _option_for(option: T | Mapping[str, T] | None, server: str) -> T | None:
     """Return the value for a server, of an option with one value for all servers or a mapping by server name."""
     return option.get(server) if isinstance(option, Mapping) else option
 

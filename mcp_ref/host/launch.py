@@ -54,7 +54,7 @@ def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapp
     """Replace the variables of a server. `inputs` are the typed values of `${input:id}`, by id.
 
     Raises:
-        ConfigurationError: If the entry is invalid, or a variable without a default is not set.
+        ConfigurationError: If the entry is invalid, a variable is not set, or `envFile` cannot be read.
     """
     if config.problem is not None:
         raise ConfigurationError(config.problem)
@@ -63,7 +63,7 @@ def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapp
     env = _parse_env_file(text)
     env |= {name: values.value_of("env_vars", name) for name in entry.get("env_vars", []) if name in environment}
     for name, value in entry.get("env", {}).items():
-        env.pop(name, None)  # null removes a variable of the `envFile`
+        env.pop(name, None)  # null removes a variable of `envFile` or `env_vars`
         if value is not None:
             env[name] = values.replace(f"env.{name}", str(value))
     headers = {name: values.replace(f"headers.{name}", value) for name, value in entry.get("headers", {}).items()}

@@ -1,6 +1,6 @@
 """The names of servers, tools and prompts in a host that has several servers.
 
-Two servers can have a tool with the same name. A host SHOULD make the names of their tools different, and SHOULD NOT
+Two servers can have a tool with the same name. A host SHOULD make the names of such tools different, and SHOULD NOT
 use `serverInfo.name` for that, because a server chooses this name itself [2026-07-28 server/tools#tool-names]. So the
 host uses the server's key in the configuration:
 
@@ -9,9 +9,8 @@ host uses the server's key in the configuration:
     full name                   "Weather-service.forecast"      for programs, logs and people; the first dot separates
     model name                  "Weather-service__forecast"     for the APIs of model providers, which refuse dots
 
-A model name depends only on its server's key and its tool's name. So the name never changes because of another server,
-and approvals and prompt caches stay valid. The host finds the tool of a model name in a table, and never splits the
-name, because a tool's own name can contain "__".
+A model name never changes because of another server, so prompt caches stay valid. The host finds the tool of a model
+name in a table, and never splits the name, because a tool's own name can contain "__".
 
 Spec:  2026-07-28 server/tools#tool-names
 """
@@ -41,7 +40,7 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class UnknownName(LookupError):
-    """A name of a server, tool or prompt that the host does not have.
+    """A name of a server or tool that the host does not have.
 
     Args:
         kind: "server" or "tool".
@@ -72,12 +71,12 @@ def server_name(key: str) -> str:
 
 
 def full_name(server: str, name: str) -> str:
-    """Return the full name of a tool or prompt. `name` is unchanged in it."""
+    """Return the full name of a tool or prompt, which contains `name` unchanged."""
     return f"{server}.{name}"
 
 
 def model_name(server: str, name: str, digits: int = 8) -> str:
-    """Return the model name, which matches `^[A-Za-z][A-Za-z0-9_-]{0,59}$`. A changed name gets digits of a hash."""
+    """Return the model name, which matches `^[A-Za-z][A-Za-z0-9_-]{0,59}$`. A changed one ends with a hash."""
     whole = f"{server}__{name}"
     if _TOOL_NAME.fullmatch(name) and len(whole) <= MAX_MODEL_NAME:
         return whole
@@ -86,9 +85,10 @@ def model_name(server: str, name: str, digits: int = 8) -> str:
 
 
 def model_names(names: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the table from model name to (server name, own name).
+    """Return the table from model name to (server name, name on the server).
 
-    If two names have one model name, the unchanged name keeps it, else the smaller one. The other gets more digits.
+    If two names would get the same model name, an unchanged name keeps it, otherwise the name that sorts first. The
+    other model name gets more digits.
     """
     table: dict[str, tuple[str, str]] = {}
     for server, name in sorted(set(names), key=lambda pair: (model_name(*pair) != "__".join(pair), pair)):

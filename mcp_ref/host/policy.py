@@ -7,14 +7,15 @@ with an `Approval` that contains everything a user needs to decide:
     start         before a process is started or a URL is contacted, for a server of a file
     roots         before a server gets directories
     definition    a tool has changed since it was approved, is new, or has hidden characters
-    call          before a tool is called; `after` names the servers whose results the model may have seen
+    call          before a tool is called; `after` names the servers whose results the model can have seen
     read, prompt  before a resource or a prompt goes to the model
     sample        the server requests a message from the model
     sampled       before the server gets this message
     elicit        the server requests input from the user
 
-Everything that is not an explicit `Allow` is a refusal: an exception, another value, or no decision in time. Without an
-`approve` function, only the calls of the program itself are allowed, because the program's code is the consent.
+Only `Allow` and True allow a request. Any other value, an exception, or no decision in time is a refusal. Without an
+`approve` function, the program's own requests are allowed, because the program's code is the consent. A server of a
+file then starts only if the file lies outside the working directory, and only its owner can write to the file.
 
 Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/sampling,
        client/elicitation#safe-url-handling
@@ -61,7 +62,7 @@ class Approval:
     origin: Origin
     """The origin of the request: the program, the model, or the server."""
     name: str = ""
-    """The full name of a tool or prompt, or a URI. For a request of the server, the full name of the only call."""
+    """The full name of a tool or prompt, or a URI. For a request of the server, the only call that runs."""
     file: str | None = None
     """Path of the configuration file of the server, or None if the program gave the server."""
     argv: tuple[str, ...] = ()
@@ -77,7 +78,7 @@ class Approval:
     trusted: bool = False
     """True if the program trusts the annotations of this server."""
     after: frozenset[str] = frozenset()
-    """The servers whose results the model may have seen since the user's last message."""
+    """The servers whose results the model can have seen since the user's last message."""
     content: object = None
     """The params of an elicitation or a sampling request, the message of the model, or the directories."""
     warnings: tuple[str, ...] = ()
@@ -101,7 +102,7 @@ class Allow:
     """The consent to an `Approval`.
 
     Args:
-        remember: "once"; "run" until the host is closed; "always" in the mapping `approvals` of the host.
+        remember: "once" stores nothing; "run" lasts until the host is closed; "always" is stored in `Host.approvals`.
         params: The edited arguments, sampling request or message that the host sends. None changes nothing.
     """
 
@@ -143,7 +144,7 @@ class Budget:
     elicitations_per_call: int = 3
     """Maximum number of elicitations during one tool call. Simultaneous calls of one server share the number."""
     result_characters: int = 100_000
-    """Maximum length of the texts of a result that a model gets, in characters."""
+    """Maximum length of the texts of a tool result that a model gets, in characters."""
 
 
 class Account:
@@ -204,8 +205,9 @@ class Policy:
     ) -> object:
         """Return the edited params of an allowed request, or None if they are unchanged. Raise Refused otherwise.
 
-        A decision is remembered under `key`, which names everything that it depends on, at most as long as `longest`.
-        Without an `approve` function, `default` decides.
+        An `Allow` is remembered under `key`, for the shorter of `remember` and `longest`. The key names everything that
+        the decision depends on. Without a key, the decision is not remembered. Without an `approve` function, `default`
+        decides.
         """
         decision: Allow | Deny
         if key is not None and (key in self._run or self.approvals.get(key) == "allow"):

@@ -1,10 +1,10 @@
 """The supervision of one server: start it, list its tools, notice its end, and start it again.
 
-One asyncio task owns one server, and makes all transitions of its state. So a server that does not start, that is
-silent, that floods, or that ends again and again, costs only itself.
+One asyncio task supervises one server. So a server that does not start, that is silent, that sends too many messages,
+or that ends again and again, does not disturb other servers.
 
     Restart   after 1, 2, 4 ... 60 seconds, randomly 20 % more or less. The pause is short again after 60 seconds of
-              readiness, not after a successful start: a server that responds and exits would start thousands of times.
+              readiness. A successful start is not enough, or a server that responds and exits would start without end.
     Tools     of a server that is away stay in the list for 60 seconds, and their calls fail at once.
     Changes   of the list of tools are fetched at most once a second, and ever more rarely if the list is unchanged.
 
@@ -156,7 +156,7 @@ class Supervisor:
         self._lost_calls = 0
         self._is_over = False  # True if the state can change only by `start`
         self._is_stale = False  # True if the server has reported a change of its tools
-        self._wake, self._moved = asyncio.Event(), asyncio.Event()
+        self._wake, self._state_changed = asyncio.Event(), asyncio.Event()
         self._refreshed, self._interval, self._ready_at = 0.0, MIN_PAUSE, math.inf
         self._grace: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -211,7 +211,7 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     while self.status.state is not ServerState.READY and not self._is_over:
-                        await self._moved.wait()
+                        await self._state_changed.wait()
         return self.check_ready()
 
     def check_ready(self) -> Client:
@@ -236,8 +236,8 @@ class Supervisor:
         status, now = self.status, time.time()
         status.state, status.since, status.last_error = state, now, error or status.last_error
         status.next_try = None if next_try is None else now + next_try
-        self._moved.set()
-        self._moved = asyncio.Event()
+        self._state_changed.set()
+        self._state_changed = asyncio.Event()
         self.report("state")
 
     async def _run(self) -> None:
@@ -259,7 +259,7 @@ class Supervisor:
             self._change(ServerState.FAILED, f"internal error: {error}")
         finally:
             self._is_over = True
-            self._moved.set()
+            self._state_changed.set()
             self.attempted.set()
 
     async def _run_once(self) -> float | None:
@@ -350,7 +350,7 @@ class Supervisor:
             self.report("tools")
 
     async def _refresh(self, client: Client, launch: Launch) -> None:
-        """Fetch the tools. Skip those that exceed a limit, or that the owner does not accept."""
+        """Fetch the tools. Skip tools that exceed a limit, or that `accepted` does not return."""
         self._is_stale, self._refreshed = False, asyncio.get_running_loop().time()
         listed = await client.list_tools() if client.server_can("tools") else []
         kept: list[Tool] = []

@@ -59,7 +59,7 @@ class Lifespan:
         self.state: object = None
         """The value that the context manager has yielded; None while the context manager is not entered."""
         self.ending = asyncio.Event()
-        """Set when the context manager is being left, or has ended by itself. Each `enter` makes a new event."""
+        """Set when the context manager is being left, or has ended by itself. Each context manager has a new event."""
         self.failure: RuntimeError | None = None
         """The last error that `enter` or `leave` raised, or will raise, because the context manager failed."""
         self._name, self._open, self._end_serving = name, partial(function, server), end_serving
