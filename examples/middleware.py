@@ -9,7 +9,7 @@ the requests that the limit refuses.
     python3 examples/middleware.py                      serves over stdio
     python3 -m mcp_ref call roll dice=2 --stderr -- python3 examples/middleware.py
 
-Watch it fail: the limit is 0 calls in a minute. The error has the code -32000.
+Watch it fail: the limit is 0 calls in a minute. The error has the code 1.
 
     python3 -m mcp_ref call roll -- env CALLS=0 python3 examples/middleware.py
 """
@@ -25,7 +25,7 @@ from mcp_ref import Context, Proceed, ProtocolError, ServedRequest, Server
 
 CALLS = int(os.environ.get("CALLS", "30"))  # maximum number of tool calls of one caller in a minute
 CALLERS = 10_000  # number of callers that the server remembers; otherwise callers could fill its memory
-BUSY = -32000  # a server error of JSON-RPC; 2026-07-28 recommends codes outside -32768 to -32000 for new errors
+BUSY = 1  # [2026-07-28 basic/index#error-codes] a new code lies outside -32768 to -32000
 
 server = Server("dice", "1.0")
 latest: OrderedDict[str, deque[float]] = OrderedDict()  # caller -> times of its latest calls

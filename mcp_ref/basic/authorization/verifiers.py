@@ -14,7 +14,7 @@ All trust rests on the keys, so the requests for them have rules:
 - A key server that is out of order must not sign out all users. Old keys stay valid for `HELD_SECONDS`. Without keys
   the response is 503: a 401 would send each user to a sign-in that cannot help.
 
-A signature costs up to 4 ms. So the claims are checked first: most bad tokens are refused without it.
+A signature costs up to 5 ms. So the claims are checked first: most bad tokens are refused without it.
 
 Spec:  2026-07-28 basic/authorization/index#token-handling; 2026-07-28
        basic/authorization/security-considerations#access-token-privilege-restriction; RFC 7519; RFC 8725
