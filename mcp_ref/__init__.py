@@ -206,12 +206,13 @@ READING_ORDER = (
 
 OPTIONAL_READING = (
     "lib/", "extensions/", "basic/authorization/", "basic/access.py", "jsonrpc/time_limits.py",
-    "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/roots.py",
-    "features/sampling.py", "features/custom_methods.py", "transports/trace.py", "transports/memory.py",
-    "transports/http_sse/",
+    "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/completion.py",
+    "features/roots.py", "features/sampling.py", "features/elicitation.py", "features/typed_json.py",
+    "features/custom_methods.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
-    "transports/streamable_http/resumption.py", "client/sync.py", "server/lifespan.py", "server/middleware.py",
-    "server/routes.py", "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
+    "transports/streamable_http/resumption.py", "client/subscriptions.py", "client/sync.py", "server/lifespan.py",
+    "server/middleware.py", "server/routes.py", "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/",
+    "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 
