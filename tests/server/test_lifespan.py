@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -479,7 +480,8 @@ def program(folder: Path, fails: bool = False) -> Path:
 async def test_run_command_over_stdio_enters_and_leaves_the_lifespan(tmp_path: Path, revision: str) -> None:
     errors = list[bytes]()
     command = [sys.executable, "-m", "mcp_ref", "run", str(program(tmp_path))]
-    async with Client(command, cwd=ROOT, revisions=[revision], on_stderr=errors.append) as client:
+    env = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}  # CI runs this test with the package in a zip
+    async with Client(command, cwd=ROOT, env=env, revisions=[revision], on_stderr=errors.append) as client:
         assert (await client.call_tool("state")).text == "state"
     assert b"".join(errors).split() == [b"enter", b"leave"]
 
