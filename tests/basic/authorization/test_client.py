@@ -488,14 +488,19 @@ async def test_refresh_token_that_another_process_got_elsewhere_is_not_sent_to_t
         assert world.auth.paths.count("/authorize") == 2
 
 
+async def change_registration(login: AuthorizationCode, world: World, **members: JSON) -> None:
+    """Change members of the stored registration at the authorization server of `world`."""
+    key = f"client|{world.auth.base}"
+    await login.store.put(key, {**(await login.store.get(key) or {}), **members})
+
+
 @pytest.mark.attack("A8")
 async def test_refresh_token_is_used_by_the_client_id_that_got_it_only() -> None:
     async with protected() as world:
         login = AuthorizationCode(open_browser=world.browse)
         async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
             await client.call_tool("read")
-            key = f"client|{world.auth.base}"
-            await login.store.put(key, {**(await login.store.get(key) or {}), "client_id": "another"})
+            await change_registration(login, world, client_id="another")
             world.auth.tokens.clear()
             await client.call_tool("read")
         assert [seen.values["grant_type"] for seen in world.auth.requests("/token")] == ["authorization_code"] * 2
@@ -506,8 +511,7 @@ async def test_client_with_an_ended_secret_registers_again() -> None:
         login = AuthorizationCode(open_browser=world.browse)
         async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
             await client.call_tool("read")
-            key = f"client|{world.auth.base}"
-            await login.store.put(key, {**(await login.store.get(key) or {}), "client_secret_expires_at": 1})
+            await change_registration(login, world, client_secret_expires_at=1)
             world.auth.tokens.clear()
             world.auth.refresh_tokens.clear()
             await client.call_tool("read")
