@@ -79,7 +79,7 @@ def main() -> None:
     for entry in entries():
         reasons = len(entry.rows) - len(entry.tested) - len(entry.gaps)
         counts = f"{len(entry.rows):5}{len(entry.tested):8}{reasons:8}{len(entry.gaps):5}"
-        modules = ", ".join(entry.page.modules) or "(not implemented)"
+        modules = ", ".join(entry.page.modules)
         print(f"{entry.revision:12}{entry.page.path:52}{counts}  {modules}; {', '.join(entry.tests) or '(no tests)'}")
 
 

@@ -34,7 +34,7 @@ class Page:
 
 PAGES = (
     Page("index", RELEASED, ("__init__.py",)),
-    Page("architecture/index", RELEASED, ()),
+    Page("architecture/index", RELEASED, ("host/",)),
     Page("changelog", FROM_2025_03_26, ("revisions.py",)),
     Page("deprecated", MODERN, ("revisions.py",)),
     Page("schema", FROM_2025_06_18, ("revisions.py", "codec.py")),

@@ -415,6 +415,7 @@ async def test_legacy_server_on_http_refuses_2026_07_28_without_a_modern_error()
 @pytest.mark.spec(
     "2026-07-28/basic/index#statelessness-1",
     "2026-07-28/server/utilities/logging#per-request-log-level-1",
+    "2026-07-28/changelog#major-changes-4",
 )
 def test_log_level_of_one_request_does_not_affect_another(kind: str) -> None:
     async def test() -> None:

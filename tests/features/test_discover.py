@@ -17,7 +17,11 @@ KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 
 
 @KINDS
-@pytest.mark.spec("2026-07-28/server/discover#intro-1", "2026-07-28/basic/versioning#protocol-version-negotiation-3")
+@pytest.mark.spec(
+    "2026-07-28/server/discover#intro-1",
+    "2026-07-28/basic/versioning#protocol-version-negotiation-3",
+    "2026-07-28/changelog#major-changes-3",
+)
 async def test_server_discover_of_a_server_without_features(kind: str) -> None:
     async with raw_client(Server("s", logging=False, revisions=[MODERN]), kind) as wire:
         assert result_of(await wire.ask_stateless("server/discover")) == {

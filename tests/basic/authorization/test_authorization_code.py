@@ -134,6 +134,7 @@ def test_begin_sign_in_at_default_endpoints_uses_pkce() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#authorization-response-validation-1",
     "2026-07-28/basic/authorization/index#authorization-response-validation-4",
+    "2026-07-28/changelog#minor-changes-3",
     "2026-07-28/basic/authorization/index#authorization-response-validation-5",
 )
 @pytest.mark.parametrize(

@@ -432,6 +432,9 @@ async def test_expired_stored_token_is_refreshed_without_discovery() -> None:
     "2026-07-28/basic/authorization/index#token-handling-5",
     "2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location-4",
     "2026-07-28/basic/authorization/client-registration#authorization-server-binding-3",
+    "2026-07-28/changelog#minor-changes-4",
+    "2026-07-28/changelog#minor-changes-5",
+    "2026-07-28/changelog#minor-changes-6",
     "2025-11-25/basic/authorization#token-handling-5",
     "2025-06-18/basic/authorization#token-handling-5",
 )
