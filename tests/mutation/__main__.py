@@ -1,0 +1,214 @@
+"""Change the package at random, one place at a time, and count the changes that the tests notice.
+
+    python3 -m tests.mutation                                  20 changes of each module of MODULES
+    python3 -m tests.mutation --count 5 codec.py session.py    5 changes of these modules
+    python3 -m tests.mutation --seed 7 --jobs 2                other changes, two at the same time
+
+A change replaces one comparison, condition or constant, or removes one call. The tests of a module are the test file
+with its name (without one, its folder) and the files that name a sentence of its pages. They run in a copy of the
+tree. A change that no test notices (a survivor) is printed. It needs a test, unless it does not change the behavior.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+
+from tests.settings import ROOT
+from tests.toc import entries
+
+MODULES = (
+    "jsonrpc/messages.py",
+    "jsonrpc/dispatcher.py",
+    "jsonrpc/requester.py",
+    "codec.py",
+    "session.py",
+    "basic/lifecycle.py",
+    "basic/versioning.py",
+    "basic/mrtr.py",
+    "features/tools.py",
+    "features/pagination.py",
+    "transports/stdio.py",
+    "transports/streamable_http/checks.py",
+    "transports/streamable_http/session.py",
+    "client/negotiation.py",
+)
+"""The core modules, which change if none are named."""
+
+NOT_TESTS = ("interop/", "conformance/")
+"""The folders whose tests need other programs."""
+
+SPARE_SECONDS = 20.0
+"""The time that a test run of a changed module can take beyond three times the usual time."""
+
+OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a module: the text between two offsets of its bytes, and the text that replaces it."""
+
+    module: str
+    line: int
+    start: int
+    end: int
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line}: {self.before}  ->  {self.after}"
+
+
+def replacements(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]:
+    """Yield the parts of a node that can change, with their replacements."""
+    if isinstance(node, ast.Compare):
+        operator = OPPOSITE[type(node.ops[0])]()
+        yield node, ast.Compare(node.left, [operator, *node.ops[1:]], node.comparators)
+    if isinstance(node, ast.If | ast.While | ast.IfExp) and not isinstance(node.test, ast.Compare):
+        yield node.test, ast.UnaryOp(ast.Not(), node.test)
+    if isinstance(node, ast.BoolOp):
+        yield node, ast.BoolOp(ast.And() if isinstance(node.op, ast.Or) else ast.Or(), node.values)
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, bool):
+            yield node, ast.Constant(not node.value)
+        elif isinstance(node.value, int | float):
+            yield node, ast.Constant(node.value + 1)
+        elif isinstance(node.value, str) and node.value and " " not in node.value:  # a text with a space is a message
+            yield node, ast.Constant(node.value + "_")
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):
+        yield node, ast.Pass()
+
+
+def changes(module: str, source: str) -> list[Change]:
+    """Return all changes of a module: inside functions, but not in annotations, docstrings and formatted strings."""
+    starts = [0]
+    for line in source.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    found = []
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        if inside:
+            for old, new in replacements(node):
+                assert old.end_lineno is not None and old.end_col_offset is not None
+                start = starts[old.lineno - 1] + old.col_offset
+                end = starts[old.end_lineno - 1] + old.end_col_offset
+                after = ast.unparse(ast.fix_missing_locations(new))
+                after = f"({after})" if isinstance(new, ast.expr) else after
+                found.append(Change(module, old.lineno, start, end, ast.unparse(old), after))
+        if isinstance(node, ast.JoinedStr):
+            return
+        for field, value in ast.iter_fields(node):
+            if field in ("annotation", "returns", "decorator_list"):
+                continue
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    visit(child, inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+    visit(ast.parse(source), False)
+    return [change for change in found if not change.before.startswith(("'''", '"""'))]
+
+
+def files_with_tests(module: str) -> list[str]:
+    """Return the test files of a module: first the file with its name, or else its folder, then those of its pages."""
+    path = Path(module)
+    pages = [
+        file
+        for entry in entries()
+        if any(module == part or (part.endswith("/") and module.startswith(part)) for part in entry.page.modules)
+        for file in entry.tests
+    ]
+    own = f"{path.parent}/test_{path.name}"
+    if not (ROOT / "tests" / own).exists():
+        own = str(path.parent)
+    files = dict.fromkeys(os.path.normpath(file) for file in (own, *pages))
+    return [f"tests/{file}" for file in files if not file.startswith(NOT_TESTS)]
+
+
+def run(tree: Path, files: list[str], seconds: float | None) -> bool:
+    """Run tests in a copy of the tree. Return True if they pass in time."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files]
+    environment = {**os.environ, "MCP_REF_WORKERS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    process = subprocess.Popen(
+        command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        return process.wait(seconds) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # the tests may have started servers
+        process.wait()
+        return False
+
+
+def survives(change: Change, source: bytes, files: list[str], seconds: float, trees: SimpleQueue[Path]) -> bool:
+    """Return True if the tests pass with a change. It is made in a free copy of the tree, and taken back."""
+    tree = trees.get()
+    module = tree / "mcp_ref" / change.module
+    try:
+        module.write_bytes(source[: change.start] + change.after.encode() + source[change.end :])
+        return run(tree, files, seconds)
+    finally:
+        module.write_bytes(source)
+        trees.put(tree)
+
+
+def main() -> None:
+    """Change each module, and print the survivors and a table."""
+    parser = argparse.ArgumentParser(prog="python3 -m tests.mutation", description="Count changes that tests notice.")
+    parser.add_argument("modules", nargs="*", default=MODULES, help="paths below mcp_ref/")
+    parser.add_argument("--count", type=int, default=20, help="changes of each module (default: 20)")
+    parser.add_argument("--seed", type=int, default=0, help="chooses the changes (default: 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="changes at the same time (default: 1)")
+    options = parser.parse_args()
+    table: list[tuple[str, int, int]] = []
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        trees: SimpleQueue[Path] = SimpleQueue()
+        for number in range(options.jobs):
+            tree = Path(folder, str(number))
+            shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+            trees.put(tree)
+        for module in options.modules:
+            source = (ROOT / "mcp_ref" / module).read_bytes()
+            files = files_with_tests(module)
+            began = time.monotonic()
+            if not run(tree, files, None):
+                sys.exit(f"the tests of {module} fail without a change: {' '.join(files)}")
+            seconds = 3 * (time.monotonic() - began) + SPARE_SECONDS
+            possible = changes(module, source.decode())
+            chosen = random.Random(f"{options.seed} {module}").sample(possible, min(options.count, len(possible)))
+            verdicts = pool.map(partial(survives, source=source, files=files, seconds=seconds, trees=trees), chosen)
+            survivors = [change for change, survived in zip(chosen, verdicts, strict=True) if survived]
+            print("\n".join(map(str, survivors)), flush=True)
+            table.append((module, len(chosen), len(chosen) - len(survivors)))
+    table.append(("all", sum(row[1] for row in table), sum(row[2] for row in table)))
+    print(f"\n{'module':45}{'changes':>8}{'noticed':>8}   seed {options.seed}")
+    for module, tried, noticed in table:
+        print(f"{module:45}{tried:8}{noticed:8}{noticed / tried:6.0%}")
+
+
+if __name__ == "__main__":
+    main()

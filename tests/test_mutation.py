@@ -1,0 +1,24 @@
+"""The program that changes the package makes valid changes, and knows the tests of each module."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.mutation.__main__ import MODULES, changes, files_with_tests
+from tests.settings import DATA, ROOT
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_changes_of_a_module_are_valid_python_and_differ_from_it(module: str) -> None:
+    source = (ROOT / "mcp_ref" / module).read_bytes()
+    unchanged = ast.dump(ast.parse(source))
+    for change in changes(module, source.decode())[::7]:
+        changed = source[: change.start] + change.after.encode() + source[change.end :]
+        assert ast.dump(ast.parse(changed)) != unchanged, change
+
+
+@pytest.mark.skipif(DATA is None, reason="the specification's data are not here; set MCP_REF_DATA")
+def test_each_module_that_is_changed_has_tests() -> None:
+    assert all(map(files_with_tests, MODULES))
