@@ -115,7 +115,7 @@ async def _run(configuration: Configuration, server: str, options: argparse.Name
                     await check_tool(host, server, options.tool, consent)
                 return await run_command(client, options)
         except (ServerUnavailable, Refused) as error:
-            return report_failure(3, error)
+            return report_failure(4 if any(status.needs_sign_in for status in host.status()) else 3, error)
         except UnknownName as error:
             return report_failure(1, error)
 
@@ -201,10 +201,10 @@ class Consent:
 async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> None:
     """Raise UnknownName for a missing or excluded tool, or Refused if the user does not allow a changed definition."""
     name, known = full_name(server, tool), [each.full_name for each in await host.list_tools()]
-    if tool in host.status()[0].unapproved_tools:
+    if (reason := host.status()[0].unapproved_tools.get(tool)) is not None:
         if not await consent.changed_tool:
             advice = "" if has_terminal() else ": call it at a terminal, read its definition, and allow it"
-            raise Refused(f"{name} has changed since it was allowed, is new, or has hidden characters{advice}")
+            raise Refused(f"the definition of {name} is not allowed ({reason}){advice}")
     elif name not in known:
         raise UnknownName("tool", name, known)
 
@@ -229,15 +229,16 @@ async def list_all(host: Host, options: argparse.Namespace) -> int:
             for warning in status.warnings:
                 show.note(f"warning: {warning}")
         show_lists(*lists)
-    return 0 if all(status.state in (ServerState.READY, ServerState.DISABLED) for status in states) else 3
+    away = [status for status in states if status.state not in (ServerState.READY, ServerState.DISABLED)]
+    return 0 if not away else 4 if all(status.needs_sign_in for status in away) else 3
 
 
 def _state_text(status: ServerStatus) -> str:
     if status.state is not ServerState.READY:
         state = "failed" if status.state is ServerState.BACKING_OFF else status.state.value
         return f"{state}: {status.last_error}".replace("\n", "\n      ") if status.last_error else state
-    changed = ", ".join(status.unapproved_tools)
-    return f"ready, revision {status.revision}{f'; changed and not allowed: {changed}' if changed else ''}"
+    unapproved = ", ".join(f"{name} ({reason})" for name, reason in status.unapproved_tools.items())
+    return f"ready, revision {status.revision}{f'; not allowed: {unapproved}' if unapproved else ''}"
 
 
 def show_server_log(name: str, message: LoggingMessageNotificationParams) -> None:

@@ -199,6 +199,8 @@ class Connector:
         settings = (limits, handlers, cache, lambda: target.cache_key)
         self.max_restarts = MAX_RESTARTS
         """Maximum number of restarts of the server's process without a response. A `Host` restarts servers itself."""
+        self.starts = 0
+        """Number of transports that the client has opened. The start of a server's process needs up to two."""
         self.max_pages: int | None = None
         self.max_items: int | None = None
         """Maximum number of items of one list. Both default to the limits of pagination.py."""
@@ -297,6 +299,7 @@ class Connector:
         return session
 
     def _new_session(self) -> ClientSession:
+        self.starts += 1
         limits = TimeLimits()
         transport, self._server_task = self.target.open(lambda tool: self.parameter_headers.get(tool, {}), limits)
         session = self._make_session(transport)

@@ -16,8 +16,9 @@ Spec:  architecture/index (2024-11-05 to 2026-07-28); 2026-07-28 index#key-princ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic.content import TextContent
@@ -30,12 +31,15 @@ from ..jsonrpc.messages import JSON
 from ..lib.jsonschema import compile_schema
 from .configuration import Configuration, ServerConfig
 from .hosted import HostedServer, HostOptions, ServersLike, read_servers
-from .names import Listed, UnknownName, full_name, model_names
-from .policy import Account, Approval, BudgetExceeded, Policy, Refused, hidden_text_warnings
+from .names import D, Listed, UnknownName, full_name, model_names
+from .policy import Account, Approval, Policy, Refused
 from .supervisor import ServerState, ServerStatus
 
 if TYPE_CHECKING:
-    from ..basic.progress import ProgressHandler
+    from typing import Unpack
+
+    from ..client.client import CallOptions
+    from ..features.completion import Completion, Reference
     from .policy import Kind, Origin
 
 T = TypeVar("T")
@@ -70,7 +74,7 @@ class Host(HostOptions):
         if self.approve is None and (self.sampling or self.elicitation or self.roots):
             raise TypeError("sampling, elicitation and roots need approve=: the user must be able to refuse them")
         self._policy = Policy(self.approve, self.approvals, self.audit, self.approve_timeout)
-        self._account = Account(self.budget, "the host")
+        self._account = Account(self.budget, "the host", partial(self._policy.record, "budget", ""))
         self._hosted: dict[str, HostedServer] = {}
         self._after: set[str] = set()
         self._configuration = Configuration()
@@ -115,10 +119,13 @@ class Host(HostOptions):
         await asyncio.gather(*(hosted.close(CLOSE_SECONDS) for hosted in gone))
         self._hosted = {each.config.name: each for each in self._hosted.values() if each not in gone}
         new = [
-            HostedServer(config, in_process.get(name), self, self._policy, self._input_values, self._starting)
+            HostedServer(
+                config, in_process.get(name), self, self._policy, self._account, self._input_values, self._starting
+            )
             for name, config in wanted.items() if name not in self._hosted
         ]  # fmt: skip
         self._hosted |= {hosted.config.name: hosted for hosted in new}
+        new = [hosted for hosted in new if not hosted.is_lazy]
         await asyncio.gather(*(hosted.start() for hosted in new))
         attempts = [asyncio.create_task(hosted.attempted.wait()) for hosted in new]
         try:
@@ -166,17 +173,15 @@ class Host(HostOptions):
         """Return the approved tools of all servers, sorted by full name."""
         pairs = {(name, tool): each for name, hosted in self._hosted.items()
                  for tool, each in hosted.tools.items()}  # fmt: skip
-        listed = []
-        for model_name, (server, tool) in model_names(pairs).items():
-            is_ready = self._hosted[server].status.state is ServerState.READY
-            listed.append(Listed(server, pairs[server, tool], model_name, is_ready))
-        return sorted(listed, key=lambda each: each.full_name)
+        return _sorted(
+            Listed(server, pairs[server, tool], name, self._hosted[server].status.state is ServerState.READY)
+            for name, (server, tool) in model_names(pairs).items()
+        )
 
     async def list_prompts(self) -> list[Listed[Prompt]]:
         """Return the prompts of all servers that are ready, sorted by full name."""
         pairs = {(server, prompt.name): prompt for server, prompt in await self._list("prompts", Client.list_prompts)}
-        listed = [Listed(pair[0], pairs[pair], model_name) for model_name, pair in model_names(pairs).items()]
-        return sorted(listed, key=lambda each: each.full_name)
+        return _sorted(Listed(pair[0], pairs[pair], name) for name, pair in model_names(pairs).items())
 
     async def list_resources(self) -> list[Listed[Resource]]:
         """Return the resources of all servers that are ready, by server."""
@@ -204,8 +209,7 @@ class Host(HostOptions):
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, object] | None = None, *, origin: Origin = "program",
-        on_progress: ProgressHandler | None = None, timeout: float | None = None, max_timeout: float | None = None,
-        meta: Mapping[str, object] | None = None, wait: float = 0.0,
+        wait: float = 0.0, **options: Unpack[CallOptions],
     ) -> CallToolResult:  # fmt: skip
         """Call a tool, if the policy allows it. A lost call is never repeated.
 
@@ -213,11 +217,8 @@ class Host(HostOptions):
             name: Full name or model name of the tool.
             arguments: Arguments by name.
             origin: "model" if a model has chosen the call. Then the budget limits the text of the result.
-            on_progress: Called with progress, total and message.
-            timeout: Time limit in seconds. Defaults to the limit of the server.
-            max_timeout: Total time limit in seconds, see `Client.call_tool`.
-            meta: `_meta` of the request.
             wait: Time to wait for a server that is away, in seconds.
+            options: See `Client.call_tool`. The default of `timeout` is the limit of the server.
 
         Returns:
             The result. Its `is_error` is True if the tool failed.
@@ -239,9 +240,7 @@ class Host(HostOptions):
         client = hosted.check_ready()  # the server, or its definition, could have changed during the approval
         if (hosted.digest, hosted.definition_hashes[own]) != allowed or own not in hosted.tools:
             raise Refused(f"{name} has changed while it waited for consent; call it again")
-        result = await hosted.call_tool(
-            client, own, checked, on_progress=on_progress, timeout=timeout, max_timeout=max_timeout, meta=meta
-        )
+        result = await hosted.call_tool(client, own, checked, **options)
         self._after.add(server)
         return _cut(result, hosted.account.budget.result_characters) if origin == "model" else result
 
@@ -250,17 +249,12 @@ class Host(HostOptions):
     ) -> Mapping[str, object] | None:
         """Return the arguments to send, after the budgets and the approval."""
         server = hosted.config.name
-        try:
-            hosted.account.call(is_first=not hosted.calls)
-            self._account.call(is_first=False)
-        except BudgetExceeded as error:
-            self._policy.record("budget", server, tool.name, reason=str(error))
-            raise
+        hosted.account.call(is_first=not hosted.calls)
         if self.approve is None and self.audit is None and origin == "program":
             return arguments
         request = Approval(
             "call", server, origin, full_name(server, tool.name), hosted.config.file, arguments=arguments, tool=tool,
-            trusted=server in self.trusted, after=frozenset(self._after), warnings=hidden_text_warnings(arguments),
+            trusted=server in self.trusted, after=frozenset(self._after),
         )  # fmt: skip
         key = f"{hosted.digest} call {tool.name} {hosted.definition_hashes[tool.name]}"
         edited = await self._policy.check(request, key, "always", default=origin == "program")
@@ -283,13 +277,8 @@ class Host(HostOptions):
             timeout: Time limit in seconds. Defaults to the limit of the server.
             wait: Time to wait for a server that is away, in seconds.
         """
-        hosted = self._server(server)
-        await hosted.ready_client(wait)
-        await self._check_data("read", server, uri, uri, origin, None)
-        with hosted.masking():
-            result = await hosted.check_ready().read_resource(uri, timeout=timeout)
-        self._after.add(server)
-        return result
+        return await self._fetch("read", server, uri, None, origin, wait, lambda client: client.read_resource(
+            uri, timeout=timeout))  # fmt: skip
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str] | None = None, *, origin: Origin = "program",
@@ -307,23 +296,46 @@ class Host(HostOptions):
         if "." not in name:
             name = {each.model_name: each.full_name for each in await self.list_prompts()}.get(name, name)
         server, _, own = name.partition(".")
+        return await self._fetch("prompt", server, own, arguments, origin, wait, lambda client: client.get_prompt(
+            own, arguments, timeout=timeout))  # fmt: skip
+
+    async def complete(
+        self, server: str, ref: Reference, argument: str, value: str, arguments: dict[str, str] | None = None, *,
+        timeout: float | None = None, wait: float = 0.0,
+    ) -> Completion:  # fmt: skip
+        """Return suggestions for an argument of a prompt or resource template of a server. See `Client.complete`.
+
+        Args:
+            server: The server name.
+            ref: The prompt or resource template, with its name or URI on the server.
+            argument: Name of the argument.
+            value: The part of the value that the user has typed.
+            arguments: The values that the user has already given for other arguments, by name.
+            timeout: Time limit in seconds. Defaults to the limit of the server.
+            wait: Time to wait for a server that is away, in seconds.
+        """
+        hosted = self._server(server)
+        client = await hosted.ready_client(wait)
+        with hosted.masking():
+            return await client.complete(ref, argument, value, arguments, timeout=timeout)
+
+    async def _fetch(
+        self, kind: Kind, server: str, own: str, arguments: Mapping[str, object] | None,
+        origin: Origin, wait: float, request: Callable[[Client], Awaitable[T]],
+    ) -> T:  # fmt: skip
+        """Return the data of a server. If the data go to a model, ask for consent first."""
         hosted = self._server(server)
         await hosted.ready_client(wait)
-        await self._check_data("prompt", server, own, name, origin, arguments)
+        if origin == "model":
+            approval = Approval(
+                kind, server, origin, own if kind == "read" else full_name(server, own), hosted.config.file,
+                arguments=arguments, after=frozenset(self._after),
+            )  # fmt: skip
+            await self._policy.check(approval, f"{hosted.digest} {kind} {own}", "always")
         with hosted.masking():
-            result = await hosted.check_ready().get_prompt(own, arguments, timeout=timeout)
+            result = await request(hosted.check_ready())
         self._after.add(server)
         return result
-
-    async def _check_data(
-        self, kind: Kind, server: str, own: str, name: str, origin: Origin, arguments: Mapping[str, object] | None
-    ) -> None:
-        if origin == "model":
-            request = Approval(
-                kind, server, origin, name, self._server(server).config.file, arguments=arguments,
-                after=frozenset(self._after), warnings=hidden_text_warnings([own, arguments]),
-            )  # fmt: skip
-            await self._policy.check(request, f"{self._server(server).digest} {kind} {own}", "always")
 
     async def watch(self, server: str, uri: str) -> AsyncIterator[ResourceChange]:
         """Yield the updates of a resource. After a restart of the server, subscribe again, and yield one update.
@@ -369,6 +381,10 @@ class Host(HostOptions):
                 if id not in self._typed and self.ask is not None and id in described:
                     self._typed[id] = await self.ask(id, described[id].description, described[id].password)
         return self._typed
+
+
+def _sorted(listed: Iterable[Listed[D]]) -> list[Listed[D]]:
+    return sorted(listed, key=lambda each: each.full_name)
 
 
 def _cut(result: CallToolResult, limit: int) -> CallToolResult:

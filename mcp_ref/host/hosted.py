@@ -20,12 +20,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, Unpack
 
 from ..client.client import Client
 from ..client.connector import InProcessServer
@@ -47,11 +48,10 @@ from .policy import (
     Kind,
     Policy,
     Refused,
+    command_warnings,
     definition_hash,
     digest_of,
     hidden_text_warnings,
-    start_warnings,
-    url_warnings,
 )
 from .supervisor import MAX_PAGES, ServerState, ServerStatus, Supervisor
 from .throttle import Throttle
@@ -59,7 +59,7 @@ from .throttle import Throttle
 if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
     from ..basic.lifecycle import Implementation
-    from ..basic.progress import ProgressHandler
+    from ..client.client import CallOptions
     from ..features.logging import LoggingMessageNotificationParams
 
 T = TypeVar("T")
@@ -120,6 +120,9 @@ class HostOptions:
     """Limits of the whole host, and of each server without limits of its own."""
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     """Limits by server name."""
+    lazy: bool = False
+    """True to start each server at the first request to it. `list_tools` lists the tools of started servers only. A
+    `required` server starts at once."""
     startup_wait: float = 5.0
     """Time for which opening the host waits for servers that are not `required`, in seconds."""
     timeout: float = 60.0
@@ -142,28 +145,21 @@ class HostOptions:
     """The name and version that all servers get."""
 
 
-class CallOptions(TypedDict):
-    """The options of a tool call that the host passes to the client."""
-
-    on_progress: ProgressHandler | None
-    timeout: float | None
-    max_timeout: float | None
-    meta: Mapping[str, object] | None
-
-
 class HostedServer(Supervisor):
     """One server of a host. `inputs` returns the typed values of `${input:id}`."""
 
     def __init__(
         self, config: ServerConfig, server: InProcessServer | None, options: HostOptions, policy: Policy,
-        inputs: Callable[[ServerConfig], Awaitable[Mapping[str, str]]], starting: asyncio.Semaphore,
+        whole: Account, inputs: Callable[[ServerConfig], Awaitable[Mapping[str, str]]], starting: asyncio.Semaphore,
     ) -> None:  # fmt: skip
         name, transport = config.name, "memory" if server else "http" if "url" in config.entry else "stdio"
-        super().__init__(config, ServerStatus(name, transport, config.file, list(config.warnings)), starting)
+        status = ServerStatus(name, transport, config.file, list(config.warnings))
+        super().__init__(config, status, starting, options.lazy)
         self._options, self._policy, self._inputs = options, policy, inputs
         self.in_process = server
         """The server of this program, or None for a command or a URL."""
-        self.account = Account(options.budgets.get(name, options.budget), f"the server {name}")
+        record = partial(policy.record, "budget", name)
+        self.account = Account(options.budgets.get(name, options.budget), f"the server {name}", record, whole)
         self.calls: list[str] = []
         """The full names of the calls in flight."""
         self.digest = ""
@@ -187,6 +183,8 @@ class HostedServer(Supervisor):
         if self._asking:
             await asyncio.wait(self._asking.values())
         await self.stop()
+        self._change(ServerState.STOPPED)
+        self.attempted.set()
 
     def approval(self, kind: Kind, name: str = "") -> Approval:
         """Return an approval of a request of the server. The caller adds the details."""
@@ -204,11 +202,9 @@ class HostedServer(Supervisor):
             request = replace(
                 self.approval("start"), origin="program", argv=argv, url=url, cwd=config.entry.get("cwd"),
                 env_names=(*config.entry.get("env", {}), *config.entry.get("env_vars", [])),
-                warnings=start_warnings(argv, url, os.path.dirname(config.file)),
+                warnings=command_warnings(argv, os.path.dirname(config.file)),
             )  # fmt: skip
-            longest: Literal["run", "always"] = "run" if request.warnings else "always"
-            allowed = not _is_suspicious(config.file)
-            await self._policy.check(request, f"{self.digest} start", longest, allowed)
+            await self._policy.check(request, f"{self.digest} start", "always", not _is_suspicious(config.file))
         if config.input_ids():
             launch = launch_of(config, environment, await self._inputs(config))
         self._roots = await self._approved_roots() if options.approve is not None else None
@@ -261,27 +257,29 @@ class HostedServer(Supervisor):
         approvals, found = self._policy.approvals, []
         is_first = f"{launch.digest} listed" not in approvals
         approvals[f"{launch.digest} listed"] = "yes"
-        allowed = [tool for tool in tools if self.config.allows_tool(tool.name)]
-        for tool in allowed:
+        unapproved: dict[str, str] = {}
+        for tool in tools:
+            if not self.config.allows_tool(tool.name):
+                continue
             key, digest = f"{launch.digest} definition {tool.name}", definition_hash(tool)
-            warnings = hidden_text_warnings(asdict(tool))
-            is_default = (is_first or self._policy.approve is None) and not warnings
-            if is_default or approvals.get(key) == digest:
+            warnings, before = hidden_text_warnings(tool), approvals.get(key)
+            if before == digest or ((is_first or self._policy.approve is None) and not warnings):
                 approvals[key] = digest
                 self._definitions[tool.name], self.definition_hashes[tool.name] = tool, digest
                 found.append(tool)
-            elif tool.name not in self._asking and digest not in self._denied:
-                asking = self._ask_definition(key, tool, digest, warnings)
-                self._asking[tool.name] = asyncio.create_task(asking)
-        self.status.unapproved_tools = sorted({tool.name for tool in allowed} - {tool.name for tool in found})
+                continue
+            unapproved[tool.name] = "hidden characters" if warnings else "changed" if before else "new"
+            if tool.name not in self._asking and digest not in self._denied:
+                self._asking[tool.name] = asyncio.create_task(self._ask_definition(key, tool, digest))
+        self.status.unapproved_tools = unapproved
         return found
 
-    async def _ask_definition(self, key: str, tool: Tool, digest: str, warnings: tuple[str, ...]) -> None:
+    async def _ask_definition(self, key: str, tool: Tool, digest: str) -> None:
         """Ask for the consent to a definition. After an `Allow`, the next list contains the tool."""
         request = self.approval("definition", full_name(self.config.name, tool.name))
         before = self._definitions.get(tool.name)
         try:
-            await self._policy.check(replace(request, tool=tool, before=before, warnings=warnings))
+            await self._policy.check(replace(request, tool=tool, before=before))
             self._policy.approvals[key] = digest
             self.list_changed()
         except Refused:
@@ -298,8 +296,7 @@ class HostedServer(Supervisor):
             tokens = self.account.sample(params.max_tokens)
             # A server never gets the context of other servers, or of the conversation.
             params = replace(params, max_tokens=tokens, include_context=params.include_context and "none")
-            warnings = hidden_text_warnings(params.system_prompt)
-            edited = await self._policy.check(replace(approval, content=params, warnings=warnings), key, "run")
+            edited = await self._policy.check(replace(approval, content=params), key, "run")
             if isinstance(edited, CreateMessageRequestParams):
                 params = replace(edited, max_tokens=min(edited.max_tokens, tokens))
             result = await self._sampling(self.config.name, params)
@@ -307,25 +304,18 @@ class HostedServer(Supervisor):
             edited = await self._policy.check(approval, f"{key}d", "run")
             return edited if isinstance(edited, CreateMessageResult) else result
         except Refused as error:
-            self._record_budget(error)
             raise ProtocolError(USER_REJECTED, "User rejected sampling request") from error
 
     async def _elicit(self, request: ElicitRequest) -> ElicitResult:
         """Return the user's decision, after an approval with the true name of the server."""
         assert self._elicitation is not None
         url = request.url if isinstance(request, ElicitRequestURLParams) else None
-        warnings = (*url_warnings(url), *hidden_text_warnings([request.message, url]))
         try:
-            self.account.elicitation()
-            await self._policy.check(replace(self.approval("elicit"), content=request, url=url, warnings=warnings))
+            self.account.use("elicitations_per_call")
+            await self._policy.check(replace(self.approval("elicit"), content=request, url=url))
         except Refused as error:
-            self._record_budget(error)
             return ElicitResult("cancel" if isinstance(error, BudgetExceeded) else "decline")
         return await self._elicitation(self.config.name, request)
-
-    def _record_budget(self, error: Refused) -> None:
-        if isinstance(error, BudgetExceeded):
-            self._policy.record("budget", self.config.name, reason=str(error))
 
     def _log(self, message: LoggingMessageNotificationParams) -> None:
         second = int(time.monotonic())
@@ -344,6 +334,11 @@ class HostedServer(Supervisor):
         self.calls.append(full)
         result, outcome, is_lost = None, "failed", False
         try:
+            left = self.account.left("seconds")
+            if left < math.inf:
+                options["timeout"] = min(left, options.get("timeout") or client.timeout or left)
+                if (most := options.get("max_timeout")) is not None:
+                    options["max_timeout"] = min(left, most)
             with self.masking():
                 result = await client.call_tool(name, arguments, **options)
             outcome = "error" if result.is_error else "result"
@@ -353,13 +348,15 @@ class HostedServer(Supervisor):
         finally:
             self.calls.remove(full)
             self.call_ended(is_lost)
+            seconds = time.monotonic() - start
+            self.account.add("seconds", seconds)
             if self._options.audit is not None:
                 text = "" if result is None else json.dumps(asdict(result), default=str)
                 shown = {"arguments": arguments} if self._options.audit_arguments else {}
                 with contextlib.suppress(Refused):  # the tool has run
                     self._policy.record(
                         "result", self.config.name, full, configuration=self.digest, outcome=outcome,
-                        seconds=round(time.monotonic() - start, 4), arguments_sha256=digest_of(arguments),
+                        seconds=round(seconds, 4), arguments_sha256=digest_of(arguments),
                         result_sha256=digest_of(text), result_characters=len(text), **shown)  # fmt: skip
         return result
 

@@ -26,12 +26,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
 import time
 import unicodedata
-from collections import deque
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from hashlib import sha256
 from ipaddress import ip_address
 from typing import Literal, TypeAlias
@@ -136,7 +137,9 @@ class Budget:
     calls: int | None = None
     """Maximum number of tool calls."""
     calls_per_minute: int | None = None
-    """Maximum number of tool calls in 60 seconds."""
+    """Maximum number of tool calls in one minute."""
+    seconds: float | None = None
+    """Maximum time of all tool calls together, in seconds. The last call gets only the time that is left."""
     samples_per_call: int = 3
     """Maximum number of sampling requests during one tool call. Simultaneous calls of one server share the number."""
     sample_tokens: int | None = None
@@ -148,42 +151,54 @@ class Budget:
 
 
 class Account:
-    """The use of the budget of one owner: a server, or the host."""
+    """The used parts of a budget. `record` writes to the audit log. `whole` is the account of all servers together."""
 
-    def __init__(self, budget: Budget, owner: str) -> None:
-        self.budget, self._owner = budget, owner
-        self._calls = self._tokens = self._samples = self._elicitations = 0
-        self._recent: deque[float] = deque()  # the times of the calls of the last minute
+    def __init__(
+        self, budget: Budget, owner: str, record: Callable[..., None], whole: Account | None = None
+    ) -> None:  # fmt: skip
+        self.budget, self._owner, self._record, self._whole = budget, owner, record, whole
+        self._used: defaultdict[str, float] = defaultdict(float)
+        self._minute = 0.0  # the start of the current minute
 
-    def _check(self, name: str, used: int, limit: int | None) -> None:
-        if limit is not None and used > limit:
-            raise BudgetExceeded(f"the budget {name}={limit} of {self._owner} is used up")
+    def _accounts(self, limit: str) -> list[Account]:
+        return [self] if self._whole is None or limit.endswith("_per_call") else [self, self._whole]
+
+    def left(self, limit: str) -> float:
+        """Return the unused part of a limit."""
+        limits = [(getattr(each.budget, limit), each._used[limit]) for each in self._accounts(limit)]
+        return min(math.inf if most is None else most - used for most, used in limits)
+
+    def add(self, limit: str, amount: float) -> None:
+        for each in self._accounts(limit):
+            each._used[limit] += amount
+
+    def use(self, limit: str, amount: float = 1) -> None:
+        """Use a part of a limit. Raise BudgetExceeded, and use nothing, if nothing or less than `amount` is left."""
+        for each in self._accounts(limit):
+            most = getattr(each.budget, limit)
+            if most is not None and most - each._used[limit] < max(amount, 1e-9):
+                text = f"the budget {limit}={most} of {each._owner} is used up"
+                self._record(reason=text)
+                raise BudgetExceeded(text)
+        self.add(limit, amount)
 
     def call(self, is_first: bool) -> None:
         """Count a tool call. `is_first` is True if no other call of the server runs."""
-        self._check("calls", self._calls + 1, self.budget.calls)
-        if self.budget.calls_per_minute is not None:
-            now = time.monotonic()
-            while self._recent and self._recent[0] < now - 60:
-                self._recent.popleft()
-            self._check("calls_per_minute", len(self._recent) + 1, self.budget.calls_per_minute)
-            self._recent.append(now)
-        self._calls += 1
+        now = time.monotonic()
+        for each in self._accounts("calls_per_minute"):
+            if now - each._minute >= 60:
+                each._minute, each._used["calls_per_minute"] = now, 0
         if is_first:
-            self._samples = self._elicitations = 0
-
-    def elicitation(self) -> None:
-        self._elicitations += 1
-        self._check("elicitations_per_call", self._elicitations, self.budget.elicitations_per_call)
+            self._used["samples_per_call"] = self._used["elicitations_per_call"] = 0
+        self.use("seconds", 0)
+        self.use("calls_per_minute")
+        self.use("calls")
 
     def sample(self, tokens: int) -> int:
         """Count a sampling request, and return the number of tokens that its message can have."""
-        self._samples += 1
-        self._check("samples_per_call", self._samples, self.budget.samples_per_call)
-        if self.budget.sample_tokens is not None:
-            self._check("sample_tokens", self._tokens + 1, self.budget.sample_tokens)
-            tokens = min(tokens, self.budget.sample_tokens - self._tokens)
-        self._tokens += tokens
+        self.use("samples_per_call")
+        tokens = int(min(tokens, max(1, self.left("sample_tokens"))))
+        self.use("sample_tokens", tokens)
         return tokens
 
 
@@ -212,11 +227,15 @@ class Policy:
         decision: Allow | Deny
         if key is not None and (key in self._run or self.approvals.get(key) == "allow"):
             decision, source = Allow(), "remembered"
-        elif self.approve is None:
-            reason = "; ".join(["nobody can be asked", *request.warnings, "give approve= to the Host"])
-            decision, source = Allow() if default else Deny(reason), "default"
         else:
-            decision, source = await self._ask(request, self.approve), "hook"
+            warnings = (*request.warnings, *url_warnings(request.url), *hidden_text_warnings(request))
+            if warnings and request.kind == "start":
+                longest = "run"  # ask for a dangerous start in each run
+            if self.approve is None:
+                reason = "; ".join(["nobody can be asked", *warnings, "give approve= to the Host"])
+                decision, source = Allow() if default else Deny(reason), "default"
+            else:
+                decision, source = await self._ask(replace(request, warnings=warnings), self.approve), "hook"
         is_allowed = isinstance(decision, Allow)
         self.record(request.kind, request.server, request.name, decision="allow" if is_allowed else "deny",
                     source=source)  # fmt: skip
@@ -293,32 +312,34 @@ def _is_hidden(character: str) -> bool:
 
 
 def hidden_text_warnings(value: object) -> tuple[str, ...]:
-    """Return a warning if a text inside a JSON value has hidden characters, else an empty tuple."""
-    texts, waiting = [""], [value]
+    """Return a warning if a text inside JSON or a dataclass has hidden characters, else an empty tuple."""
+    found, waiting = set[str](), [value]
     while waiting:
         each = waiting.pop()
         if isinstance(each, str):
-            texts.append(each)
+            found |= {character for character in each if _is_hidden(character)}
         elif isinstance(each, Mapping):
             waiting += [*each, *each.values()]
         elif isinstance(each, list | tuple):
             waiting += each
-    found = sorted({escape_hidden(each) for each in "".join(texts) if _is_hidden(each)})
-    return (f"the text has hidden characters: {' '.join(found[:10])}",) if found else ()
+        elif is_dataclass(each):
+            waiting += [getattr(each, one.name) for one in fields(each)]
+    shown = " ".join(map(escape_hidden, sorted(found)[:10]))
+    return (f"the text has hidden characters: {shown}",) if found else ()
 
 
 _SHELLS = {"sh", "bash", "zsh", "dash", "cmd", "cmd.exe", "powershell", "pwsh"}
 
 
-def start_warnings(argv: tuple[str, ...], url: str | None, folder: str) -> tuple[str, ...]:
-    """Return the dangers of a command or a URL that a user should know. `folder` is the folder of the file."""
+def command_warnings(argv: tuple[str, ...], folder: str) -> tuple[str, ...]:
+    """Return the dangers of a command that a user should know. `folder` is the folder of the file."""
     path = argv[0] if argv else ""
     program = path.rpartition("/")[2]
     found = ["the command runs a shell, which can run any other program"] if program in _SHELLS else []
     found += ["the command runs with the rights of another user"] if program in ("sudo", "doas") else []
     if "/" in path and not os.path.abspath(path).startswith((folder + os.sep, "/usr/")):
         found.append("the program lies outside the folder of the file")
-    return (*found, *url_warnings(url), *hidden_text_warnings([*argv, url]))
+    return tuple(found)
 
 
 def url_warnings(url: str | None) -> tuple[str, ...]:

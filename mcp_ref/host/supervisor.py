@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import math
@@ -27,7 +28,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Literal
 
-from ..basic.authorization.errors import AuthorizationError
+from ..basic.authorization.errors import AuthorizationError, SignInNeeded
 from ..basic.lifecycle import UnsupportedRevision
 from ..client.client import Client
 from ..features.tools import Tool
@@ -51,7 +52,7 @@ READY_SECONDS = 60.0
 """Time of readiness after which the pause before a restart is short again, in seconds."""
 
 MAX_FAILURES, FAILURE_SECONDS = 6, 600.0
-"""Number of failures within 600 seconds after which the server is not started again."""
+"""Number of failed starts within 600 seconds after which the server is not started again."""
 
 MAX_LOST_CALLS, SUSPEND_SECONDS = 5, 30.0
 """Number of successive calls without a response after which the server gets no calls for 30 seconds."""
@@ -109,12 +110,14 @@ class ServerStatus:
     era: str | None = None
     tools: int = 0
     """Number of tools in the list."""
-    unapproved_tools: list[str] = field(default_factory=list)
-    """Names of the tools whose definitions are not allowed."""
+    unapproved_tools: dict[str, str] = field(default_factory=dict)
+    """The tools whose definitions are not allowed, with the reason: "new", "changed" or "hidden characters"."""
     in_flight: int = 0
     """Number of calls that wait for a result."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Numbers of dropped log messages, and of tools over a limit."""
+    needs_sign_in: bool = False
+    """True if the user must sign in before the server can start."""
 
 
 class ServerUnavailable(McpError):
@@ -128,14 +131,15 @@ class Pauses:
         self._pause = MIN_PAUSE
         self._failures: deque[float] = deque(maxlen=MAX_FAILURES)
 
-    def after_failure(self, now: float, ready_seconds: float) -> float | None:
+    def after_failure(self, now: float, ready_seconds: float, starts: int = 1) -> float | None:
         """Return the pause before the next start, in seconds, or None after too many failures.
 
-        `now` is the time of the failure, and `ready_seconds` the time for which the server was ready, in seconds.
+        `now` is the time of the failure, `ready_seconds` the time for which the server was ready, and `starts` the
+        number of its processes: a client that finds out the era can start a process twice.
         """
         if ready_seconds >= READY_SECONDS:
             self._pause = MIN_PAUSE
-        self._failures.append(now)
+        self._failures.extend([now] * starts)
         if len(self._failures) == MAX_FAILURES and now - self._failures[0] < FAILURE_SECONDS:
             return None
         pause, self._pause = self._pause, min(2 * self._pause, MAX_PAUSE)
@@ -145,8 +149,12 @@ class Pauses:
 class Supervisor:
     """The base class of `HostedServer`. `starting` limits the number of servers that start at the same time."""
 
-    def __init__(self, config: ServerConfig, status: ServerStatus, starting: asyncio.Semaphore) -> None:
+    def __init__(
+        self, config: ServerConfig, status: ServerStatus, starting: asyncio.Semaphore, is_lazy: bool
+    ) -> None:  # fmt: skip
         self.config, self.status, self._starting = config, status, starting
+        self.is_lazy = is_lazy and not config.entry.get("required")
+        """True if the first request starts the server."""
         self.client: Client | None = None
         self.launch: Launch | None = None
         self.tools: dict[str, Tool] = {}
@@ -189,7 +197,6 @@ class Supervisor:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-            self._change(ServerState.STOPPED)
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
@@ -207,6 +214,10 @@ class Supervisor:
 
     async def ready_client(self, wait: float) -> Client:
         """Return the client of a ready server. Wait `wait` seconds. Raise ServerUnavailable if the server is away."""
+        if self.is_lazy and not self.attempted.is_set():
+            if self._task is None:
+                await self.start()
+            await self.attempted.wait()
         if wait > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
@@ -269,10 +280,21 @@ class Supervisor:
         self.launch = launch = await self.prepare()
         self._change(ServerState.STARTING)
         client, self._ready_at = self.new_client(launch), math.inf
+        seconds, error = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS), Exception()
         try:
-            error = await self._start_and_serve(client, launch)
+            try:
+                async with self._starting, asyncio.timeout(seconds):
+                    await client.connect()
+                    await self._refresh(client, launch)
+                error = await self._serve(client, launch)
+            except TimeoutError:
+                error = RequestTimeout(f"the server was not ready within {seconds:g} s")
+            except (McpError, TypeError, ValueError, OSError) as failure:
+                error = failure
+            self.status.needs_sign_in = isinstance(error, SignInNeeded)
             if self.status.state is not ServerState.BACKING_OFF:
-                self._change(ServerState.BACKING_OFF, launch.mask(str(error)))
+                text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+                self._change(ServerState.BACKING_OFF, launch.mask(text))
         finally:
             self.client = None
             if self._grace is None:
@@ -280,26 +302,11 @@ class Supervisor:
             await client.close()  # the old process has ended before a new one starts
         log.warning("the server %s is away: %s", self.config.name, self.status.last_error)
         now = time.monotonic()
-        pause = self._pauses.after_failure(now, now - self._ready_at)
+        pause = self._pauses.after_failure(now, now - self._ready_at, client.starts)
         if pause is None or _is_permanent(error):
             self._change(ServerState.FAILED)
             return None
         return pause
-
-    async def _start_and_serve(self, client: Client, launch: Launch) -> Exception:
-        """Return the error that ended the server, or that prevented its start."""
-        seconds = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS)
-        try:
-            async with self._starting, asyncio.timeout(seconds):
-                await client.connect()
-                await self._refresh(client, launch)
-            return await self._serve(client, launch)
-        except (McpError, TypeError, ValueError) as error:
-            return error
-        except TimeoutError:
-            return RequestTimeout(f"the server was not ready within {seconds:g} s")
-        except OSError as error:
-            return error
 
     async def _serve(self, client: Client, launch: Launch) -> Exception:
         """Serve a ready server: fetch changed lists, and check a suspended server. Return the reason for its end."""
@@ -353,13 +360,11 @@ class Supervisor:
         """Fetch the tools. Skip tools that exceed a limit, or that `accepted` does not return."""
         self._is_stale, self._refreshed = False, asyncio.get_running_loop().time()
         listed = await client.list_tools() if client.server_can("tools") else []
-        kept: list[Tool] = []
-        total = 0
-        for tool in listed:
-            size = len(json.dumps(asdict(tool)))
-            total += size
-            if len(kept) < MAX_TOOLS and size <= MAX_TOOL_BYTES and total <= MAX_TOOLS_BYTES:
-                kept.append(tool)
+        sizes = [len(json.dumps(asdict(tool))) for tool in listed]
+        kept = [
+            tool for tool, size, total in zip(listed, sizes, itertools.accumulate(sizes), strict=True)
+            if size <= MAX_TOOL_BYTES and total <= MAX_TOOLS_BYTES
+        ][:MAX_TOOLS]  # fmt: skip
         if len(kept) < len(listed):
             self.status.dropped["tools"] = len(listed) - len(kept)
         self.tools = {tool.name: tool for tool in self.accepted(launch, kept)}

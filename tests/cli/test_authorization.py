@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -138,6 +139,18 @@ def test_list_without_a_terminal_exits_with_4_and_names_the_command(alone: World
     assert main(["list", "--", alone.url]) == 4
     printed = capsys.readouterr()
     assert printed.out == "" and f"\nsign in with: python3 -m mcp_ref login {alone.url}\n" in printed.err
+    assert alone.opened == []
+
+
+def test_command_with_config_that_needs_a_sign_in_exits_with_4_and_names_the_command(
+    alone: World, tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"notes": {"url": alone.url}}}))
+    for words in (["list"], ["call", "read_notes"]):
+        assert main([*words, "--config", str(path), "--yes"]) == 4
+        printed = capsys.readouterr()
+        assert f"sign in with: python3 -m mcp_ref login {alone.url}" in printed.out + printed.err
     assert alone.opened == []
 
 

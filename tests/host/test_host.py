@@ -21,6 +21,7 @@ from mcp_ref import (
     Context,
     ElicitResult,
     Host,
+    PromptReference,
     Refused,
     Server,
     ServerUnavailable,
@@ -352,3 +353,39 @@ async def test_host_lists_a_thousand_tools_quickly() -> None:
         start = time.perf_counter()
         assert len(await host.list_tools()) == 1000
         assert time.perf_counter() - start < 0.5  # 0.05 s on a quiet machine
+
+
+async def test_complete_suggests_values_of_one_server() -> None:
+    server = calculator()
+
+    @server.prompt()
+    def summary(topic: str) -> str:
+        return topic
+
+    @server.completion("summary", "topic")
+    def topics(value: str) -> list[str]:
+        return [topic for topic in ("tea", "toast") if topic.startswith(value)]
+
+    async with opened(Host({"docs": server})) as host:
+        assert (await host.complete("docs", PromptReference("summary"), "topic", "te")).values == ["tea"]
+        with pytest.raises(UnknownName):
+            await host.complete("doc", PromptReference("summary"), "topic", "te")
+
+
+async def test_lazy_host_starts_a_server_at_its_first_request() -> None:
+    used, unused = Fragile(), Fragile()
+    async with opened(Host({"used": used, "unused": unused}, lazy=True)) as host:
+        assert [status.state.value for status in host.status()] == ["idle", "idle"]
+        results = await asyncio.gather(*(host.call_tool("used.add", ADD) for _ in range(2)))
+        assert [result.text for result in results] == ["3", "3"]
+        assert [each.full_name for each in await host.list_tools()] == ["used.add"]
+    assert (used.starts, unused.starts) == (1, 0)
+    with pytest.raises(ServerUnavailable, match="unused is stopped"):
+        await host.call_tool("unused.add")
+
+
+async def test_lazy_host_starts_a_required_server_at_once() -> None:
+    servers = {"s": {"command": "/nowhere/server", "required": True}}
+    with pytest.raises(ServerUnavailable, match="the server s is failed"):
+        async with Host(servers, lazy=True):
+            raise AssertionError("the host must not open")

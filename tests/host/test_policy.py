@@ -23,6 +23,7 @@ from mcp_ref import (
     Host,
     McpError,
     Refused,
+    RequestTimeout,
     SamplingMessage,
     Server,
     ServerUnavailable,
@@ -32,7 +33,7 @@ from mcp_ref import (
 )
 from mcp_ref.features.tools import Tool
 from mcp_ref.host import supervisor
-from mcp_ref.host.policy import definition_hash, escape_hidden, start_warnings, url_warnings
+from mcp_ref.host.policy import command_warnings, definition_hash, escape_hidden, url_warnings
 from mcp_ref.jsonrpc.messages import Notification, Object, Request
 from tests.host.peers import Person, Scripted, calculator, error, lines, opened, state, tool, until
 from tests.settings import ROOT
@@ -167,7 +168,7 @@ async def test_changed_definition_leaves_the_list_until_it_is_allowed(
         current["tool"] = CHANGES[change]
         await notify_change(server)
         await until(lambda: "definition" in person.kinds())
-        assert await host.list_tools() == [] and host.status()[0].unapproved_tools == ["t"]
+        assert await host.list_tools() == [] and host.status()[0].unapproved_tools == {"t": "changed"}
         with pytest.raises(LookupError, match=r"unknown tool 's\.t'"):
             await host.call_tool("s.t")
         request = person.asked[-1]
@@ -187,7 +188,8 @@ async def notify_change(server: Scripted) -> None:
 
 
 @pytest.mark.acceptance("17")
-async def test_new_tool_of_a_known_server_is_asked_in_the_next_run() -> None:
+async def test_new_tool_of_a_known_server_is_asked_in_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
     approvals: dict[str, str] = {}
     server, current = changed(tool("t"), {})
     async with opened(Host({"s": server}, approve=Person(), approvals=approvals)) as host:
@@ -197,6 +199,10 @@ async def test_new_tool_of_a_known_server_is_asked_in_the_next_run() -> None:
     async with opened(Host({"s": server}, approve=person, approvals=approvals)) as host:
         await until(lambda: host.status()[0].tools)
     assert person.kinds() == ["definition"] and person.asked[0].before is None
+    async with opened(Host({"s": server}, approve=Person({"definition": False}), approvals={})) as host:
+        current["tool"] = tool("third")
+        await notify_change(server)
+        await until(lambda: host.status()[0].unapproved_tools == {"third": "new"})
 
 
 @pytest.mark.acceptance("18", "A1")
@@ -290,6 +296,37 @@ async def test_each_budget_of_calls_has_its_error() -> None:
                 await host.call_tool("t.add", ADD)
     async with opened(Host({"s": calculator(), "t": calculator()}, budgets={"t": Budget(calls=0)})) as host:
         await host.call_tool("s.add", ADD)
+
+
+@pytest.mark.acceptance("21")
+async def test_budget_of_seconds_limits_the_last_call_and_refuses_the_next() -> None:
+    server = calculator()
+
+    @server.tool()
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    async with opened(Host({"s": server, "t": calculator()}, budget=Budget(seconds=0.05))) as host:
+        await host.call_tool("s.add", ADD)
+        with pytest.raises(RequestTimeout):
+            await host.call_tool("s.wait")
+        for name in ("s.add", "t.add"):  # the servers share the budget of the host
+            with pytest.raises(BudgetExceeded, match=r"the budget seconds=0\.05 of the (host|server s) is used up"):
+                await host.call_tool(name, ADD)
+
+
+@pytest.mark.acceptance("21")
+async def test_budget_of_tokens_is_for_all_servers_together() -> None:
+    person = Person()
+    budgets = {"a": Budget(sample_tokens=600)}
+    async with opened(
+        Host({"a": asking(), "b": asking()}, approve=person, sampling=model,
+             budget=Budget(sample_tokens=1000), budgets=budgets)
+    ) as host:  # fmt: skip
+        for server in ("a", "b"):
+            await host.call_tool(f"{server}.summarize")
+    samples = [request.content for request in person.asked if request.kind == "sample"]
+    assert [each.max_tokens for each in samples if isinstance(each, CreateMessageRequestParams)] == [600, 400]
 
 
 @pytest.mark.acceptance("21")
@@ -446,7 +483,7 @@ async def test_hidden_characters_are_escaped_and_refused_without_a_person() -> N
     async with opened(Host({"s": server})) as host:
         await until(lambda: host.status()[0].state.value == "ready")
         assert await host.list_tools() == []
-        assert host.status()[0].unapproved_tools == ["t", "u"]
+        assert host.status()[0].unapproved_tools == {"t": "hidden characters", "u": "hidden characters"}
     person = Person()
     async with opened(Host({"s": server}, approve=person)) as host:
         await until(lambda: len(person.asked) == 2)
@@ -513,12 +550,11 @@ async def test_elicitation_of_another_scheme_is_refused_before_the_user_is_asked
         (("sudo", "x"), "another user"),
         (("/usr/bin/bash", "-c", "y"), "a shell"),
         (("../x",), "outside the folder"),
-        (("npx", "x\u200b"), "hidden"),
         (("npx", "-y", "x"), ""),
     ],
 )
-def test_start_warnings_name_the_danger(argv: tuple[str, ...], found: str) -> None:
-    warnings = start_warnings(argv, None, "/project")
+def test_command_warnings_name_the_danger(argv: tuple[str, ...], found: str) -> None:
+    warnings = command_warnings(argv, "/project")
     assert len(warnings) == bool(found) and all(found in text for text in warnings)
 
 
@@ -576,7 +612,7 @@ async def test_definition_that_changes_during_the_approval_is_not_called(monkeyp
         await called.wait()
         current["tool"] = tool("t", "Deletes")
         await notify_change(server)
-        await until(lambda: host.status()[0].unapproved_tools == ["t"])
+        await until(lambda: host.status()[0].unapproved_tools == {"t": "changed"})
         decided.set()
         with pytest.raises(Refused, match="has changed while it waited for consent"):
             await call

@@ -108,6 +108,15 @@ async def test_server_that_ends_at_each_start_fails_after_six_starts(quick: None
         assert (await host.call_tool("s.add", ADD, wait=5)).text == "3"
 
 
+@pytest.mark.acceptance("26")
+async def test_each_process_of_a_handshake_counts_as_a_start(quick: None, tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    command = [sys.executable, "-c", f"open({str(starts)!r}, 'a').write('x')"]
+    async with opened(Host({"s": command}, startup_wait=0)) as host:
+        await until(lambda: state(host, "s") == "failed")
+    assert starts.read_text() == "x" * 6
+
+
 FLOOD = """
 import sys, json
 def reply(id, result): print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
@@ -256,16 +265,6 @@ async def test_reload_keeps_unchanged_servers_and_lets_calls_finish(monkeypatch:
         assert len(host.status()) == 2
 
 
-PARENT = """
-import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-print(child.pid, file=sys.stderr, flush=True)
-import runpy
-sys.argv = [sys.argv[1]]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
-
 def is_running(process: int) -> bool:
     """Return True if a process runs. A killed process can be a zombie until its parent reads its exit code."""
     try:
@@ -274,15 +273,33 @@ def is_running(process: int) -> bool:
         return False
 
 
+REPORTS_OLD_CHILD = """
+import json, pathlib, subprocess, sys
+record, script = pathlib.Path(sys.argv[1]), sys.argv[2]
+line = record.read_text() if record.exists() else ""
+for stat in [pathlib.Path(f"/proc/{line}/stat")] if line else []:
+    alive = stat.exists() and " Z " not in stat.read_text()
+    print("alive" if alive else "gone", file=sys.stderr, flush=True)
+record.write_text(str(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid))
+import runpy
+sys.argv = [script]
+runpy.run_path(script, run_name="__main__")
+"""
+"""A server that starts a child. Its next process says if this child still runs when the new process starts."""
+
+
 @pytest.mark.acceptance("31")
-async def test_children_of_a_server_are_gone_before_it_starts_again() -> None:
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the test reads the states of processes in /proc")
+async def test_children_of_a_server_are_gone_before_it_starts_again(tmp_path: Path) -> None:
     said: list[bytes] = []
-    command = [sys.executable, "-c", PARENT, str(ROOT / "examples" / "weather.py")]
+    record = tmp_path / "child"
+    command = [sys.executable, "-c", REPORTS_OLD_CHILD, str(record), str(ROOT / "examples" / "weather.py")]
     async with opened(Host({"s": command}, on_stderr=lambda server, data: said.append(data), startup_wait=15)) as host:
-        child = int(b"".join(said).split()[0])
         await host.restart("s")
-        await until(lambda: not is_running(child))
         await host.call_tool("s.get_sunrise", {}, wait=15)
+        assert b"".join(said).split() == [b"gone"]
+        last = int(record.read_text())
+    await until(lambda: not is_running(last))
 
 
 @pytest.mark.acceptance("32")
