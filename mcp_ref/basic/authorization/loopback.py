@@ -74,7 +74,7 @@ class Receiver:
         """Respond to one request of the browser."""
         request, parts = exchange.request, urlsplit(self.redirect_uri)
         hosts = request.headers.get_all("host")
-        if hosts != [parts.netloc] or request.path != (parts.path or "/"):
+        if hosts != (parts.netloc,) or request.path != (parts.path or "/"):
             return await exchange.respond(404, _HEADERS, _NOT_EXPECTED)
         if request.method != "GET":
             return await exchange.respond(405, [*_HEADERS, ("Allow", "GET")], _NOT_EXPECTED)

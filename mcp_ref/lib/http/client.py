@@ -472,7 +472,7 @@ async def fetch(
 def _request_head(
     method: str, parts: SplitResult, origin: Origin, headers: Mapping[str, str], size: int, proxy: SplitResult | None
 ) -> bytes:
-    if not re.fullmatch(TOKEN.decode(), method):
+    if not re.fullmatch(TOKEN, method):
         raise ValueError(f"invalid request method: {method!r:.100}")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if proxy is not None:

@@ -44,17 +44,18 @@ MAX_CHUNK_OVERHEAD: Final = 16 * 1024
 MAX_CACHED_RESPONSE_HEADS: Final = 256
 """Maximum number of encoded response heads that a server caches."""
 
-TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 """Regular expression for methods and header names. [RFC 9110 5.6.2]"""
 
-_HEADER_LINE: Final = re.compile(rb"%b:[\t -~\x80-\xff]*" % TOKEN)
+_TEXT: Final = "[\t -~\x80-\xff]*"
+_HEADER_LINE: Final = re.compile(f"{TOKEN}:{_TEXT}")
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _REASON_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 RESERVED_HEADERS: Final = frozenset({"connection", "content-length", "date", "transfer-encoding"})
-_HEADER_NAME: Final = re.compile(TOKEN.decode())
-_HEADER_VALUE: Final = re.compile("[\t -~\x80-\xff]*")
-_STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)( [\t -~\x80-\xff]*)?")
+_HEADER_NAME: Final = re.compile(TOKEN)
+_HEADER_VALUE: Final = re.compile(_TEXT)
+_STATUS_LINE: Final = re.compile(rf"HTTP/1\.([01]) ([1-9][0-9][0-9])( {_TEXT})?")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[\t ]*(;[\t -~\x80-\xff]*)?")
 
 
@@ -66,32 +67,40 @@ class BadMessage(Exception):
         self.status = status
 
 
-def check_header_lines(lines: list[bytes], max_headers: int) -> None:
-    """Raise BadMessage for too many lines, or for a line that breaks the grammar. The lines have no CRLF."""
+def parse_headers(lines: list[str], max_headers: int) -> Headers:
+    """Return the headers of a head. Raise BadMessage for too many lines, or for a line that breaks the grammar.
+
+    The lines have no CRLF. They are decoded as latin-1, so each character is one byte.
+    """
     if len(lines) > max_headers:
         raise BadMessage(431, f"the message has {len(lines)} headers; the limit is {max_headers}")
+    pairs = []
     for line in lines:
-        if _HEADER_LINE.fullmatch(line):
-            continue
-        if line[:1] in (b" ", b"\t"):
-            # [RFC 9112 5.2] a server MUST reject or unfold a folded header (obs-fold)
-            raise BadMessage(400, "a header is folded over several lines: send it on one line")
-        name, colon, _ = line.partition(b":")
-        if colon and re.fullmatch(TOKEN, name):
-            raise BadMessage(400, f"the value of the header {name.decode()[:100]} contains a control character")
-        # [RFC 9112 5.1] whitespace between the name and the colon MUST be rejected
-        raise BadMessage(400, f"a header line must be `name: value`, not {line[:100]!r}")
+        if not _HEADER_LINE.fullmatch(line):
+            raise _header_fault(line)
+        name, _, value = line.partition(":")
+        pairs.append((name, value.strip(" \t")))
+    return Headers(pairs)
+
+
+def _header_fault(line: str) -> BadMessage:
+    if line[:1] in (" ", "\t"):
+        # [RFC 9112 5.2] a server MUST reject or unfold a folded header (obs-fold)
+        return BadMessage(400, "a header is folded over several lines: send it on one line")
+    name, colon, _ = line.partition(":")
+    if colon and _HEADER_NAME.fullmatch(name):
+        return BadMessage(400, f"the value of the header {name[:100]} contains a control character")
+    # [RFC 9112 5.1] whitespace between the name and the colon MUST be rejected
+    return BadMessage(400, f"a header line must be `name: value`, not {line[:100]!r}")
 
 
 def parse_response_head(head: bytes, max_headers: int) -> tuple[int, str, Headers]:
     """Parse a response head, including its empty line. Return status, version and headers. Raise BadMessage."""
-    status_line, *lines = head[:-4].split(b"\r\n")
+    status_line, *lines = head[:-4].decode("latin-1").split("\r\n")
     found = _STATUS_LINE.fullmatch(status_line)
     if found is None:
         raise BadMessage(502, f"the first line must be `HTTP/1.1 status reason`, not {status_line[:100]!r}")
-    check_header_lines(lines, max_headers)
-    pairs = [line.decode("latin-1").split(":", 1) for line in lines]
-    return int(found[2]), f"HTTP/1.{found[1].decode()}", Headers((name, value.strip(" \t")) for name, value in pairs)
+    return int(found[2]), f"HTTP/1.{found[1]}", parse_headers(lines, max_headers)
 
 
 def keeps_open(headers: Headers, version: str) -> bool:
@@ -154,7 +163,7 @@ class ChunkDecoder:
                 raise BadMessage(400, "a chunk has more data than its size says")
         while line := (yield from self._read_line()):
             self._count_overhead(len(line))
-            check_header_lines([line], 1)  # [RFC 9112 7.1.2] a recipient MAY discard trailers
+            parse_headers([line.decode("latin-1")], 1)  # [RFC 9112 7.1.2] a recipient MAY discard trailers
         self.done = True
 
     def _read_line(self, must_be_empty: bool = False) -> Generator[bytes, None, bytes]:

@@ -17,13 +17,22 @@ Spec:  RFC 9110, sections 5 (fields), 6 (messages) and 15 (status codes)
 from __future__ import annotations
 
 import asyncio
-import sys
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 HeaderList: TypeAlias = list[tuple[str, str]]
 """Headers to send, as (name, value) pairs, in order."""
+
+MAX_SHARED_NAMES: Final = 128
+"""Maximum number of header names that all `Headers` share. Clients send the same few names, so each is stored once."""
+
+
+@functools.lru_cache(maxsize=MAX_SHARED_NAMES)
+def _shared_name(name: str) -> tuple[str, str]:
+    """Return a header's name, and the name in lower case, because names are case-insensitive. [RFC 9110 5.1]"""
+    return name, name.lower()
 
 
 class Headers:
@@ -32,22 +41,25 @@ class Headers:
     __slots__ = ("__weakref__", "_items", "_values")
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
-        # Clients send the same few header names. Interning stores one string for each name, instead of thousands.
-        self._items = tuple((sys.intern(name), value) for name, value in items)
+        self._items: list[tuple[str, str]] = []
         self._values: dict[str, tuple[str, ...]] = {}
-        for name, value in self._items:
-            # [RFC 9110 5.1] field names are case-insensitive
-            name = sys.intern(name.lower())
-            self._values[name] = (*self._values.get(name, ()), value)
+        for name, value in items:
+            name, key = _shared_name(name)
+            self._items.append((name, value))
+            self._values[key] = (*self._values[key], value) if key in self._values else (value,)
 
     def get(self, name: str) -> str | None:
         """Return the first value of a header, or None if the header is missing."""
         values = self._values.get(name.lower())
         return values[0] if values else None
 
-    def get_all(self, name: str) -> list[str]:
+    def get_all(self, name: str) -> tuple[str, ...]:
         """Return all values of a header, in order."""
-        return list(self._values.get(name.lower(), ()))
+        return self._values.get(name.lower(), ())
+
+    def duplicates(self) -> list[str]:
+        """Return the names, in lower case, of the headers that occur more than once."""
+        return [name for name, values in self._values.items() if len(values) > 1]
 
     def without(self, *names: str) -> Headers:
         """Return a copy without the headers of these names, which must be in lower case."""
@@ -94,7 +106,7 @@ class HttpLimits:
     head_size: int = 32 * 1024
     """Maximum size of a head (the request line and headers), in bytes. A larger head gets status 431."""
     header_count: int = 100
-    """Maximum number of headers; more get status 431. The standard library's parser refuses more than 99."""
+    """Maximum number of headers; more get status 431."""
     body_size: int = 4 * 1024 * 1024
     """Maximum size of a body without its chunk sizes, in bytes. A larger body gets status 413."""
     head_time: float = 10.0

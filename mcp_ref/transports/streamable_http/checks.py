@@ -204,8 +204,8 @@ class RequestChecks:
         headers = request.headers
         if (known := self._known.get(headers)) is not None and known.method == request.method:
             return known
-        for name in UNIQUE_HEADERS:
-            if len(headers.get_all(name)) > 1:
+        for name in headers.duplicates():
+            if name in UNIQUE_HEADERS:
                 raise HttpRefusal(400, f"duplicate header {name}: send it once")
         host = headers.get("host")
         if host is None or not self._is_our_host(host.lower()):
@@ -288,13 +288,12 @@ class RequestChecks:
 
 def accepted_types(headers: Headers) -> tuple[bool, bool]:
     """Return two booleans: client accepts JSON, client accepts event streams. Without `Accept`, both are True."""
-    values = headers.get_all("accept")
     kinds = set()
-    for item in ",".join(values).lower().split(","):
+    for item in ",".join(headers.get_all("accept") or ("*/*",)).lower().split(","):
         kind, *parameters = (part.strip() for part in item.split(";"))
         if not any(re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters):
             kinds.add(kind)
-    if not values or "*/*" in kinds:
+    if "*/*" in kinds:
         return True, True
     return not kinds.isdisjoint((JSON_TYPE, "application/*")), not kinds.isdisjoint((SSE_TYPE, "text/*"))
 

@@ -98,7 +98,7 @@ async def test_asgi_scope_becomes_a_request_and_the_response_is_sent() -> None:
     await calling(handler, call, root_path="/app", raw_path=b"/app/mcp%20x?a=1", scheme="https")
     request = seen[0].request
     assert (request.method, request.path, request.query, request.body) == ("POST", "/mcp%20x", "a=1", b"abc")
-    assert request.headers.get_all("X") == ["1", "2"]
+    assert request.headers.get_all("X") == ("1", "2")
     assert (request.client, request.tls) == (("127.0.0.1", 50000), True)
     start, rest = call.sent
     assert start["status"] == 201

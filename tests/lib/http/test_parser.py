@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_ref.lib.http.framing import BadMessage
-from mcp_ref.lib.http.message import HttpLimits
+from mcp_ref.lib.http.message import MAX_SHARED_NAMES, Headers, HttpLimits, _shared_name
 from mcp_ref.lib.http.parser import MAX_CACHED_REQUEST_HEADS, RequestParser
 
 HEAD = b"POST /mcp?a=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
@@ -46,3 +46,14 @@ def test_request_parser_raises_bad_message_with_the_status_of_the_response() -> 
     with pytest.raises(BadMessage, match="larger than 1 bytes") as caught:
         parser.next_request()
     assert caught.value.status == 413
+
+
+def test_headers_share_their_names_and_a_client_cannot_fill_the_memory_with_names() -> None:
+    first, second = (next(iter(Headers([("".join(["X-", "Name"]), "1")]))) for _ in range(2))
+    assert first[0] is second[0]
+    Headers((f"X-{number}", "1") for number in range(3 * MAX_SHARED_NAMES))
+    assert _shared_name.cache_info().currsize <= MAX_SHARED_NAMES
+
+
+def test_headers_duplicates_are_the_names_that_were_sent_more_than_once() -> None:
+    assert Headers([("A", "1"), ("B", "2"), ("a", "1")]).duplicates() == ["a"]
