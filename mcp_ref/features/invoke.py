@@ -16,6 +16,7 @@ from ..basic.channel import RequestContext
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
 from ..lib.jsonschema import compile_schema
 from ..lib.typed import ConversionError, Signature, signature_of, to_json
+from ..lib.typed.unions import Schema, fits_roughly
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,12 @@ def check_options(options: Mapping[str, object], known: type) -> None:
         raise TypeError(f"unknown option {unknown[0]!r}; use one of {', '.join(known.__annotations__)}")
 
 
+def _fits_type(schema: Schema, default: object) -> bool:
+    """Return True if the `type` of a generated schema is enough to see that a simple default is valid."""
+    is_simple = default is None or type(default) is bool or (type(default) in (int, float, str) and "default" in schema)
+    return is_simple and schema.keys().isdisjoint(("anyOf", "pattern")) and fits_roughly(schema, default)
+
+
 def handler_signature(
     function: Callable[..., object], context_type: type | None, schemaless_types: tuple[type, ...] | None = None
 ) -> Signature:
@@ -67,6 +74,8 @@ def handler_signature(
         is_not_finite = type(default) is float and not isfinite(default)  # JSON lacks such numbers, but Python has them
         if parameter.required or is_not_finite or hasattr(type(default), "model_dump"):
             continue  # a model checks itself, and can write other fields than it reads
+        if signature.is_generated and _fits_type(parameter.schema, default):
+            continue
         try:
             faults = [error.message for error in compile_schema(parameter.schema).errors(to_json(default))]
         except ConversionError as unfit:

@@ -46,7 +46,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, TypedDict, Unpack, cast, get_args
 
 from ..basic.access import AccessRefused
@@ -234,12 +234,20 @@ class RegisteredTool:
     tool: Tool
     function: Callable[..., object]
     signature: Signature
-    check_arguments: Validator
-    check_result: Validator | None
     headers: dict[str, tuple[str, ...]]
     """Name of each HTTP header, without `Mcp-Param-` -> path of the argument that the client copies to the header."""
     task: TaskSupport = "forbidden"
     asks_first: bool = False
+
+    @cached_property
+    def check_arguments(self) -> Validator:
+        """The validator of the arguments, compiled when it is first used."""
+        return compile_schema(self.tool.input_schema)
+
+    @cached_property
+    def check_result(self) -> Validator | None:
+        """The validator of the structured content, compiled when it is first used; None without an output schema."""
+        return compile_schema(self.tool.output_schema) if self.tool.output_schema is not None else None
 
     def wraps_result(self, revision: Revision) -> bool:
         """Return True if the server sends the structured content as `{"result": ...}`.
@@ -304,20 +312,13 @@ class Tools:
             {"taskSupport": task} if task != "forbidden" else None,
             options.get("meta"),
         )
-        check_arguments, check_result = compile_schema(tool.input_schema), None
-        # [2026-07-28 server/tools#tool] MUST be a JSON Schema object; schema.ts also requires "type": "object"
-        if not _is_object_schema(tool.input_schema):
-            raise ValueError(f'input_schema must have "type": "object", not {str(tool.input_schema)[:80]}')
-        if tool.output_schema is not None:
-            check_result = compile_schema(tool.output_schema)
-            if not isinstance(tool.output_schema, dict):  # JSON Schema allows true and false, but MCP does not
-                raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
-        headers = parameter_headers(tool.input_schema)  # raises ValueError for an invalid `x-mcp-header`
+        asks_first = options.get("asks_first", False)
+        registered = RegisteredTool(tool, function, signature, {}, task, asks_first)
+        if not signature.is_generated or "input_schema" in options or "output_schema" in options:
+            _check_schemas(registered)
         if not _TOOL_NAME.fullmatch(tool.name):
             rule = "use 1 to 128 of the characters A-Z, a-z, 0-9, _, - and ."
             log.warning("clients can refuse the tool name %.140r: %s", tool.name, rule)
-        asks_first = options.get("asks_first", False)
-        registered = RegisteredTool(tool, function, signature, check_arguments, check_result, headers, task, asks_first)
         self._registry.add(tool.name, registered, options.get("scopes", ()))
         self.can_be_tasks = self.can_be_tasks or task != "forbidden"
         return tool
@@ -378,6 +379,18 @@ class Tools:
 
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#tool-names] SHOULD
+
+
+def _check_schemas(registered: RegisteredTool) -> None:
+    """Check the schemas that the author has written, at least in part. Raise ValueError for a malformed schema."""
+    tool = registered.tool
+    registered.check_arguments, registered.check_result  # noqa: B018 - compile the schemas now
+    # [2026-07-28 server/tools#tool] MUST be a JSON Schema object; schema.ts also requires "type": "object"
+    if not _is_object_schema(tool.input_schema):
+        raise ValueError(f'input_schema must have "type": "object", not {str(tool.input_schema)[:80]}')
+    if not isinstance(tool.output_schema, dict | None):  # JSON Schema allows true and false, but MCP does not
+        raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
+    registered.headers = parameter_headers(tool.input_schema)  # raises ValueError for an invalid `x-mcp-header`
 
 
 def _is_object_schema(schema: object) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NewType, TypedDict
 
 import pytest
 
@@ -31,9 +31,10 @@ from mcp_ref import (
     ToolAnnotations,
     ToolError,
 )
+from mcp_ref.features import tools
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
-from mcp_ref.lib.jsonschema import SchemaError, compile_schema
+from mcp_ref.lib.jsonschema import SchemaError, Validator, compile_schema
 from mcp_ref.revisions import LEGACY
 from tests.messages import initialize, notification, request
 from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
@@ -270,15 +271,56 @@ def test_tools_add_invalid_schema_or_input_that_is_not_an_object_raises(which: s
     server.tools.add(lambda: {}, "t")  # nothing half-done stayed behind
 
 
-def test_tools_add_annotation_with_unknown_keywords_raises() -> None:
-    def arguments(count: Annotated[int, {"minimum": "one"}]) -> None: ...
-    def result() -> Annotated[int, {"minimum": "one"}]:
-        return 1
+Malformed = Annotated[int, {"minimum": "one"}]
+NEW_MALFORMED = NewType("NEW_MALFORMED", Malformed)
+
+
+@dataclass
+class MalformedField:
+    inner: list[Malformed]
+
+
+class MalformedKey(TypedDict):
+    inner: Malformed
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [Malformed, MalformedField | int, NEW_MALFORMED, set[Malformed], tuple[int, Malformed],
+     tuple[Malformed, ...], dict[str, Malformed], MalformedField, MalformedKey],
+)  # fmt: skip
+def test_tools_add_annotation_with_malformed_keywords_raises(annotation: object) -> None:
+    async def argument(count): ...  # type: ignore[no-untyped-def]
+    async def arguments(**counts): ...  # type: ignore[no-untyped-def]
+    async def result(): ...  # type: ignore[no-untyped-def]
 
     server = Server("s")
-    for function in (arguments, result):
+    for function, name in ((argument, "count"), (arguments, "counts"), (result, "return")):
+        function.__annotations__[name] = annotation
         with pytest.raises(SchemaError, match="minimum"):
             server.tools.add(function)
+
+
+async def test_tools_call_first_call_compiles_generated_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[JSON] = []
+
+    def counted(schema: JSON) -> Validator:
+        compiled.append(schema)
+        return compile_schema(schema)
+
+    monkeypatch.setattr(tools, "compile_schema", counted)
+    server = Server("s")
+
+    @server.tool()
+    async def t(limit: int = 1, name: str | None = None) -> int:
+        return limit
+
+    async with connected_client(server) as wire:
+        await wire.ask("tools/list", {})
+        assert compiled == []
+        for _ in range(2):
+            assert (await result_of(wire, "t"))["structuredContent"] == {"result": 1}
+        assert len(compiled) == 2  # the schemas of the arguments and of the result
 
 
 @pytest.mark.spec(

@@ -13,11 +13,11 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, InitVar, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, InitVar, fields, is_dataclass
 from enum import Enum
 from math import inf, isfinite
 from operator import call
-from typing import Annotated, Any, Final, Literal, NotRequired, Required, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 
 from .constraints import add_keywords
 from .models import is_model, model_reader, model_schema
@@ -35,20 +35,20 @@ class UnsupportedType(TypeError):
     """The error for an annotation without a JSON Schema. The text lists the supported types."""
 
 
-@dataclass(frozen=True)
-class Conversion:
+class Conversion(NamedTuple):
     """The schema of an annotation, and its reader. Without a reader, the JSON value is also the Python value."""
 
     schema: Schema
     read: Reader | None = None
+    is_generated: bool = True
+    """False if the schema contains keywords that this package has not written, which can be malformed."""
 
 
-@dataclass(frozen=True)
-class AnnotationScope:
+class AnnotationScope(NamedTuple):
     """The context of one part of an annotation. `path` is the location of the part, for error messages."""
 
     path: str
-    names: dict[str, object] = field(default_factory=dict)
+    names: dict[str, object]
     """Variables of the functions around the annotated function, by name. An annotation in quotes can use them."""
     enclosing: tuple[object, ...] = ()
     """The types that contain the part. A type that contains itself is refused, because its schema would be infinite."""
@@ -56,12 +56,12 @@ class AnnotationScope:
     """True for a type whose values the program writes, not reads. Some models then have other fields."""
 
     def part(self, step: str) -> AnnotationScope:
-        return replace(self, path=self.path + step)
+        return self._replace(path=self.path + step)
 
     def enter(self, annotation: object) -> AnnotationScope:
         if annotation in self.enclosing:
             raise self.error(annotation, "contains itself, which a schema without $ref cannot express")
-        return replace(self, enclosing=(*self.enclosing, annotation))
+        return self._replace(enclosing=(*self.enclosing, annotation))
 
     def error(self, annotation: object, why: str = "has no JSON Schema here") -> UnsupportedType:
         shown = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
@@ -92,7 +92,7 @@ def schema_of(annotation: object) -> Schema:
     Raises:
         UnsupportedType: The annotation, or a part of it, has no JSON Schema.
     """
-    return conversion_of(annotation, AnnotationScope("annotation")).schema
+    return conversion_of(annotation, AnnotationScope("annotation", {})).schema
 
 
 def reader_of(annotation: object) -> Reader | None:
@@ -107,7 +107,7 @@ def reader_of(annotation: object) -> Reader | None:
     Raises:
         UnsupportedType: The annotation, or a part of it, has no JSON Schema.
     """
-    return conversion_of(annotation, AnnotationScope("annotation")).read
+    return conversion_of(annotation, AnnotationScope("annotation", {})).read
 
 
 def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
@@ -123,7 +123,7 @@ def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
     if origin is Union or origin is types.UnionType:
         conversions = [conversion_of(argument, scope) for argument in arguments]
         schemas, readers = [member.schema for member in conversions], [member.read for member in conversions]
-        return Conversion(union_schema(schemas), union_reader(schemas, readers))
+        return Conversion(union_schema(schemas), union_reader(schemas, readers), _are_generated(conversions))
     if origin in _QUALIFIERS:
         return conversion_of(arguments[0], scope)
     if isinstance(annotation, typing.NewType):
@@ -148,7 +148,7 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
         return _enum(cls, scope)
     if is_model(cls):
         try:
-            return Conversion(model_schema(cls, scope.is_result), model_reader(cls))
+            return Conversion(model_schema(cls, scope.is_result), model_reader(cls), is_generated=False)
         except ValueError as fault:
             raise scope.error(cls, str(fault)) from None
     if is_dataclass(cls) or hasattr(cls, "_fields") or typing.is_typeddict(cls):
@@ -157,6 +157,10 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
         if issubclass(cls, string_type.class_if_imported()):
             return Conversion({"type": "string", **string_type.keywords}, _string_reader(string_type, cls))
     raise scope.error(annotation)
+
+
+def _are_generated(parts: Iterable[Conversion]) -> bool:
+    return all(part.is_generated for part in parts)
 
 
 def _read_float(value: float) -> float:
@@ -195,9 +199,11 @@ def _string_reader(string_type: StringType, cls: type) -> Reader:
 def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     conversion = conversion_of(arguments[0], scope)
     try:
-        return Conversion(add_keywords(conversion.schema, arguments[1:]), conversion.read)
+        schema = add_keywords(conversion.schema, arguments[1:])
     except ValueError as fault:
         raise UnsupportedType(f"{scope.path}: the Annotated {fault}.") from None
+    has_only_texts = all(isinstance(extra, str) for extra in arguments[1:])
+    return Conversion(schema, conversion.read, conversion.is_generated and has_only_texts)
 
 
 def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, kinds: str) -> Schema:
@@ -233,7 +239,8 @@ def _array(build: Callable[[list[Any]], object], argument: Any, scope: Annotatio
     schema: Schema = {"type": "array", **({"items": item.schema} if item.schema else {})}
     read_item = item.read
     if build is list:
-        return Conversion(schema, (lambda values: _collect(map(read_item, values))) if read_item else None)
+        read_list: Reader | None = (lambda values: _collect(map(read_item, values))) if read_item else None
+        return Conversion(schema, read_list, item.is_generated)
 
     def read(values: list[Any]) -> object:
         items = _collect(map(read_item, values)) if read_item else values
@@ -242,7 +249,7 @@ def _array(build: Callable[[list[Any]], object], argument: Any, scope: Annotatio
         except TypeError:
             raise ConversionError("expected items without objects and arrays, which a set cannot contain") from None
 
-    return Conversion({**schema, "uniqueItems": True}, read)
+    return Conversion({**schema, "uniqueItems": True}, read, item.is_generated)
 
 
 def _collect(converted: Iterable[object]) -> list[object]:
@@ -260,11 +267,12 @@ def _tuple(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     if not arguments or arguments[-1] is ...:
         array = _array(list, arguments[0] if arguments else Any, scope)
         read_items = array.read or list
-        return Conversion(array.schema, lambda values: tuple(read_items(values)))  # type: ignore[arg-type]
+        return array._replace(read=lambda values: tuple(read_items(values)))  # type: ignore[arg-type]
     items = [conversion_of(argument, scope.part(f"[{index}]")) for index, argument in enumerate(arguments)]
     readers = [item.read or (lambda value: value) for item in items]
     schema: Schema = {"type": "array", "prefixItems": [item.schema for item in items], "items": False}
-    return Conversion({**schema, "minItems": len(items)}, lambda values: tuple(_collect(map(call, readers, values))))
+    schema["minItems"] = len(items)
+    return Conversion(schema, lambda values: tuple(_collect(map(call, readers, values))), _are_generated(items))
 
 
 def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
@@ -273,8 +281,10 @@ def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope
     value = conversion_of(arguments[1], scope.part("{}"))
     schema: Schema = {"type": "object", **({"additionalProperties": value.schema} if value.schema else {})}
     if (read_value := value.read) is None:
-        return Conversion(schema)
-    return Conversion(schema, lambda members: convert_members(members, dict.fromkeys(members, read_value)))
+        return value._replace(schema=schema)
+    return Conversion(
+        schema, lambda members: convert_members(members, dict.fromkeys(members, read_value)), value.is_generated
+    )
 
 
 def convert_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[str, Any]:
@@ -290,8 +300,9 @@ def convert_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict
     return result
 
 
-@dataclass(frozen=True)
-class _Field:
+class _Field(NamedTuple):
+    """A field of a dataclass, TypedDict or NamedTuple."""
+
     name: str
     required: bool
     default: object = None
@@ -333,15 +344,17 @@ def _record(cls: Any, scope: AnnotationScope) -> Conversion:
     record = _fields(cls, hints)
     properties: dict[str, JSON] = {}
     readers: dict[str, Reader] = {}
-    for each in record:
-        conversion = conversion_of(hints.get(each.name, Any), scope.part(f".{each.name}"))
+    conversions = [conversion_of(hints.get(each.name, Any), scope.part(f".{each.name}")) for each in record]
+    for each, conversion in zip(record, conversions, strict=True):
         schema = with_default(conversion.schema, each.default)
         properties[each.name] = {**schema, "readOnly": True} if each.read_only else schema
         if conversion.read and not each.read_only:
             readers[each.name] = conversion.read
     schema = object_schema(properties, [each.name for each in record if each.required])
+    is_generated = _are_generated(conversions)
     if typing.is_typeddict(cls):
-        return Conversion(schema, (lambda members: convert_members(members, readers)) if readers else None)
+        read_dict: Reader | None = (lambda members: convert_members(members, readers)) if readers else None
+        return Conversion(schema, read_dict, is_generated)
     names = [each.name for each in record if not each.read_only]
 
     def read(members: dict[str, Any]) -> object:
@@ -351,7 +364,7 @@ def _record(cls: Any, scope: AnnotationScope) -> Conversion:
         except ValueError as error:  # `__post_init__` of a dataclass refuses the values
             raise ConversionError(str(error)) from error
 
-    return Conversion(schema, read)
+    return Conversion(schema, read, is_generated)
 
 
 def object_schema(properties: dict[str, JSON], required: list[str]) -> Schema:

@@ -18,7 +18,7 @@ from .unions import Reader, Schema
 from .values import ConversionError
 
 
-@dataclass
+@dataclass(slots=True)
 class Parameter:
     """One parameter of a function, for which a caller can send an argument."""
 
@@ -34,7 +34,7 @@ class Parameter:
     """The JSON Schema of the parameter, with description and default."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Signature:
     """The name, the description and the schemas of a function, and the conversion of its arguments."""
 
@@ -56,6 +56,8 @@ class Signature:
     """The functions that convert arguments, by name. An argument that needs no conversion has no reader."""
     read_extra: Reader | None = field(repr=False)
     """The function that converts each further argument (**kwargs), or None."""
+    is_generated: bool
+    """False if an annotation adds keywords to a schema, or has its own schema. A compiler then has to check them."""
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments for a function call: `arguments` itself, or a copy with converted values.
@@ -91,7 +93,7 @@ def signature_of(
         TypeError: The function is a method without its object.
     """
     plain, name, doc = _plain_function(function)
-    _check_object(function, plain)
+    defined = _parameters(function, plain)
     scope = AnnotationScope(f"{name}()", _closure_names(plain))
     hints = scope.type_hints(plain)
     description, docs = read_docstring(doc)
@@ -99,8 +101,8 @@ def signature_of(
     contexts: list[str] = []
     parameters: list[Parameter] = []
     readers: dict[str, Reader] = {}
-    rest = None
-    for each in inspect.signature(function).parameters.values():
+    rest, conversions = None, list[Conversion]()
+    for each in defined:
         annotation = hints.get(each.name, Any)
         at = AnnotationScope(f"{name}({each.name})", scope.names)
         if each.name in fixed:
@@ -109,10 +111,12 @@ def signature_of(
             contexts.append(each.name)
         elif each.kind is each.VAR_KEYWORD:
             rest = conversion_of(annotation, at)
+            conversions.append(rest)
         elif each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
             raise at.error("a positional-only parameter", "is not supported, because callers send arguments by name")
         else:
             conversion = conversion_of(annotation, at)
+            conversions.append(conversion)
             parameters.append(_parameter(each, annotation, conversion, docs.get(each.name, "")))
             if conversion.read:
                 readers[each.name] = conversion.read
@@ -124,10 +128,15 @@ def signature_of(
         and result not in (None, type(None), Any, object)
         and not _contains_type(result, schemaless_types)
     ):
-        output = conversion_of(result, AnnotationScope(f"{name}() result", scope.names, is_result=True)).schema
+        conversion = conversion_of(result, AnnotationScope(f"{name}() result", scope.names, is_result=True))
+        conversions.append(conversion)
+        output = conversion.schema
     schema, is_async, reserved = _input_schema(parameters, rest), _is_async(function), fixed.union(contexts)
     context, read_extra = contexts[0] if contexts else None, rest.read if rest else None
-    return Signature(name, description, parameters, schema, output, context, is_async, reserved, readers, read_extra)
+    is_generated = all(conversion.is_generated for conversion in conversions)
+    return Signature(
+        name, description, parameters, schema, output, context, is_async, reserved, readers, read_extra, is_generated
+    )
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:
@@ -144,16 +153,16 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
             name, doc = type(function).__name__, type(function).__doc__
             function = call
         else:
-            raise AnnotationScope("function").error(function, "is not written in Python; wrap it in a def")
+            raise AnnotationScope("function", {}).error(function, "is not written in Python; wrap it in a def")
     return function, name or function.__name__, function.__doc__ or doc
 
 
-def _check_object(function: Any, plain: Any) -> None:
-    """Raise TypeError for a method without its object, as a decorator inside a class gets it."""
+def _parameters(function: Any, plain: Any) -> list[inspect.Parameter]:
+    """Return the parameters. Raise TypeError for a method without its object, as a decorator inside a class gets it."""
     if callable(function):
-        first = next(iter(inspect.signature(function).parameters.values()), None)
-        if first is None or first.name not in ("self", "cls") or first.annotation is not first.empty:
-            return
+        found = list(inspect.signature(function).parameters.values())
+        if not found or found[0].name not in ("self", "cls") or found[0].annotation is not found[0].empty:
+            return found
     advice = "a decorator inside the class cannot know the object; create the object, and add its method: add(obj.{})"
     raise TypeError(f"{plain.__qualname__}() is a method: {advice.format(plain.__name__)}")
 

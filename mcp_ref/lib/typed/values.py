@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from math import isfinite
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
@@ -46,8 +46,7 @@ class ConversionError(ValueError):
         return f"{path if len(path) <= 100 else path[:100] + '…'}: {self.why}"
 
 
-@dataclass(frozen=True)
-class StringType:
+class StringType(NamedTuple):
     """A Python class whose values become strings in JSON. This package does not import the module of the class."""
 
     module: str
