@@ -16,6 +16,7 @@ import contextlib
 import contextvars
 import logging
 import math
+from collections import deque
 from enum import Enum
 from typing import Final
 
@@ -30,6 +31,9 @@ MAX_PIPELINED_BYTES: Final = 64 * 1024
 
 LINGER_SECONDS: Final = 2.0
 """Seconds for the client to read the last response and to close. After this time the server aborts the connection."""
+
+MAX_REFUSED: Final = 8
+"""Maximum number of connections over the limit that stay open until their clients have read the status 503."""
 
 _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
@@ -63,14 +67,16 @@ IDLE, HEAD, BODY, RESPONSE, CLOSING, CLOSED = Phase  # globals, because `Phase.I
 class Connections:
     """The open connections of one server, and the data that they share."""
 
-    def __init__(self, handler: Handler, limits: HttpLimits) -> None:
-        self.handler, self.limits = handler, limits
+    def __init__(self, handler: Handler, limits: HttpLimits, max_open: int) -> None:
+        self.handler, self.limits, self.max_open = handler, limits, max_open
         self.loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
         """The context variables at the start of the server. Each handler gets a copy."""
         self.head_writer = ResponseHeadWriter()
         self.open: set[HttpConnection] = set()
         """The connections that are open, or whose handler still runs."""
+        self.refused: deque[HttpConnection] = deque()
+        """The latest connections over the limit."""
         self._all_closed = asyncio.Event()
 
     def remove(self, connection: HttpConnection) -> None:
@@ -118,8 +124,11 @@ class HttpConnection(asyncio.Protocol):
         self._tls = transport.get_extra_info("sslcontext") is not None
         self._enter_phase(IDLE, self._limits.head_time)
         self._connections.open.add(self)
-        if len(self._connections.open) > self._limits.connections:
+        if len(self._connections.open) > self._connections.max_open:
             self._refuse(503, "all connections are in use; try again later")
+            self._connections.refused.append(self)
+            if len(self._connections.refused) > MAX_REFUSED:
+                self._connections.refused.popleft().abort()
 
     def data_received(self, data: bytes) -> None:
         if self._phase is CLOSING:

@@ -9,18 +9,24 @@
 
 Each handler runs in an asyncio task. The server uses no threads. `HttpLimits` limits its memory and time.
 
+Each connection needs a file descriptor. If none is free, asyncio's own listener tries again a thousand times a second,
+and logs each failure. So the server accepts connections itself, and keeps a quarter of the descriptors free.
+
 Spec:  RFC 9110, RFC 9112
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import sys
+from collections.abc import Collection
 from socket import socket
 from ssl import SSLContext
 from typing import Final, Self
 
-from .connection import LINGER_SECONDS, Connections, HttpConnection
+from .connection import LINGER_SECONDS, MAX_REFUSED, Connections, HttpConnection
 from .message import Handler, HttpLimits
 
 log = logging.getLogger(__name__)
@@ -28,20 +34,37 @@ log = logging.getLogger(__name__)
 CANCEL_SECONDS: Final = 5.0
 """Seconds for which a stopping server waits for cancelled handlers to end."""
 
+MAX_QUEUED_CONNECTIONS: Final = 1024
+"""Maximum number of connections that the operating system holds until the server accepts them."""
+
+MAX_STARTING: Final = 8
+"""Maximum number of connections that the server accepts without a pause for other work."""
+
+ACCEPT_RETRY_SECONDS: Final = 0.1
+"""Seconds until the server tries again to accept a connection, if no file descriptor is free."""
+
+ACCEPT_LOG_SECONDS: Final = 60.0
+"""Minimum time between two log lines about connections that could not be accepted, in seconds."""
+
 
 class HttpServer:
     """A listening server. `serve` creates it. The end of an `async with` block closes it."""
 
-    def __init__(self, connections: Connections, listener: asyncio.Server) -> None:
-        self._connections, self._listener = connections, listener
-        self._time_check = asyncio.create_task(self._check_times())
+    def __init__(self, connections: Connections, sockets: list[socket], tls: SSLContext | None) -> None:
+        self._connections, self._sockets, self._tls = connections, sockets, tls
+        self._starting: set[asyncio.Task[None]] = set()  # most end at once, but a TLS handshake takes time
+        self._quiet_until = 0.0  # no log line about failures to accept until this time
+        self._tasks = [
+            asyncio.create_task(self._check_times()),
+            *(asyncio.create_task(self._accept(s)) for s in sockets),
+        ]
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port of the first listening socket. Raises RuntimeError after the server is closed."""
-        if not self._listener.sockets:
+        if not self._sockets:
             raise RuntimeError("the server is closed")
-        host, port, *_ = self._listener.sockets[0].getsockname()
+        host, port, *_ = self._sockets[0].getsockname()
         return str(host), int(port)
 
     @property
@@ -51,9 +74,14 @@ class HttpServer:
 
     async def close(self, grace: float = 3.0) -> None:
         """Accept no more connections. Give the handlers `grace` seconds to finish, then cancel unfinished handlers."""
-        if not self._listener.is_serving():
+        if not self._sockets:
             return
-        self._listener.close()
+        sockets, self._sockets = self._sockets, []
+        time_check, *accepting = self._tasks
+        await end_tasks(accepting)
+        for listening in sockets:
+            listening.close()
+        await end_tasks(self._starting)
         for connection in tuple(self._connections.open):
             connection.close_after_response()
         await self._connections.wait_closed(grace)
@@ -63,14 +91,49 @@ class HttpServer:
             for task in running:
                 log.error("a handler still runs %g s after it was cancelled: %r", CANCEL_SECONDS, task)
         await self._connections.wait_closed(1.0)
-        self._time_check.cancel()
-        await asyncio.wait([self._time_check])
+        await end_tasks([time_check])
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _accept(self, listening: socket) -> None:
+        """Accept connections, until this task is cancelled."""
+        loop, connections = self._connections.loop, self._connections
+        while True:
+            if len(connections.open) + len(self._starting) >= connections.max_open + MAX_REFUSED + MAX_STARTING:
+                await asyncio.sleep(ACCEPT_RETRY_SECONDS)  # TLS handshakes take all places
+                continue
+            if len(self._starting) >= MAX_STARTING:
+                await asyncio.sleep(0)
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except ConnectionAbortedError:
+                continue  # the client has already disconnected
+            except OSError as error:
+                if loop.time() >= self._quiet_until:
+                    self._quiet_until = loop.time() + ACCEPT_LOG_SECONDS
+                    log.error("new connections must wait, because the system cannot accept them: %s", error)
+                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
+                continue
+            task = asyncio.create_task(self._start(accepted))
+            self._starting.add(task)
+            task.add_done_callback(self._starting.discard)
+
+    async def _start(self, accepted: socket) -> None:
+        """Start a connection. With TLS, wait until the handshake has ended."""
+        try:
+            await self._connections.loop.connect_accepted_socket(
+                lambda: HttpConnection(self._connections),
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._connections.limits.head_time if self._tls else None,
+                ssl_shutdown_timeout=LINGER_SECONDS if self._tls else None,
+            )
+        except OSError as error:
+            log.debug("a client has left before its connection was set up: %s", error)
 
     async def _check_times(self) -> None:
         # One task checks all connections. A timer for each phase would double the time of a short request.
@@ -103,13 +166,47 @@ async def serve(
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.
     """
-    connections = Connections(handler, limits or HttpLimits())
-    listener = await connections.loop.create_server(
-        lambda: HttpConnection(connections),
-        **({"sock": host} if isinstance(host, socket) else {"host": host, "port": port}),
-        ssl=ssl,
-        backlog=1024,
-        ssl_handshake_timeout=connections.limits.head_time if ssl else None,
-        ssl_shutdown_timeout=LINGER_SECONDS if ssl else None,
-    )
-    return HttpServer(connections, listener)
+    limits = limits or HttpLimits()
+    if isinstance(host, socket):
+        sockets = [host]
+    else:
+        # asyncio finds all addresses of the host. Its listener is closed again, because it has no limit.
+        listener = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
+        sockets = [each.dup() for each in listener.sockets]
+        listener.close()
+    for listening in sockets:
+        listening.setblocking(False)
+        listening.listen(MAX_QUEUED_CONNECTIONS)
+    return HttpServer(Connections(handler, limits, allowed_connections(limits.connections)), sockets, ssl)
+
+
+def allowed_connections(wanted: int) -> int:
+    """Return the number of connections for which file descriptors suffice, at most `wanted`.
+
+    Raise the process's soft limit on file descriptors, if it is too low and the hard limit allows more.
+    """
+    if sys.platform == "win32":
+        return wanted
+    import resource  # lazy: Windows has no such module
+
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = (wanted + MAX_REFUSED + MAX_STARTING) * 4 // 3 + 1
+    if 0 <= limit < needed:  # the constant for "no limit" is negative
+        more = min(needed, hard) if hard >= 0 else needed
+        with contextlib.suppress(ValueError, OSError):  # the system can have a lower limit than the hard limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+            limit = more
+    if not 0 <= limit < needed:
+        return wanted
+    allowed = max(1, limit * 3 // 4 - MAX_REFUSED - MAX_STARTING)
+    log.warning("only %d connections are possible, because this process can open only %d files: raise `ulimit -n`",
+                allowed, limit)  # fmt: skip
+    return allowed
+
+
+async def end_tasks(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel the tasks, and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

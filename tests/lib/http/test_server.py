@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import os
 import socket
 import ssl
 import struct
@@ -17,12 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.lib.http.connection import Phase
+import mcp_ref.lib.http.server as server_module
+from mcp_ref.lib.http.connection import MAX_REFUSED, Phase
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
-from mcp_ref.lib.http.server import HttpServer, serve
+from mcp_ref.lib.http.server import HttpServer, allowed_connections, serve
 from tests.settings import PATIENCE, run
 
 OK = [("Content-Type", "text/plain")]
+
+needs_resource = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on file descriptors")
 
 
 @dataclass
@@ -811,6 +815,74 @@ async def test_connection_over_the_limit_is_503() -> None:
         assert await third.ended() == b""
         assert (await first.ask(GET)).status == 200
         await b.is_well()
+
+
+async def test_refused_connections_leave_after_max_refused_others() -> None:
+    async with bench(limits=HttpLimits(connections=1)) as b:
+        first = await b.client()
+        assert (await first.ask(GET)).status == 200
+        for _ in range(2 * MAX_REFUSED):
+            assert (await (await b.client()).answer()).status == 503
+        await eventually(lambda: b.server.connections == 1 + MAX_REFUSED)
+        assert (await first.ask(GET)).status == 200
+
+
+@needs_resource
+@pytest.mark.parametrize(
+    ("soft", "hard", "new_soft", "allowed"),
+    [
+        (20_000, 20_000, 20_000, 10_000),
+        (256, 1 << 20, 13_355, 10_000),
+        (256, -1, 13_355, 10_000),
+        (-1, -1, -1, 10_000),
+        (64, 64, 64, 32),
+        (64, 1024, 1024, 752),
+        (8, 8, 8, 1),
+    ],
+)
+def test_connection_limit_follows_the_limit_on_file_descriptors(
+    soft: int, hard: int, new_soft: int, allowed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = [(soft, hard)]
+    monkeypatch.setattr("resource.getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr("resource.setrlimit", lambda _, pair: limits.append(pair))
+    assert (allowed_connections(10_000), limits[-1]) == (allowed, (new_soft, hard))
+
+
+@needs_resource
+def test_connection_limit_is_lower_if_the_system_refuses_more_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr("resource.getrlimit", lambda _: (256, -1))
+    monkeypatch.setattr("resource.setrlimit", refuse)
+    assert allowed_connections(10_000) == 176
+
+
+@needs_resource
+async def test_server_without_a_free_file_descriptor_logs_once_and_serves_later(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import resource
+
+    monkeypatch.setattr(server_module, "ACCEPT_RETRY_SECONDS", 0.01)
+    loop, limits = asyncio.get_running_loop(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with bench() as b:
+        own = socket.socket()
+        own.setblocking(False)
+        lowest_free = os.dup(own.fileno())
+        os.close(lowest_free)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+            await loop.sock_connect(own, b.server.address)
+            await eventually(lambda: bool(caplog.records))
+            await asyncio.sleep(0.1)  # about ten further attempts
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert [record.getMessage()[:28] for record in caplog.records] == ["new connections must wait, b"]
+        client = Client(*await asyncio.open_connection(sock=own))
+        b.clients.append(client)
+        assert (await client.ask(GET)).status == 200
 
 
 async def test_idle_connections_cost_no_tasks() -> None:
