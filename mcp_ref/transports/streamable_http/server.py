@@ -152,8 +152,10 @@ class StreamableHttpEndpoint:
         await self._table.close()
 
     async def finish(self, seconds: float) -> None:
-        """Wait at most `seconds` until the stateless requests in flight have ended."""
-        await finish(*(each.task for each in self._requests), timeout=seconds)
+        """Wait at most `seconds` until the stateless requests in flight have ended. Then cancel them."""
+        tasks = [each.task for each in self._requests]
+        await finish(*tasks, timeout=seconds)
+        await finish(*tasks, cancel=True, timeout=seconds)
 
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         frame, principal = exchange.request.body, access.id

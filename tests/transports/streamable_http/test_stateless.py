@@ -540,11 +540,12 @@ async def test_stopping_server_ends_its_streams_and_refuses_new_requests_with_50
         listening = await talk.post(stateless_request("subscriptions/listen", {"notifications": {}}, "l"))
         waiting = await talk.post(call("hold", name="a", say=True))
         await listening.message()
-        await web.site.close()
+        closing = asyncio.create_task(web.site.close())
         assert await listening.messages() == [complete("l") | {"result": _ended("l")}]
         assert (await talk.post(call("add", a=1, b=2))).status == 503
-        held.go.set()  # requests in flight may end
+        held.go.set()  # requests in flight have time to end
         assert (await waiting.messages())[-1] == answered("a")
+        await closing
 
 
 def _ended(id: JSON) -> Object:
