@@ -104,10 +104,29 @@ class HttpApp:
         self._catalog = catalog
         self.path = options.get("path", "/mcp")
         self._endpoint_paths = (self.path, self.path + "/")  # users often write a slash at the end
-        trace = trace or trace_from_environment()
-        limits = options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
-        authorize = self._choose_authorization(options)
+        self._open_endpoints = partial(
+            self._open, session_limits, trace or trace_from_environment(), options, self._choose_authorization(options)
+        )
+        self._open_endpoints()
+        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
+        # The metadata is public, so a web page of any origin can read it.
+        self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
+        self._routes = dict(options.get("routes", {}))
+        taken = [*self._endpoint_paths, *(self._http_sse.paths if self._http_sse is not None else ())]
+        check_routes(self._routes, [*taken, *(self._protection.paths if self._protection is not None else ())])
+        self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
+        self.reopens = False
+        """True to serve again after the lifespan has ended by itself."""
+        self._starting: asyncio.Task[None] | None = None
+        self._is_started = False
+
+    def _open(
+        self, session_limits: Limits | None, trace: Trace | None, options: HttpOptions, authorize: Authorize | None
+    ) -> None:
+        """Create the endpoints. After `close`, they serve nothing more."""
+        catalog, limits = self._catalog, options.get("limits") or EndpointLimits()
+        hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._subscriptions = OpenSubscriptions(shares_stream=False)
         # [2026-07-28 basic/transports/streamable-http] modern requests use only POST
         methods = ("GET", "POST", "DELETE") if catalog.legacy_revisions else ("POST",)
@@ -143,15 +162,6 @@ class HttpApp:
                 scopes=catalog,
                 trace=trace,
             )
-        # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
-        # The metadata is public, so a web page of any origin can read it.
-        self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
-        self._routes = dict(options.get("routes", {}))
-        taken = [*self._endpoint_paths, *(self._http_sse.paths if self._http_sse is not None else ())]
-        check_routes(self._routes, [*taken, *(self._protection.paths if self._protection is not None else ())])
-        self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
-        self._starting: asyncio.Task[None] | None = None
-        self._is_started = False
 
     def _choose_authorization(self, options: HttpOptions) -> Authorize | None:
         """Return the function that checks callers, if any. Raise ValueError if scopes are needed without it."""
@@ -182,6 +192,10 @@ class HttpApp:
 
     async def handle(self, exchange: Exchange) -> None:
         """Serve one HTTP request."""
+        lifespan = self._catalog.lifespan
+        if self.reopens and self._is_started and lifespan is not None and lifespan.has_stopped:
+            self._is_started = False
+            self._open_endpoints()
         if not self._is_started:  # an ASGI server without lifespan events did not call `start`
             await self.start()
         path = exchange.request.path

@@ -11,7 +11,8 @@
 
 Middleware sees every request with a handler, in all revisions: also `initialize`, `ping`, `server/discover` and
 `subscriptions/listen`. Middleware does not see notifications, or requests that the server refuses before it calls a
-handler, because of an unknown method, malformed params or a missing scope.
+handler, because of an unknown method, malformed params or a missing scope. During `initialize`, middleware cannot
+request input, because the client waits for the response.
 
 A failed tool call is a result with `is_error`. For `subscriptions/listen`, `proceed` returns when the subscription
 ends. For a tool call that becomes a task, `proceed` returns when the task has begun. In 2026-07-28, a handler that
@@ -28,6 +29,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..basic.channel import RequestContext
+from ..jsonrpc.errors import ProtocolError
+from ..jsonrpc.messages import INTERNAL_ERROR
 from ..session import Handler
 from .catalog import Catalog
 from .context import Context
@@ -75,7 +78,10 @@ def _wrap(middleware: Middleware, method: str, handler: Handler) -> Handler:
             return await handler(request.params, context)
 
         assert isinstance(context, Context)
-        result = await middleware(ServedRequest(method, params), context, proceed)
+        try:
+            result = await middleware(ServedRequest(method, params), context, proceed)
+        except TimeoutError as error:  # for example of `async with asyncio.timeout(5): return await proceed(request)`
+            raise ProtocolError(INTERNAL_ERROR, f"{method} timed out on the server") from error
         if not is_dataclass(result):
             name, kind = getattr(middleware, "__name__", repr(middleware)), type(result).__name__
             raise TypeError(f"the middleware {name} returned {kind}: it must return the result of `proceed`")

@@ -346,6 +346,7 @@ class Server:
         from .http import HttpApp, application  # lazy: a server on stdio loads no HTTP
 
         app = HttpApp(self.catalog, self.limits, self.trace, **options)
+        app.reopens = True
         return application(app.handle, app.close, start=app.start)
 
     async def close(self) -> None:

@@ -31,8 +31,8 @@ from ..extensions.tasks.types import CreateTaskResult, owner_of
 from ..features import lazy as features
 from ..features.task_augmentation import has_task_field
 from ..jsonrpc.dispatcher import Limits
-from ..jsonrpc.errors import McpError
-from ..jsonrpc.messages import Object, Request, RequestId
+from ..jsonrpc.errors import McpError, ProtocolError
+from ..jsonrpc.messages import INTERNAL_ERROR, Object, Request, RequestId
 from ..revisions import Method
 from ..session import DEFAULT_TIMEOUT, Handler, Session
 from ..transports.base import Transport
@@ -79,6 +79,7 @@ class ServerSession(Session):
         self.announcer = Announcer(self._wants, self._send_change, transport.drain, self.initialized)
         self.open_subscriptions = OpenSubscriptions(shares_stream=True)
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
+        self._handshake: RequestId | None = None  # the id of `initialize`
         self._cancelling: set[asyncio.Task[None]] = set()  # each asyncio task cancels an MCP task on the client
 
     async def _serve(self, request: Request) -> Object:
@@ -103,6 +104,9 @@ class ServerSession(Session):
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
         # [2025-11-25 basic/lifecycle#initialization] SHOULD send no request before `initialized`, except pings
+        if related == self._handshake and self.is_serving(related):
+            why = "the client sends `initialized` only after the response to `initialize`"
+            raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: {why}; send it during a later request")
         await self.initialized.wait()
         if not self.is_serving(related) and not self.is_disconnected:
             raise McpError(
@@ -131,6 +135,8 @@ class ServerSession(Session):
         return lifecycle.phase_error(self.phase, method, self.transport.can_restart)
 
     def context(self, request: Request, params: object) -> Context:
+        if request.method == "initialize":
+            self._handshake = request.id
         return Context(self, request.id, cast(RequestParams, params).meta, self.transport.principal)
 
     def handler(self, method: Method) -> Handler | None:

@@ -381,6 +381,8 @@ async def test_asgi_without_lifespan_events_enters_at_the_first_request_and_leav
             await asyncio.gather(client.call_tool("look"), client.call_tool("look"))
         assert site.log == ["enter", "look", "look"]
         await site.server.close()
+        with pytest.raises(McpError, match="shutting down"):
+            await Client(url, revisions=[revision]).connect()
         assert site.log == ["enter", "look", "look", "leave"]
 
 
@@ -403,6 +405,22 @@ async def test_asgi_without_lifespan_events_tries_again_after_a_failure(caplog: 
         async with Client(url) as client:
             assert (await client.call_tool("ok")).text == "ok"
         await server.close()
+
+
+@ERAS
+async def test_asgi_serves_again_after_the_lifespan_has_failed(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("http", "session"):
+        monkeypatch.setattr(f"mcp_ref.server.{module}.FINISH_SECONDS", 0.05)
+    server = losing_server()
+    async with mounted(server) as url:
+        for _ in range(3):
+            async with Client(url, revisions=[revision]) as client:
+                await asyncio.gather(client.call_tool("ok"), client.call_tool("ok"))
+                with pytest.raises(McpError):
+                    await client.call_tool("lose", timeout=0.2)  # a stateless request in flight continues
+            while server.catalog.lifespan is not None and not server.catalog.lifespan.has_stopped:
+                await asyncio.sleep(0.001)
+    assert not server.catalog.serving and server.state is None
 
 
 # ------------------------------------------------------------------------------------------------ the end

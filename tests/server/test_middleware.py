@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -219,6 +220,43 @@ async def test_middleware_that_requires_a_scope_refuses_with_status_403(revision
             await talk.handshake(revision)
             reply = await talk.post({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "work"}})
     assert reply.status == 403
+
+
+@KINDS
+@ERAS
+async def test_middleware_that_times_out_is_an_error_that_says_so(kind: str, revision: str) -> None:
+    server = Server("s")
+
+    @server.resource("test://slow")
+    async def slow() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    @server.middleware
+    async def limit(request: ServedRequest, context: Context, proceed: Proceed) -> object:
+        async with asyncio.timeout(0.01 if request.method == "resources/read" else None):
+            return await proceed(request)
+
+    async with connected_client(server, kind, revision) as wire:
+        reply = await wire.ask("resources/read", {"uri": "test://slow"})
+    assert reply["error"] == {"code": -32603, "message": "resources/read timed out on the server"}
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_middleware_that_requests_input_during_initialize_gets_an_error_at_once(before: bool) -> None:
+    server = Server("s")
+
+    @server.middleware
+    async def ask(request: ServedRequest, context: Context, proceed: Proceed) -> object:
+        if before:
+            await context.request("com.example/license", returns=dict)
+        result = await proceed(request)
+        await context.request("com.example/license", returns=dict)
+        return result
+
+    with pytest.raises(RemoteError, match="was not sent: the client sends `initialized` only after the response"):
+        async with Client(server, revision="2025-11-25"):
+            raise AssertionError
 
 
 # ------------------------------------------------------------------------------------------------ mistakes
