@@ -23,6 +23,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from socket import AF_INET6, inet_pton
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 MAX_SCOPE: Final = 200
 """Maximum length of a scope that a server demands, in characters."""
+
+_IPV4_MAPPED: Final = bytes(10) + b"\xff\xff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class Access:
     """The headers of the HTTP request; None until the request has passed its checks."""
     address: tuple[str, int] | None = None
     """The remote IP address and port of the HTTP request; None if unknown."""
+    session_id: str | None = None
+    """The session that the HTTP request names; None without one."""
     ends_at: float | None = None
     """Time at which streams of this request close, in seconds since 1970; None for never."""
     hides_forbidden = False
@@ -102,6 +107,11 @@ class Access:
     """True if every message is checked; False if only messages to servers with a tool or item that needs scopes are."""
     method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
     """The scopes that all requests with a method need, by method."""
+
+    @property
+    def caller(self) -> str:
+        """The principal, or else the remote address, or "" if both are unknown. Limits for each client count by it."""
+        return self.id or network_of(self.address[0] if self.address is not None else "")
 
     def refusal_for(self, scopes: Collection[str]) -> AccessRefused | None:
         """Return the refusal of an operation that needs these scopes, or None if the caller may do it."""
@@ -143,6 +153,17 @@ class ScopeTable(Protocol):
 
 current_access: ContextVar[Access | None] = ContextVar("current_access", default=None)
 """The access of the HTTP request that is being served; None for other transports."""
+
+
+def network_of(address: str) -> str:
+    """Return the network of one IPv6 client, as hexadecimal digits, or an IPv4 address as it is."""
+    try:
+        packed = inet_pton(AF_INET6, address.partition("%")[0]) if ":" in address else b""
+    except OSError:
+        return address
+    if not packed or packed.startswith(_IPV4_MAPPED):
+        return address
+    return packed[:8].hex()  # a client usually has all addresses of its network of 64 bits
 
 
 async def until_expiry(ended: asyncio.Future[None], ends_at: float | None) -> None:

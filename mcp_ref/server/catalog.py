@@ -54,12 +54,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_WORKERS: Final = 32
-"""Maximum number of worker threads for plain `def` functions."""
-
-WORKER_NAME_PREFIX: Final = "mcp-worker"
-"""The first part of the name of each worker thread."""
-
 WORKER_END_SECONDS: Final = 0.2
 """Time for the worker threads to end after the last session or HTTP application, in seconds."""
 
@@ -311,9 +305,9 @@ class Catalog:
         if self._executor is not None:
             return self._executor
         if self.workers is None:
-            self.workers = concurrent.futures.ThreadPoolExecutor(
-                MAX_WORKERS, WORKER_NAME_PREFIX, lambda: self.worker_threads.append(threading.current_thread())
-            )
+            from .workers import Workers  # lazy: most functions are coroutine functions
+
+            self.workers = Workers(self.worker_threads)
         return self.workers
 
     async def add_serving(self, member: Serving) -> None:

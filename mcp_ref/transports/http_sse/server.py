@@ -144,6 +144,7 @@ class SseEndpoint:
         session = self.sessions.get(ids[0]) if len(ids) == 1 else None
         if session is None or session.principal != access.id:
             raise HttpRefusal(404, "unknown session: GET the stream first, then POST to the URL in its endpoint event")
+        access.session_id = ids[0]
         if session.ends_at is not None and access.ends_at is not None:
             session.ends_at = max(session.ends_at, access.ends_at)
         # The stream carries every response, also the error for an invalid message.

@@ -190,7 +190,7 @@ class RequestChecks:
             access = await authorize(request) if authorize is not None else Access()
             if checked.deferred_failure is not None:
                 raise checked.deferred_failure.copy()
-            access.headers, access.address = request.headers, request.client
+            access.headers, access.address, access.session_id = request.headers, request.client, checked.session_id
             current_access.set(access)  # all asyncio tasks that this request starts inherit it
             await serve(exchange, checked, access)
         except (HttpRefusal, AccessRefused) as refused:

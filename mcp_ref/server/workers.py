@@ -1,0 +1,115 @@
+"""The worker threads of a server. They run the author's plain `def` functions, which can block.
+
+If one client could use all threads, its slow calls would stop the calls of all other clients. So a call waits while
+
+    running calls of its caller + running calls of its session  >=  free threads
+
+A client alone thus uses a third of the threads, and every further client finds free threads. The caller is the
+principal or the remote address (`Access.caller`). If several sessions have the same caller, each has a share.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
+
+from ..basic.access import current_access
+
+MAX_WORKERS: Final = 96
+"""Maximum number of worker threads for plain `def` functions. One client uses at most 32 of them."""
+
+WORKER_NAME_PREFIX: Final = "mcp-worker"
+"""The first part of the name of each worker thread."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_Session: TypeAlias = tuple[str, str | None]  # the caller and the id of its session
+_Calls: TypeAlias = dict[Future[Any], Callable[[], object]]
+
+
+class Workers(ThreadPoolExecutor):
+    """A thread pool of which each client has a share.
+
+    Args:
+        threads: A list to which each new thread adds itself.
+    """
+
+    def __init__(self, threads: list[threading.Thread]) -> None:
+        super().__init__(MAX_WORKERS, WORKER_NAME_PREFIX, lambda: threads.append(threading.current_thread()))
+        self._lock = threading.RLock()
+        self._running = 0
+        self._running_by_client: defaultdict[str | _Session, int] = defaultdict(int)  # each caller, and each session
+        self._waiting: dict[_Session, _Calls] = {}  # the session whose turn is next is the first
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run a function in a thread, now or when its client's share allows it."""
+        access = current_access.get()
+        session = (access.caller, access.session_id) if access is not None else ("", None)
+        with self._lock:
+            if session in self._waiting or not self._has_share(session):
+                waiting: Future[T] = Future()
+                self._waiting.setdefault(session, {})[waiting] = partial(function, *args, **kwargs)
+                waiting.add_done_callback(partial(self._forget, session))
+                return waiting
+            future = super().submit(function, *args, **kwargs)
+            self._count(session, 1)
+        future.add_done_callback(partial(self._end, session))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Cancel the waiting calls, and end the threads."""
+        with self._lock:
+            for future in [future for calls in self._waiting.values() for future in calls]:
+                future.cancel()
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def _has_share(self, session: _Session) -> bool:
+        running = self._running_by_client
+        return running[session[0]] + running[session] < MAX_WORKERS - self._running
+
+    def _count(self, session: _Session, change: int) -> None:
+        self._running += change
+        running, caller = self._running_by_client, session[0]
+        running[caller] += change
+        running[session] += change
+        if not running[session]:
+            del running[session]
+            if not running[caller]:
+                del running[caller]
+
+    def _end(self, session: _Session, _: object) -> None:
+        """Count a call that has ended, and start waiting calls, one of each session in turn."""
+        started = []
+        with self._lock:
+            self._count(session, -1)
+            while self._waiting and (found := next(filter(self._has_share, self._waiting), None)) is not None:
+                calls = self._waiting.pop(found)
+                waiting = next(iter(calls))
+                function = calls.pop(waiting)
+                if calls:
+                    self._waiting[found] = calls
+                started.append((found, super().submit(_run, waiting, function)))
+                self._count(found, 1)
+        for found, future in started:
+            future.add_done_callback(partial(self._end, found))
+
+    def _forget(self, session: _Session, future: Future[Any]) -> None:
+        """Remove a call that is cancelled while it waits."""
+        with self._lock:
+            if (calls := self._waiting.get(session)) is not None:
+                calls.pop(future, None)
+                if not calls:
+                    del self._waiting[session]
+
+
+def _run(future: Future[Any], function: Callable[[], object]) -> None:
+    """Run a function that has waited, and set its result."""
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)

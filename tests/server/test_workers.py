@@ -1,0 +1,137 @@
+"""The worker threads of a server: each client has a share, so that its slow calls do not stop other clients."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+
+import pytest
+
+from mcp_ref import Client, Server
+from mcp_ref.basic.access import Access, current_access, network_of
+from mcp_ref.lib.http.message import HttpRequest
+from mcp_ref.server.workers import MAX_WORKERS, Workers
+from tests.settings import MODERN, PATIENCE
+
+SHARE = MAX_WORKERS // 3
+
+
+class Pool:
+    """Workers whose calls wait until the test releases them. Callers are IP addresses."""
+
+    def __init__(self) -> None:
+        self.workers = Workers([])
+        self.release = threading.Event()
+        self.started = threading.Semaphore(0)
+
+    def call(self, address: str, session: str | None = None) -> Future[str]:
+        access = Access()
+        access.address, access.session_id = (address, 1), session
+        token = current_access.set(access)
+        try:
+            return self.workers.submit(self._block, address)
+        finally:
+            current_access.reset(token)
+
+    def _block(self, address: str) -> str:
+        self.started.release()
+        assert self.release.wait(PATIENCE)
+        return address
+
+    def running(self, calls: list[Future[str]]) -> int:
+        return sum(call.running() for call in calls)
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    made = Pool()
+    yield made
+    made.release.set()
+    made.workers.shutdown(cancel_futures=True)
+
+
+def test_workers_run_a_third_of_the_threads_for_a_client_alone_and_leave_some_to_the_next(pool: Pool) -> None:
+    first = [pool.call("192.0.2.1") for _ in range(2 * MAX_WORKERS)]
+    for count, caller in ((SHARE, "192.0.2.1"), (22, "192.0.2.2"), (14, "192.0.2.3")):
+        calls = first if caller == "192.0.2.1" else [pool.call(caller) for _ in range(MAX_WORKERS)]
+        for _ in range(count):
+            assert pool.started.acquire(timeout=PATIENCE)
+        assert pool.running(calls) == count
+
+
+def test_workers_share_the_part_of_a_caller_among_its_sessions(pool: Pool) -> None:
+    first = [pool.call("192.0.2.1", "a") for _ in range(MAX_WORKERS)]
+    second = [pool.call("192.0.2.1", "b") for _ in range(MAX_WORKERS)]
+    for _ in range(SHARE + 11):
+        assert pool.started.acquire(timeout=PATIENCE)
+    assert (pool.running(first), pool.running(second)) == (SHARE, 11)
+
+
+def test_workers_run_waiting_calls_of_all_clients_in_turn(pool: Pool) -> None:
+    calls = [pool.call(f"192.0.2.{number % 5}") for number in range(5 * MAX_WORKERS)]
+    pool.release.set()
+    assert [call.result(PATIENCE) for call in calls] == [f"192.0.2.{number % 5}" for number in range(5 * MAX_WORKERS)]
+
+
+def test_workers_forget_a_waiting_call_that_is_cancelled(pool: Pool) -> None:
+    calls = [pool.call("192.0.2.1") for _ in range(SHARE + 10)]
+    for call in calls[SHARE:]:
+        assert call.cancel()
+    pool.release.set()
+    assert [call.result(PATIENCE) for call in calls[:SHARE]] == ["192.0.2.1"] * SHARE
+    assert pool.call("192.0.2.1").result(PATIENCE) == "192.0.2.1"
+
+
+def test_workers_cancel_waiting_calls_at_their_end(pool: Pool) -> None:
+    calls = [pool.call("192.0.2.1") for _ in range(SHARE + 10)]
+    pool.workers.shutdown(wait=False, cancel_futures=True)
+    assert all(call.cancelled() for call in calls[SHARE:])
+
+
+def principal_in(request: HttpRequest) -> str | None:
+    return request.headers.get("x-user")
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_blocking_tools_of_one_principal_do_not_delay_another(revision: str) -> None:
+    server, release = Server("s"), threading.Event()
+
+    @server.tool()
+    def block() -> str:
+        return str(release.wait(PATIENCE))
+
+    @server.tool()
+    def answer() -> int:
+        return 42
+
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(server.serve_http(authenticate=principal_in))
+        one, other = [
+            await stack.enter_async_context(Client(url, revisions=[revision], headers={"X-User": user}))
+            for user in ("one", "other")
+        ]
+        blocked = [asyncio.create_task(one.call_tool("block")) for _ in range(2 * SHARE)]
+        async with asyncio.timeout(PATIENCE / 2):
+            assert (await other.call_tool("answer")).text == "42"
+        assert not any(call.done() for call in blocked)
+        release.set()
+        assert {(await call).text for call in blocked} == {"True"}
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3::4", "20010db800010002"),
+        ("2001:db8:1:2::5%eth0", "20010db800010002"),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.1"),
+        ("::1", "0000000000000000"),
+        ("not:an:address", "not:an:address"),
+        ("", ""),
+    ],
+)
+def test_network_of_an_ipv6_client_has_64_bits(address: str, network: str) -> None:
+    assert network_of(address) == network
