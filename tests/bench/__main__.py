@@ -1,0 +1,76 @@
+"""Measure the speed and memory of mcp_ref beside the limit and beside other implementations.
+
+    python3 -m tests.bench                           # all rows, in less than ten minutes
+    python3 -m tests.bench --rows stdio-legacy start --rounds 9
+    python3 -m tests.bench --report report.html      # also write a page with bar charts
+    python3 -m tests.bench.compare ../before --rows stdio-legacy    # this checkout against another checkout
+
+"limit" is an asyncio.Protocol with `json` and without validation. Peers come from the folder that MCP_REF_PEERS names.
+All implementations of a row run at the same time and are measured in short turns, one after the other, because other
+work on a machine changes its speed within seconds. The table has the medians. Needs Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.bench.implementations import CORES, LIMIT, Implementation, find_peers, ours
+from tests.bench.report import Result, Values, page, summarize, table_head, table_line
+from tests.bench.rows import ROWS, Row, Size, Turns
+
+
+def run_row(row: Row, implementations: Sequence[Implementation], rounds: int, size: Size) -> Values:
+    """Measure a row of some implementations, in alternating order."""
+    work: dict[str, Turns] = {each.name: row.measure(each, size) for each in implementations}
+    turns: dict[str, list[tuple[float, ...]]] = {name: [] for name in work}
+    try:
+        for number in range(rounds):
+            for name in sorted(work, reverse=number % 2 == 1):
+                turns[name].append(next(work[name]))
+    finally:
+        for each in work.values():
+            each.close()
+    return turns
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose rows and rounds."""
+    names = [row.name for row in ROWS]
+    parser.add_argument("--rows", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each implementation (default: 5)")
+
+
+def chosen_rows(names: Sequence[str]) -> list[Row]:
+    """Return the rows with these names."""
+    return [row for row in ROWS if row.name in names]
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser)
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="a page with a bar chart for each row")
+    options = parser.parse_args()
+    os.sched_setaffinity(0, CORES[-1:])
+    implementations = [LIMIT, ours(), *find_peers()]
+    missing = [each.name for each in implementations if not each.is_installed()]
+    notes = [f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}, {len(CORES)} cores."]
+    notes += [f"Not installed: {', '.join(missing)}."] if missing else []
+    print(*notes, sep="\n")
+    print(table_head([each.name for each in implementations]))
+    results: list[Result] = []
+    for row in chosen_rows(options.rows):
+        able = [each for each in implementations if each.is_installed() and row.name not in each.lacks]
+        found = summarize(row, run_row(row, able, options.rounds, Size()), [each.name for each in implementations])
+        print(*map(table_line, found), sep="\n", flush=True)
+        results += found
+    if options.report:
+        options.report.write_text(page(results, notes), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The implementations that the benchmark compares, and their processes.
+
+Each has a program in `programs/`, with one interface:
+
+- `PROGRAM http TOOLS` and `PROGRAM sse TOOLS` serve Streamable HTTP and print the URL. `http` responds to a call with
+  JSON, `sse` with server-sent events.
+- `PROGRAM stdio TOOLS` serves stdio.
+- `PROGRAM client TARGET...` connects to the server at a URL, or to the server that a command starts. It prints a line,
+  reads a number of calls from stdin, makes them, 64 at a time, prints a line, and so on.
+
+A server has the tools `add(a, b)`, `count(to)`, which reports progress, `join()`, which is called once in each session,
+`announce()`, which tells all sessions that the list of tools has changed, and TOOLS more tools.
+
+Other implementations come from the folder that MCP_REF_PEERS names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+CORES = sorted(os.sched_getaffinity(0))
+"""The processor cores for the benchmark. The load gets the last core, and the measured process gets the first."""
+
+TIMEOUT = 120.0
+"""Maximum time to wait for output or a response, in seconds."""
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """A program of `programs/`."""
+
+    name: str
+    command: tuple[str, ...]
+    """The interpreter and the program."""
+    package: Path = ROOT
+    """The folder that contains the package mcp_ref."""
+    lacks: frozenset[str] = frozenset()
+    """The rows that the implementation cannot run."""
+
+    def is_installed(self) -> bool:
+        """Return True if the interpreter and the packages exist."""
+        return Path(self.command[0]).exists()
+
+
+LIMIT = Implementation("limit", (sys.executable, str(PROGRAMS / "limit.py")))
+
+
+def ours(name: str = "mcp_ref", checkout: Path = ROOT) -> Implementation:
+    """Return mcp_ref, as it is in a checkout."""
+    return Implementation(name, (sys.executable, str(PROGRAMS / "ours.py")), checkout.resolve())
+
+
+def find_peers() -> list[Implementation]:
+    """Return the other implementations. The interpreter of an implementation that is not installed does not exist."""
+    peers = Path(os.environ.get("MCP_REF_PEERS", "peers-not-installed"))
+    python_sdk = (str(peers / "python-sdk-2/bin/python"), str(PROGRAMS / "python_sdk.py"))
+    return [Implementation("official SDK", python_sdk)]
+
+
+class Process:
+    """A running program, its processor time and its memory."""
+
+    def __init__(self, implementation: Implementation, *arguments: str) -> None:
+        env = {**os.environ, "PYTHONPATH": str(implementation.package)}
+        command = [*implementation.command, *arguments]
+        self.popen = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env)
+        os.sched_setaffinity(self.popen.pid, CORES[:1])
+        assert self.popen.stdin is not None and self.popen.stdout is not None
+        self.stdin, self.stdout = self.popen.stdin, self.popen.stdout
+        self._rest = b""
+
+    def write(self, data: bytes) -> None:
+        """Write all bytes."""
+        view = memoryview(data)
+        while view:
+            view = view[self.stdin.write(view) :]
+
+    def read(self) -> bytes:
+        """Return the next output.
+
+        Raises:
+            RuntimeError: The program has ended, or is silent for TIMEOUT seconds.
+        """
+        ready, _, _ = select.select([self.stdout], [], [], TIMEOUT)
+        data = os.read(self.stdout.fileno(), 1 << 20) if ready else b""
+        if not data:
+            raise RuntimeError(f"{self.popen.args!r} has {'ended' if ready else 'not answered'}")
+        return data
+
+    def read_line(self) -> bytes:
+        """Return the next line of the output."""
+        while b"\n" not in self._rest:
+            self._rest += self.read()
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def processor_time(self) -> float:
+        """Return the processor time of all threads, in seconds."""
+        # Linux derives the clock of a process from its id. /proc/PID/stat counts in steps of 10 ms.
+        return time.clock_gettime((~self.popen.pid) << 3 | 2)
+
+    def resident(self) -> int:
+        """Return the resident memory, in bytes."""
+        pages = Path(f"/proc/{self.popen.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextlib.contextmanager
+def running(implementation: Implementation, *arguments: str) -> Iterator[Process]:
+    """Run a program until the end of the block."""
+    process = Process(implementation, *arguments)
+    try:
+        yield process
+    finally:
+        process.popen.kill()
+        process.popen.wait()
+        process.stdin.close()
+        process.stdout.close()

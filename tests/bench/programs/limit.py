@@ -1,0 +1,301 @@
+"""The limit for any implementation on asyncio: `limit.py http|sse|stdio|client`, with `json` and without validation.
+
+It knows the tools and the messages of the benchmark, and trusts that each message is one of them. The docstring
+of `tests/bench/implementations.py` describes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "supportedVersions": ["2026-07-28", "2025-11-25"],
+    "capabilities": {"tools": {"listChanged": True}},
+    "serverInfo": {"name": "limit", "version": "1"},
+    "ttlMs": 0,
+    "cacheScope": "private",
+}
+INTEGER = {"type": "integer"}
+ADD = {
+    "name": "add",
+    "inputSchema": {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}, "required": ["a", "b"]},
+    "outputSchema": {"type": "object", "properties": {"result": INTEGER}, "required": ["result"]},
+}
+META = {"io.modelcontextprotocol/serverInfo": HELLO["serverInfo"]}
+CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+def encode(message: object) -> bytes:
+    """Return a message as JSON."""
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def respond(request: dict[str, Any]) -> bytes:
+    """Return the response to a request, as JSON."""
+    params = request.get("params") or {}
+    if request["method"] == "tools/call":
+        arguments = params["arguments"]
+        value = arguments["a"] + arguments["b"] if "a" in arguments else 0
+        result = {"content": [{"type": "text", "text": str(value)}], "structuredContent": {"result": value}}
+    elif request["method"] == "tools/list":
+        result = {"tools": TOOLS, "ttlMs": 0, "cacheScope": "private"}
+    else:
+        result = dict(HELLO)
+    if "_meta" in params and "io.modelcontextprotocol/protocolVersion" in params["_meta"]:
+        result["resultType"] = "complete"
+        result["_meta"] = META
+    return encode({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+
+def sse_chunk(data: bytes) -> bytes:
+    """Return a server-sent event as a chunk."""
+    return b"%x\r\ndata: %b\n\n\r\n" % (len(data) + 8, data)
+
+
+class HttpServer(asyncio.Protocol):
+    """A connection of the HTTP server."""
+
+    __slots__ = ("rest", "subscription", "transport")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.rest = b""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        STREAMS.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        data = self.rest + data
+        head, _, body = data.partition(b"\r\n\r\n")
+        if head.startswith(b"GET"):
+            self.subscription: object = None
+            return self.open_stream()
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
+        if len(body) < length:
+            self.rest = data
+            return
+        self.rest = b""
+        request = json.loads(body)
+        if "id" not in request:
+            return self.transport.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+        if request["method"] == "subscriptions/listen":
+            self.subscription = request["id"]
+            self.open_stream()
+            told = {"notifications": {"toolsListChanged": True}, "_meta": self.label()}
+            method = "notifications/subscriptions/acknowledged"
+            return self.transport.write(sse_chunk(encode({"jsonrpc": "2.0", "method": method, "params": told})))
+        name = request["params"].get("name")
+        if name == "count":
+            return self.count(request)
+        if name == "announce":
+            self.announce()
+        answer = respond(request)
+        self.transport.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: %b\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (os.urandom(16).hex().encode(), len(answer), answer)
+            if request["method"] == "initialize"
+            else b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+            % (len(answer), answer)
+        )
+
+    def label(self) -> dict[str, object]:
+        """Return the metadata of a notification to this subscription."""
+        return {"io.modelcontextprotocol/subscriptionId": self.subscription}
+
+    def start_events(self) -> None:
+        """Send the head of a response with server-sent events."""
+        self.transport.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+
+    def open_stream(self) -> None:
+        """Begin a stream that stays open."""
+        self.start_events()
+        STREAMS.add(self)
+
+    def count(self, request: dict[str, Any]) -> None:
+        """Send progress, and then the result, as server-sent events."""
+        self.start_events()
+        to, token = request["params"]["arguments"]["to"], request["params"]["_meta"]["progressToken"]
+        for number in range(to):
+            params = {"progressToken": token, "progress": number + 1, "total": to}
+            self.transport.write(
+                sse_chunk(encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+            )
+        self.transport.write(sse_chunk(respond(request)) + b"0\r\n\r\n")
+
+    def announce(self) -> None:
+        """Send a change of the tools to all streams."""
+        chunk = sse_chunk(encode(CHANGED))
+        for stream in STREAMS:
+            if stream.subscription is None:
+                stream.transport.write(chunk)
+            else:
+                stream.transport.write(sse_chunk(encode({**CHANGED, "params": {"_meta": stream.label()}})))
+
+
+STREAMS: set[HttpServer] = set()
+TOOLS: list[dict[str, Any]] = [ADD]
+
+
+async def serve_http() -> None:
+    """Serve until the process is killed."""
+    server = await asyncio.get_running_loop().create_server(HttpServer, "127.0.0.1", 0, backlog=1024)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp", flush=True)
+    await server.serve_forever()
+
+
+class Lines(asyncio.Protocol):
+    """A reader of lines from a pipe."""
+
+    rest = b""
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            self.line_received(line)
+
+    def line_received(self, line: bytes) -> None:
+        """Handle one line."""
+        raise NotImplementedError
+
+
+class StdioServer(Lines):
+    """The server's end of stdin."""
+
+    def __init__(self, ended: asyncio.Event) -> None:
+        self.ended = ended
+        self.out: asyncio.WriteTransport | None = None
+
+    def line_received(self, line: bytes) -> None:
+        request = json.loads(line)
+        if "id" in request:
+            assert self.out is not None
+            self.out.write(respond(request) + b"\n")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.ended.set()
+
+
+async def serve_stdio() -> None:
+    """Serve until the end of stdin."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    protocol = StdioServer(ended)
+    protocol.out, _ = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, sys.stdout)
+    await loop.connect_read_pipe(lambda: protocol, sys.stdin)
+    await ended.wait()
+
+
+class HttpClient(asyncio.Protocol):
+    """A connection that makes one call after another."""
+
+    def __init__(self, turn: Turn, url: str) -> None:
+        self.turn, self.rest = turn, b""
+        host, _, path = url.removeprefix("http://").partition("/")
+        self.head = (
+            f"POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+            "Accept: application/json, text/event-stream\r\nMcp-Session-Id: 0\r\nContent-Length: "
+        ).encode()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def call(self) -> None:
+        """Send a request."""
+        body = encode(self.turn.next_request())
+        self.transport.write(b"%b%d\r\n\r\n%b" % (self.head, len(body), body))
+
+    def data_received(self, data: bytes) -> None:
+        data = self.rest + data
+        head, _, body = data.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or -1)
+        if len(body) != length:
+            self.rest = data
+            return
+        self.rest = b""
+        self.turn.finish(json.loads(body), self)
+
+
+class StdioClient(asyncio.SubprocessProtocol):
+    """A server process with many requests in flight."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn, self.rest = turn, b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self.out = transport.get_pipe_transport(0)
+
+    def call(self) -> None:
+        """Send a request."""
+        assert isinstance(self.out, asyncio.WriteTransport)
+        self.out.write(encode(self.turn.next_request()) + b"\n")
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            self.turn.finish(json.loads(line), self)
+
+
+class Turn:
+    """The calls of a turn: how many are left to begin and to finish."""
+
+    def __init__(self) -> None:
+        self.id = self.to_begin = self.to_finish = 0
+        self.done = asyncio.Event()
+
+    def next_request(self) -> dict[str, object]:
+        """Return the next request."""
+        self.id += 1
+        self.to_begin -= 1
+        params = {"name": "add", "arguments": {"a": 1, "b": 2}}
+        return {"jsonrpc": "2.0", "id": self.id, "method": "tools/call", "params": params}
+
+    def finish(self, response: dict[str, Any], by: HttpClient | StdioClient) -> None:
+        """Count a response, and begin another call."""
+        assert response["result"]["structuredContent"]["result"] == 3
+        self.to_finish -= 1
+        if self.to_begin:
+            by.call()
+        elif not self.to_finish:
+            self.done.set()
+
+
+async def run_client(target: list[str]) -> None:
+    """Make as many calls as each line of stdin says, 64 at a time, and print a line after each turn."""
+    loop, turn = asyncio.get_running_loop(), Turn()
+    callers: list[HttpClient | StdioClient] = []
+    if target[0].startswith("http"):
+        host, port = target[0].split("/")[2].split(":")
+        for _ in range(64):
+            _, caller = await loop.create_connection(lambda: HttpClient(turn, target[0]), host, int(port))
+            callers.append(caller)
+    else:
+        _, only = await loop.subprocess_exec(lambda: StdioClient(turn), *target, stderr=None)
+        callers = [only] * 64
+    print("ready", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        turn.to_begin = turn.to_finish = int(line)
+        turn.done.clear()
+        for caller in callers[: turn.to_begin]:
+            caller.call()
+        await turn.done.wait()
+        print("done", flush=True)
+
+
+def main(kind: str, *rest: str) -> None:
+    """Run as a server or as a client."""
+    if kind == "client":
+        return asyncio.run(run_client(list(rest)))
+    TOOLS.extend({**ADD, "name": f"tool_{number}"} for number in range(int(rest[0])))
+    asyncio.run(serve_stdio() if kind == "stdio" else serve_http())
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,83 @@
+"""mcp_ref: `ours.py http|sse|stdio|client`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+
+from mcp_ref import Client, Context, Server
+
+server = Server("bench")
+
+
+@server.tool()
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool()
+async def count(to: int, context: Context) -> int:
+    """Report progress."""
+    for number in range(to):
+        await context.report_progress(number + 1, to)
+    return to
+
+
+@server.tool()
+async def announce() -> int:
+    """Change the tools."""
+    server.list_changed("tools")
+    return 0
+
+
+@server.tool()
+async def join() -> int:
+    """Do nothing: the server knows its sessions."""
+    return 0
+
+
+def make_tool(number: int) -> Callable[[int, int], Coroutine[None, None, int]]:
+    """Return a new function."""
+
+    async def tool(a: int, b: int) -> int:
+        """Add three numbers."""
+        return a + b + number
+
+    return tool
+
+
+async def serve_http(json_responses: bool) -> None:
+    """Serve until the process is killed."""
+    async with server.serve_http(json_responses=json_responses, http_sse=False) as url:
+        print(url, flush=True)
+        await asyncio.Event().wait()
+
+
+async def run_client(target: list[str]) -> None:
+    """Make as many calls as each line of stdin says, 64 at a time, and print a line after each turn."""
+    async with Client(target[0] if target[0].startswith("http") else target) as client:
+
+        async def work(calls: int) -> None:
+            for _ in range(calls):
+                await client.call_tool("add", {"a": 1, "b": 2})
+
+        print("ready", flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            await asyncio.gather(*(work(int(line) // 64) for _ in range(64)))
+            print("done", flush=True)
+
+
+def main(kind: str, *rest: str) -> None:
+    """Run as a server or as a client."""
+    if kind == "client":
+        return asyncio.run(run_client(list(rest)))
+    for number in range(int(rest[0])):
+        server.tools.add(make_tool(number), f"tool_{number}")
+    if kind == "stdio":
+        return server.run()
+    asyncio.run(serve_http(kind == "http"))
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,47 @@
+"""The benchmark runs: each row with very little work, and the report of its figures."""
+
+from __future__ import annotations
+
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+if sys.platform != "linux":
+    pytest.skip("the processor time of another process needs Linux", allow_module_level=True)
+
+from tests.bench.__main__ import run_row
+from tests.bench.implementations import LIMIT, ours
+from tests.bench.report import Result, Values, page, summarize, table_line
+from tests.bench.rows import ROWS, Figure, Row, Size
+
+LITTLE = Size(seconds=0.01, events=3, calls=64, streams=2, tools=2)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_each_row_measures_mcp_ref_and_the_limit(row: Row) -> None:
+    turns = run_row(row, [LIMIT, ours()], 1, LITTLE)
+    for values in turns.values():
+        assert [len(turn) for turn in values] == [len(row.figures)]
+    assert all(turn[0] > 0 for values in turns.values() for turn in values)
+
+
+def test_page_is_well_formed_and_has_a_chart_for_each_figure() -> None:
+    values: Values = {"limit": [(10.0, 2.0)], "mcp_ref": [(20.0, 4.0), (40.0, 4.0), (30.0, 4.0)]}
+    row = Row("a", (Figure("size < 5", "kB", "2.5"), Figure("time", "ms")), ROWS[0].measure)
+    results = summarize(row, values, ["limit", "mcp_ref", "absent"])
+    root = ElementTree.fromstring(page(results, ["1 < 2 cores"]).removeprefix("<!DOCTYPE html>\n"))
+    charts = root.findall(".//svg")
+    assert [chart.get("aria-label") for chart in charts] == ["size < 5", "time"]
+    assert [float(bar.get("width", "")) for bar in charts[0].findall("rect")] == [140.0, 420.0, 0.0]
+    text = "".join(root.itertext())
+    assert "1 < 2 cores" in text and "mcp_ref: 3.00 of limit (asked: at most 2.5)" in text
+    assert "not measured" in text
+    assert not root.findall(".//*[@src]") and not root.findall(".//*[@href]")
+
+
+def test_table_line_shows_the_medians_and_the_ratios() -> None:
+    result = Result(Figure("time", "ms"), {"limit": 2.0, "mcp_ref": 3.0, "official SDK": 30.0, "absent": None})
+    cells = "2.00            3.00            30.0               -"
+    assert table_line(result).startswith("time, ms ")
+    assert table_line(result).endswith(f"{cells}   1.50 of limit, 0.10 of official SDK")
