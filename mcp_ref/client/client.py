@@ -96,6 +96,7 @@ class Client(Connector):
         on_elicitation_complete: Called with the elicitation's id when the server reports the end of a visit to a URL.
         timeout: Default time limit of each request, in seconds. None means no limit.
         env: More environment variables for a command. The command gets only these and a few safe ones such as PATH.
+            None removes a variable.
         cwd: Working directory of a command.
         on_stderr: Called with the bytes of a command's standard error. Defaults to the program's own standard error.
         headers: HTTP headers of every request to a URL, such as {"Authorization": "Bearer ..."}.
@@ -118,7 +119,7 @@ class Client(Connector):
         on_tools_changed: Callable[[], None] | None = None, on_resources_changed: Callable[[], None] | None = None,
         on_prompts_changed: Callable[[], None] | None = None,
         on_elicitation_complete: Callable[[str], None] | None = None, timeout: float | None = DEFAULT_TIMEOUT,
-        env: Mapping[str, str] | None = None, cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str | None] | None = None, cwd: str | os.PathLike[str] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
         headers: Mapping[str, str] | None = None, authorization: Authorizer | None = None,
         http: HttpClient | None = None,

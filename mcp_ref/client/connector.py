@@ -77,7 +77,7 @@ class Target:
     """The server to connect to, and the settings of the transport. `Client` documents the fields."""
 
     server: Sequence[str] | str | InProcessServer | Transport
-    env: Mapping[str, str] | None = None
+    env: Mapping[str, str | None] | None = None
     cwd: str | os.PathLike[str] | None = None
     on_stderr: Callable[[bytes], None] | None = None
     headers: Mapping[str, str] | None = None

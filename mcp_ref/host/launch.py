@@ -36,7 +36,8 @@ class Launch:
 
     command: list[str]
     url: str | None
-    env: dict[str, str]
+    env: dict[str, str | None]
+    """The environment variables. None removes an inherited variable."""
     headers: dict[str, str]
     cwd: str | None
     digest: str
@@ -60,19 +61,18 @@ def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapp
         raise ConfigurationError(config.problem)
     values, entry = _Values(config, environment, inputs), config.entry
     text = _read_env_file(config, values.replace("envFile", entry["envFile"])) if "envFile" in entry else ""
-    env = _parse_env_file(text)
+    env: dict[str, str | None] = {**_parse_env_file(text)}
     env |= {name: values.value_of("env_vars", name) for name in entry.get("env_vars", []) if name in environment}
     for name, value in entry.get("env", {}).items():
-        env.pop(name, None)  # null removes a variable of `envFile` or `env_vars`
-        if value is not None:
-            env[name] = values.replace(f"env.{name}", str(value))
+        env[name] = None if value is None else values.replace(f"env.{name}", str(value))
     headers = {name: values.replace(f"headers.{name}", value) for name, value in entry.get("headers", {}).items()}
     for name, variable in entry.get("env_http_headers", {}).items():
         headers[name] = values.value_of("env_http_headers", variable)
     if "bearer_token_env_var" in entry:
         token = values.value_of("bearer_token_env_var", entry["bearer_token_env_var"])
         headers["Authorization"] = f"Bearer {token}"
-    secrets = {value.removeprefix("Bearer ") for name, value in (env | headers).items() if _SECRET_NAME.search(name)}
+    named = [value for name, value in {**env, **headers}.items() if value and _SECRET_NAME.search(name)]
+    secrets = {value.removeprefix("Bearer ") for value in named}
     return Launch(
         [values.replace("args", word) for word in config.command],
         values.replace("url", entry["url"]) if "url" in entry else None, env, headers,

@@ -332,9 +332,13 @@ STDERR_TAIL_BYTES = 8192
 """Maximum number of bytes that an error message quotes from the end of the server's standard error."""
 
 
-def server_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a server process: the `INHERITED_VARIABLES` that are set, and `extra`."""
-    return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ} | dict(extra or {})
+def server_environment(extra: Mapping[str, str | None] | None = None) -> dict[str, str]:
+    """Return the environment of a server process: the `INHERITED_VARIABLES` that are set, and `extra`.
+
+    None in `extra` removes a variable.
+    """
+    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    return {name: value for name, value in {**inherited, **(extra or {})}.items() if value is not None}
 
 
 def corrected_command(word: str) -> str:
@@ -350,7 +354,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
 
     Args:
         command: The program and its arguments. No shell interprets them.
-        env: Environment variables in addition to `INHERITED_VARIABLES`.
+        env: Environment variables in addition to `INHERITED_VARIABLES`. None removes a variable.
         cwd: Directory to run the server in. Default: the current directory.
         on_stderr: Function that is called with each piece of the server's standard error.
         max_line: Maximum size of one message, in bytes. Default: 64 MiB.
@@ -361,7 +365,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self,
         command: Sequence[str],
         *,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
         max_line: int = MAX_LINE,

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from mcp_ref import ConfigurationError, Host, read_config
 from mcp_ref.host.configuration import ServerConfig, find_configs, parse_server
 from mcp_ref.host.launch import Launch, launch_of
 from tests.host.peers import Person, opened, state
+from tests.settings import ROOT
 
 FORMATS = {
     "claude_desktop_config.json": '{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "fs"], "env": {"A": "1"}}}}',
@@ -94,7 +96,7 @@ def test_read_config_reads_the_file_of_each_known_host(name: str, tmp_path: Path
             assert launches["docs"].headers == {"X-A": "a"}
             assert servers["docs"].call_seconds(60) == 30
         case "vscode.json":
-            assert launches["fs"].env == {"A": "1"}
+            assert launches["fs"].env == {"A": "1", "B": None}
             assert launches["docs"].headers == {"X-Key": "typed"}
             assert read_config(tmp_path / name).inputs["key"].password
         case "gemini.json":
@@ -139,10 +141,24 @@ def test_launch_of_replaces_each_form_of_a_variable_in_each_place(text: str, val
 def test_launch_of_reads_the_env_file_and_env_wins(tmp_path: Path) -> None:
     file = written(tmp_path, ".env", "# c\nexport A='x y'\nB=\"2\"\n C = ${A}\nnonsense\nD=4 \n")
     launch = launched({"command": "c", "envFile": str(file), "env": {"B": "3", "D": None}})
-    assert launch.env == {"A": "x y", "B": "3", "C": "${A}"}
+    assert launch.env == {"A": "x y", "B": "3", "C": "${A}", "D": None}
     before = launch.digest
     file.write_text("A=changed")
     assert launched({"command": "c", "envFile": str(file), "env": {"B": "3", "D": None}}).digest != before
+
+
+@pytest.mark.parametrize("value", [None, "/elsewhere"])
+async def test_null_in_env_removes_an_inherited_variable(value: str | None) -> None:
+    source = (
+        "import os\nfrom mcp_ref import Server\ns = Server('s')\ns.tool('home')(lambda: str(os.environ.get('HOME')))\n"
+    )
+    entry = {
+        "command": sys.executable,
+        "args": ["-c", source + "s.run()"],
+        "env": {"HOME": value, "PYTHONPATH": str(ROOT)},
+    }
+    async with opened(Host({"s": entry}, startup_wait=15)) as host:
+        assert (await host.call_tool("s.home")).text == str(value)
 
 
 @pytest.mark.acceptance("3")
