@@ -189,9 +189,9 @@ READING_ORDER = (
     "extensions/tasks/requestor.py",
     "client/__init__.py", "client/handlers.py", "client/session.py", "client/negotiation.py", "client/connector.py",
     "client/subscriptions.py", "client/tools.py", "client/client.py", "client/sync.py",
-    "server/__init__.py", "server/context.py", "server/lifespan.py", "server/workers.py", "server/catalog.py",
-    "server/subscriptions.py", "server/stateless.py", "server/session.py", "server/middleware.py",
-    "server/routes.py", "server/http.py", "server/main.py", "server/server.py",
+    "server/__init__.py", "server/input_requests.py", "server/context.py", "server/lifespan.py", "server/workers.py",
+    "server/catalog.py", "server/subscriptions.py", "server/stateless.py", "server/session.py",
+    "server/middleware.py", "server/routes.py", "server/http.py", "server/main.py", "server/server.py",
     "host/__init__.py", "host/names.py", "host/configuration.py", "host/launch.py", "host/policy.py",
     "host/throttle.py", "host/supervisor.py", "host/hosted.py", "host/host.py",
     "__init__.py",
@@ -210,9 +210,9 @@ OPTIONAL_READING = (
     "features/roots.py", "features/sampling.py", "features/elicitation.py", "features/typed_json.py",
     "features/custom_methods.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
-    "transports/streamable_http/resumption.py", "client/subscriptions.py", "client/sync.py", "server/lifespan.py",
-    "server/workers.py", "server/middleware.py", "server/routes.py", "server/main.py", "host/", "version.py",
-    "__init__.py", "demo/", "cli/", "__main__.py",
+    "transports/streamable_http/resumption.py", "client/subscriptions.py", "client/sync.py",
+    "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/middleware.py", "server/routes.py",
+    "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 

@@ -26,7 +26,7 @@ from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTim
 from ..jsonrpc.messages import Object
 from ..lib.jsonschema import SchemaError, compile_schema
 from ..revisions import REVISIONS, NotInRevision
-from ..server.context import USER_TIMEOUT
+from ..server.input_requests import USER_TIMEOUT
 from ..session import DEFAULT_TIMEOUT
 from ..transports.trace import tracer
 from . import UsageError, did_you_mean, show

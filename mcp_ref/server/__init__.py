@@ -1,5 +1,6 @@
 """The server: its tools, resources and prompts, and the ways to serve clients.
 
+input_requests.py  requests for input from the client: elicitation, sampling, roots
 context.py         `Context`: progress reports, log messages and input requests of a running tool
 lifespan.py        the lifespan: a context manager for the objects that handlers share
 workers.py         the threads for plain `def` functions, of which each client has a share

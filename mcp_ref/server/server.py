@@ -124,9 +124,7 @@ class Server:
         if not isinstance(state_key, bytes):
             raise TypeError("state_key must be bytes; convert a text setting with bytes.fromhex(setting)")
         if len(state_key) < MIN_STATE_KEY_BYTES:
-            raise ValueError(
-                f"state_key must have {MIN_STATE_KEY_BYTES} or more random bytes, but has {len(state_key)}"
-            )
+            raise ValueError(f"state_key must have {MIN_STATE_KEY_BYTES} or more random bytes, not {len(state_key)}")
         self.info = Implementation(name, version, title, description, icons, website_url)
         hints = hints_by_method(cache_ttl, cache_scope)
         revisions = REVISIONS if revisions is None else revisions
@@ -189,15 +187,9 @@ class Server:
         return _decorator("tool", name, lambda function: self.tools.add(function, name, **options))
 
     def resource(
-        self,
-        uri: str,
-        *,
-        cache_ttl: float = 0.0,
-        cache_scope: CacheScope = "private",
-        scopes: Collection[str] = (),
-        absolute_paths: bool = False,
-        **options: Unpack[ResourceOptions],
-    ) -> Callable[[F], F]:
+        self, uri: str, *, cache_ttl: float = 0.0, cache_scope: CacheScope = "private", scopes: Collection[str] = (),
+        absolute_paths: bool = False, **options: Unpack[ResourceOptions],
+    ) -> Callable[[F], F]:  # fmt: skip
         """Return a decorator that registers a function as a resource or template. The function returns the contents.
 
         Args:
@@ -209,14 +201,9 @@ class Server:
             options: See `ResourceOptions`.
         """
         add = partial(
-            self.resources.add,
-            uri,
-            cache_ttl=cache_ttl,
-            cache_scope=cache_scope,
-            scopes=scopes,
-            absolute_paths=absolute_paths,
-            **options,
-        )
+            self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, scopes=scopes,
+            absolute_paths=absolute_paths, **options,
+        )  # fmt: skip
         return _decorator("resource", uri, add)
 
     def prompt(

@@ -1,0 +1,304 @@
+"""The requests of a server for input from the client: elicitation, sampling, roots, and requests of extensions.
+
+A server uses only capabilities that the client declared, because the client decides who uses its model and files
+[2025-11-25 basic/lifecycle#operation]. A method that needs an undeclared capability raises `CapabilityError`, and
+sends nothing. Sampling, roots and log messages are deprecated since 2026-07-28 [2026-07-28 changelog#major-changes].
+
+    legacy era  the server sends a request on the stream of the client's request, and waits for the response
+    2026-07-28  the handler ends; the client gets `inputRequests` and repeats its request with the responses (mrtr.py)
+
+Spec:  client/elicitation, client/sampling, client/roots; 2026-07-28 basic/patterns/mrtr
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
+
+from ..basic.channel import RequestContext
+from ..basic.lifecycle import declares
+from ..basic.meta import RequestParams
+from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
+from ..features import lazy as features
+from ..features.task_augmentation import add_task_field
+from ..jsonrpc.errors import InvalidMessage
+from ..jsonrpc.messages import Object
+from ..revisions import NotInRevision
+
+if TYPE_CHECKING:
+    from ..features.elicitation import ElicitResult
+    from ..features.roots import Root
+    from ..features.sampling import CreateMessageResult, ModelPreferences, SamplingMessage, ToolChoice
+    from ..features.tools import Tool
+
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+InputCoroutine: TypeAlias = Coroutine[object, object, T]
+
+USER_TIMEOUT = 600.0
+"""Default time for the user to fill a form or to approve a sampling request, in seconds."""
+
+
+class InputRequests(RequestContext):
+    """The base class of `Context` that requests input from the client."""
+
+    __slots__ = ()
+
+    @property
+    def client_capabilities(self) -> Object:
+        """The capabilities that the client declared, as JSON: `{"sampling": {}, ...}`."""
+        return self.channel.peer_capabilities
+
+    def client_can(self, capability: str) -> bool:
+        """Return True if the client declared a capability.
+
+        Args:
+            capability: A path such as `sampling` or `elicitation.url`.
+        """
+        return declares(self.channel.peer_capabilities, capability)
+
+    @overload
+    async def elicit(
+        self, message: str, schema: type[T], *,
+        timeout: float | None = ..., key: str | None = ..., as_task: bool = ...,
+    ) -> ElicitResult[T]: ...  # fmt: skip
+    @overload
+    async def elicit(
+        self, message: str, schema: Mapping[str, object], *,
+        timeout: float | None = ..., key: str | None = ..., as_task: bool = ...,
+    ) -> ElicitResult: ...  # fmt: skip
+
+    async def elicit(
+        self, message: str, schema: Mapping[str, object] | type[object], *,
+        timeout: float | None = USER_TIMEOUT, key: str | None = None, as_task: bool = False,
+    ) -> ElicitResult:  # fmt: skip
+        """Ask the user to fill in a form.
+
+        Args:
+            message: The text above the form.
+            schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields.
+            timeout: Seconds to wait, 600 by default; None for no limit.
+            key: A name for the user's response. In 2026-07-28, the function runs again from its first line, and finds
+                the response by this name. Without a key, the response is valid only if the form has not changed: a user
+                who agreed to "Delete 2 files?" has not agreed to "Delete 8 files?".
+            as_task: True to run the request as a task, if the client supports tasks (2025-11-25).
+
+        Returns:
+            The user's action: `accept` with the content of the form, `decline` or `cancel`. If `schema` is a class and
+            the user accepted, `data` is an object of this class.
+
+        Raises:
+            CapabilityError: The client did not declare elicitation by form.
+            ValueError: A form cannot show the schema.
+            InvalidMessage: The content from the user does not match the schema.
+        """
+        elicitation = features.elicitation
+        self._require("elicitation")
+        capability = self.channel.peer_capabilities.get("elicitation")
+        if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
+            raise self.channel.capability_error("elicitation.form")
+        requested = features.typed_json.json_schema(schema) if isinstance(schema, type) else cast(Object, schema)
+        if (fault := elicitation.schema_fault(requested, self.revision)) is not None:
+            raise ValueError(f"no form can show this schema: {fault}")
+        mode = "form" if self.revision.elicitation_modes else None
+        form = elicitation.ElicitRequestFormParams(message, requested, mode)  # type: ignore[arg-type]
+        params = elicitation.ElicitRequestParams(form)
+        result = await self._request("elicitation/create", params, elicitation.ElicitResult, timeout, key, as_task)
+        if result.action == "accept":
+            errors = elicitation.content_errors(requested, result.content or {})  # type: ignore[arg-type]
+            if errors:
+                raise InvalidMessage(f"the content of the form does not match the schema: {'; '.join(errors)}")
+            if isinstance(schema, type):
+                try:
+                    data = features.typed_json.read_json(result.content or {}, schema)  # type: ignore[arg-type]
+                    return replace(result, data=data)
+                except ValueError as error:
+                    raise InvalidMessage(f"the content of the form is not valid: {error}") from None
+        return result
+
+    async def elicit_url(
+        self, message: str, url: str, elicitation_id: str | None = None, *,
+        timeout: float | None = USER_TIMEOUT, key: str | None = None, as_task: bool = False,
+    ) -> ElicitResult:  # fmt: skip
+        """Ask the user to visit a web page (2025-11-25 and later).
+
+        Use a web page for secrets such as passwords, because a form would show them to the client. Call
+        `elicitation_complete` when the visit is over.
+
+        Args:
+            message: The reason for the visit, for the user.
+            url: The address of the page.
+            elicitation_id: An id of this visit that cannot be guessed; by default a random one.
+            timeout: Seconds to wait, 600 by default; None for no limit.
+            key: See `elicit`.
+            as_task: See `elicit`.
+
+        Returns:
+            The user's action. `accept` means only that the user agrees to visit the page.
+
+        Raises:
+            CapabilityError: The client did not declare `elicitation.url`.
+            ValueError: The URL is invalid.
+        """
+        elicitation = features.elicitation
+        self._require("elicitation.url")
+        if (fault := elicitation.url_fault(url)) is not None:
+            raise ValueError(fault)
+        page = elicitation.ElicitRequestURLParams(message, url, elicitation_id or secrets.token_urlsafe(16))
+        params = elicitation.ElicitRequestParams(page)
+        return await self._request("elicitation/create", params, elicitation.ElicitResult, timeout, key, as_task)
+
+    async def elicitation_complete(self, elicitation_id: str) -> None:
+        """Tell the client that the user has finished the visit to a web page.
+
+        Args:
+            elicitation_id: The id that was given to `elicit_url`.
+        """
+        params = features.elicitation.ElicitationCompleteNotificationParams(elicitation_id)
+        self.channel.notify("notifications/elicitation/complete", params, self.request_id)
+        await self.channel.drain(self.request_id)
+
+    async def sample(
+        self,
+        messages: str | list[SamplingMessage],
+        *,
+        max_tokens: int,
+        system_prompt: str | None = None,
+        model_preferences: ModelPreferences | None = None,
+        temperature: float | None = None,
+        stop_sequences: list[str] | None = None,
+        tools: list[Tool] | None = None,
+        tool_choice: ToolChoice | None = None,
+        timeout: float | None = USER_TIMEOUT,
+        key: str | None = None,
+        as_task: bool = False,
+    ) -> CreateMessageResult:
+        """Return a message from the client's language model. The client is allowed to change or refuse the request.
+
+        Args:
+            messages: The conversation. A str means one message with the role `user`.
+            max_tokens: Maximum length of the model's message, in tokens.
+            system_prompt: The system prompt. The client is allowed to change it.
+            model_preferences: Hints for the choice of a model.
+            temperature: The sampling temperature.
+            stop_sequences: Texts at which the model stops.
+            tools: Tools for the model, for a client that declared `sampling.tools` (2025-11-25 and later).
+            tool_choice: The model's use of the tools: auto, required or none.
+            timeout: Seconds to wait, 600 by default; None for no limit.
+            key: See `elicit`.
+            as_task: See `elicit`.
+
+        Raises:
+            CapabilityError: The client did not declare `sampling`, or `sampling.tools`.
+            ValueError: The messages contain a tool use without its result.
+        """
+        sampling = features.sampling
+        self._require("sampling")
+        if tools is not None or tool_choice is not None:
+            # [2025-11-25 client/sampling#capabilities] MUST NOT send tools to a client without sampling.tools
+            self._require("sampling.tools")
+        params = sampling.CreateMessageRequestParams(
+            sampling.to_messages(messages),
+            max_tokens,
+            system_prompt=system_prompt,
+            model_preferences=model_preferences,
+            temperature=temperature,
+            stop_sequences=stop_sequences,
+            tools=tools,
+            tool_choice=tool_choice,
+        )
+        if (fault := sampling.tool_use_fault(params.messages)) is not None:
+            raise ValueError(fault)
+        result = sampling.CreateMessageResult
+        return await self._request("sampling/createMessage", params, result, timeout, key, as_task)
+
+    async def list_roots(self, *, timeout: float | None = 60.0, key: str | None = None) -> list[Root]:
+        """Return the roots: the directories and files that this server is allowed to use.
+
+        Args:
+            timeout: Seconds to wait, 60 by default; None for no limit.
+            key: See `elicit`.
+
+        Raises:
+            CapabilityError: The client did not declare `roots`.
+            InvalidMessage: A root is invalid.
+        """
+        self._require("roots")
+        result = await self._request("roots/list", RequestParams(), features.roots.ListRootsResult, timeout, key, False)
+        try:
+            return [features.roots.checked_root(root) for root in result.roots]
+        except ValueError as error:
+            raise InvalidMessage(f"the client sent an invalid result of roots/list: {error}") from None
+
+    async def request(self, method: str, params: object = None, *, returns: type[T], timeout: float | None = 60.0) -> T:
+        """Send a request with a custom method to the client, which the specification does not define.
+
+        Args:
+            method: The method, such as `com.example/confirm`.
+            params: The params, such as a dataclass or a dict. Default: no params.
+            returns: The type of the result, such as a dataclass or `dict`.
+            timeout: Seconds to wait, 60 by default; None for no limit.
+
+        Returns:
+            The result, an object of the type `returns`.
+
+        Raises:
+            NotInRevision: The revision is 2026-07-28, in which servers send no requests.
+            RemoteError: The client has no handler for the method, or the handler failed.
+            InvalidMessage: The result does not fit the type.
+        """
+        custom = features.custom_methods
+        custom.extension_of(method, None)
+        if self.revision.era == "modern":
+            raise NotInRevision(f"{method} was not sent: in revision {self.revision}, servers send no requests")
+        result = custom.CustomData
+        data = await self._request(method, custom.data_of(params), result, timeout, None, False)
+        return custom.read_result(method, data, returns)
+
+    async def _request(
+        self, method: str, params: object, result: type[T], timeout: float | None, key: str | None, as_task: bool
+    ) -> T:
+        if as_task and self.revision.tasks_are_core and self.client_can(f"tasks.requests.{method.replace('/', '.')}"):
+            add_task_field(params, timeout)
+        return await self.channel.request_input(method, params, result, timeout, self.request_id, key)
+
+    def _require(self, capability: str) -> None:
+        if not self.client_can(capability):
+            raise self.channel.capability_error(capability)
+
+    @overload
+    async def gather_inputs(self, a: InputCoroutine[A], b: InputCoroutine[B], /) -> tuple[A, B]: ...
+    @overload
+    async def gather_inputs(
+        self, a: InputCoroutine[A], b: InputCoroutine[B], c: InputCoroutine[C], /
+    ) -> tuple[A, B, C]: ...
+    @overload
+    async def gather_inputs(self, *requests: InputCoroutine[A]) -> tuple[A, ...]: ...
+
+    async def gather_inputs(self, *requests: InputCoroutine[object]) -> tuple[object, ...]:
+        """Return the results of several input requests, which are sent to the client together.
+
+            roots, form = await context.gather_inputs(context.list_roots(), context.elicit(...))
+
+        In 2026-07-28, the client repeats its request after each round of input. This method needs only one round.
+
+        Args:
+            requests: Coroutines such as `context.elicit(...)`, `context.sample(...)` or `context.list_roots()`.
+
+        Raises:
+            McpError: The error of the first request that failed.
+        """
+        results = await asyncio.gather(*requests, return_exceptions=True)
+        failed = [result for result in results if isinstance(result, BaseException)]
+        others = [error for error in failed if not isinstance(error, HandlerNeedsInput)]
+        if others:
+            raise others[0]
+        required = collect_input_requests(BaseExceptionGroup("input requests", failed)) if failed else None
+        if required is not None:
+            raise required
+        return tuple(results)
