@@ -21,6 +21,7 @@ import asyncio
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Collection
 from urllib.parse import parse_qs
 
@@ -91,6 +92,7 @@ class SseEndpoint:
         self._checks = {path: RequestChecks(hosts, origins, (method,)) for path, method in methods.items()}
         self._serve, self._authorize, self._scopes, self._trace = serve, authorize, scopes, trace
         self._limits = limits or EndpointLimits()
+        self._sessions_by_caller: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat = Heartbeat(self._limits.keep_alive, self._keep_alive)
         self._closing = False
@@ -108,11 +110,13 @@ class SseEndpoint:
     async def _stream(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Begin a session, and serve it until the session or its stream ends, or the last token expires."""
         access.require(())
-        if self._closing or len(self.sessions) >= self._limits.sessions:
+        limits, own = self._limits, self._sessions_by_caller[access.caller]
+        if self._closing or len(self.sessions) >= limits.sessions or own >= limits.sessions_per_caller:
             raise HttpRefusal(503, "no session can begin now; try again later", [("Retry-After", "5")])
         response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         id = secrets.token_urlsafe(24)
         session = self.sessions[id] = SseSession(response, access, self._trace)
+        self._sessions_by_caller[access.caller] += 1
         # [2024-11-05 basic/transports#http-with-sse] MUST send an `endpoint` event: a URI for the client's messages
         endpoint = f"{exchange.request.root}{self.paths[1]}?session={id}"
         response.write(encode_event(endpoint.encode(), event="endpoint"))
@@ -126,6 +130,9 @@ class SseEndpoint:
                 await asyncio.wait(ended, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self.sessions[id]
+            self._sessions_by_caller[access.caller] -= 1
+            if not self._sessions_by_caller[access.caller]:
+                del self._sessions_by_caller[access.caller]
             session.end()
             await asyncio.wait([task])
             self._tasks.discard(task)

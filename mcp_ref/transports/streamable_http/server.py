@@ -136,7 +136,7 @@ class StreamableHttpEndpoint:
             case "GET":
                 await self._get(exchange, checked, access)
             case _:
-                self._table.end(await self._find_session(checked, access.id))
+                self._table.end(await self._find_session(checked, access))
                 await exchange.respond(204, checked.cors, b"")
 
     def _keep_alive(self) -> bool:
@@ -158,22 +158,22 @@ class StreamableHttpEndpoint:
         await finish(*tasks, cancel=True, timeout=seconds)
 
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        frame, principal = exchange.request.body, access.id
+        frame = exchange.request.body
         message = decode(frame)
         if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
             access.check_scopes(message, self._scopes)
         if self._serve_request is not None and self._is_stateless(message, checked):
             return await self._post_stateless(exchange, checked, message, access)
         if isinstance(message, Request) and message.method == "initialize" and checked.session_id is None:
-            return await self._initialize(exchange, checked, message, principal)
-        session = await self._find_session(checked, principal) if checked.session_id is not None else None
+            return await self._initialize(exchange, checked, message, access)
+        session = await self._find_session(checked, access) if checked.session_id is not None else None
         errors = _encoded_errors(message, session.revision if session is not None else LATEST_LEGACY)
         if errors is not None:
             if isinstance(message, Malformed) and message.expects_no_response and session is not None:
                 await session.receive(message, frame)  # an invalid response: the server's request fails
             # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
             return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
-        session = session or await self._find_session(checked, principal)
+        session = session or await self._find_session(checked, access)
         ids = _request_ids(message, session.revision)
         if not ids:
             # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request: MUST be 202, no body
@@ -185,6 +185,7 @@ class StreamableHttpEndpoint:
         if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
         stream = self._open_stream(session, checked, ids)
+        session.was_used = True
         await session.receive(message, frame)
         body = await stream.json_body
         if body is not None:
@@ -197,16 +198,14 @@ class StreamableHttpEndpoint:
         accepts_json = checked.accepts_json or not checked.accepts_sse
         return session.open_stream(ids, accepts_json, checked.accepts_sse and not self._json_responses)
 
-    async def _initialize(
-        self, exchange: Exchange, checked: CheckedRequest, message: Request, principal: str | None
-    ) -> None:
+    async def _initialize(self, exchange: Exchange, checked: CheckedRequest, message: Request, access: Access) -> None:
         """Begin a session. End the session if `initialize` fails."""
-        session = self._table.begin(principal)
+        session = self._table.begin(access)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         stream = self._open_stream(session, checked, (message.id,))
         try:
-            self._store.add_session(session.id, exchange.request.body, principal)
+            self._store.add_session(session.id, exchange.request.body, access.id)
             await session.receive(message, exchange.request.body)
             body, headers = await stream.json_body, checked.cors
             if session.initialized.done() and session.initialized.result():
@@ -220,7 +219,7 @@ class StreamableHttpEndpoint:
             if not (session.initialized.done() and session.initialized.result()):
                 self._table.end(session)
 
-    async def _find_session(self, checked: CheckedRequest, principal: str | None) -> HttpSession:
+    async def _find_session(self, checked: CheckedRequest, access: Access) -> HttpSession:
         """Return the session that a request names. Raises HttpRefusal without a known id or revision."""
         if checked.session_id is None:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
@@ -228,7 +227,7 @@ class StreamableHttpEndpoint:
             raise HttpRefusal(400, why)
         if checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in self._session_revisions:
             raise self._checks.unsupported_revision(checked.revision)
-        session = await self._table.find(checked.session_id, principal)
+        session = await self._table.find(checked.session_id, access)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         return session
@@ -336,7 +335,7 @@ class StreamableHttpEndpoint:
 
     async def _get(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Send the listening stream, or, with `Last-Event-ID`, the later events of a broken stream."""
-        session = await self._find_session(checked, access.id)
+        session = await self._find_session(checked, access)
         last = checked.last_event_id
         if last is None:
             return await self._send(exchange, session.listening, checked.cors, ends_at=access.ends_at)

@@ -29,6 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from ...basic.access import Access
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Outgoing, Request, RequestId, Response, encode
 from ...lib.http.message import StreamingResponse
@@ -49,6 +50,10 @@ class EndpointLimits:
 
     sessions: int = 10_000
     """Maximum number of sessions. For one more, the server ends an idle session, or (always in HTTP+SSE) sends 503."""
+    sessions_per_caller: int = 1000
+    """Maximum number of sessions of one caller: a principal, or a remote address without principals. For one more, the
+    server ends an idle session of this caller, or (always in HTTP+SSE) sends 503. Behind a proxy without
+    authentication, all clients are one caller."""
     session_idle: float = 1800.0
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     streams: int = 512
@@ -278,10 +283,10 @@ class HttpSession(SessionTransport):
     """The server's transport of one Streamable HTTP session."""
 
     def __init__(
-        self, id: str, principal: str | None, store: EventStore, limits: EndpointLimits, trace: Trace | None = None
+        self, id: str, access: Access, store: EventStore, limits: EndpointLimits, trace: Trace | None = None
     ) -> None:
-        super().__init__(principal, trace)
-        self.id = id
+        super().__init__(access.id, trace)
+        self.id, self.caller = id, access.caller
         self.store: EventStore | None = store
         """The store of the session's events, or None after the session has ended. Then events have no id."""
         self.limits = limits
@@ -291,6 +296,10 @@ class HttpSession(SessionTransport):
         self.listening = Stream(self, LISTENING)
         self.last_used = asyncio.get_running_loop().time()
         """Time of the last use, in seconds (clock of the event loop)."""
+        self.was_used = False
+        """True after a request other than `initialize`."""
+        self.at_next_use: list[Callable[[HttpSession], None]] = []
+        """Functions to call once, at the next use."""
         self.streams: dict[str, Stream] = {LISTENING: self.listening}
         """The streams that have not ended, by name."""
         self.streams_by_request: dict[RequestId, Stream] = {}
@@ -369,6 +378,8 @@ class HttpSession(SessionTransport):
     def touch(self) -> None:
         """Set the time of the last use to now."""
         self.last_used = asyncio.get_running_loop().time()
+        while self.at_next_use:
+            self.at_next_use.pop()(self)
 
     @property
     def is_idle(self) -> bool:

@@ -10,6 +10,7 @@ Reasons:
 - A request for another principal's session gets 404, like a request for an unknown session. Another status would tell
   an attacker that a guessed id exists. After 404, a client MUST send a new `initialize`.
 - The number of sessions is limited, and idle sessions end, because a client can disappear without sending DELETE.
+- Each caller has a share of the sessions. At its share, a caller ends only its own idle sessions.
 
 2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes], because a load balancer had
 to send every request of a session to the same process.
@@ -22,8 +23,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 
+from ...basic.access import Access
 from ...jsonrpc.messages import Notification, Request, decode
 from ..base import Trace, Transport
 from .checks import HttpRefusal
@@ -36,24 +39,67 @@ Serve = Callable[[Transport], Coroutine[object, object, None]]
 """A function that serves one session over a transport until the session ends: `Server.serve`."""
 
 
+class IdleOrder:
+    """The order in which the table ends the idle sessions of one caller, or of all callers.
+
+    Sessions without a request come first, then the sessions that were used longest ago. A use of a session does not
+    move it: `next_idle` looks at the first session, and moves it to the end if it was used since the last look. So each
+    look is paid by one use, and the number of sessions does not matter.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        """Number of sessions, idle or not."""
+        self._unused: OrderedDict[HttpSession, float] = OrderedDict()  # session -> time of its last known use
+        self._used: OrderedDict[HttpSession, float] = OrderedDict()
+
+    def add(self, session: HttpSession) -> None:
+        """Add a session at the end."""
+        (self._used if session.was_used else self._unused)[session] = session.last_used
+
+    def remove(self, session: HttpSession) -> None:
+        """Remove a session that has ended."""
+        self._unused.pop(session, None)
+        self._used.pop(session, None)
+        session.at_next_use.clear()
+
+    def next_idle(self) -> HttpSession | None:
+        """Return the session to end, or None if no session is idle."""
+        for queue in (self._unused, self._used):
+            while queue:
+                session, since = queue.popitem(last=False)
+                if not session.is_idle:
+                    session.at_next_use.append(self.add)
+                elif session.last_used == since:
+                    return session
+                else:
+                    self.add(session)
+        return None
+
+
 class SessionTable:
     """The sessions of one endpoint, by id. Each session is served in a separate task."""
 
     def __init__(self, serve: Serve, store: EventStore, limits: EndpointLimits, trace: Trace | None) -> None:
         self.by_id: dict[str, HttpSession] = {}
         self.store = store
+        self._order = IdleOrder()
+        self._orders: dict[str, IdleOrder] = {}  # by caller
         self._serve, self._limits, self._trace = serve, limits, trace
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
-    def begin(self, principal: str | None) -> HttpSession:
+    def begin(self, access: Access) -> HttpSession:
         """Return a new session with a random id. Raises HttpRefusal if the table is full of sessions in use."""
         # [2025-11-25 basic/transports#session-management] id: SHOULD be unique and secure, MUST be visible ASCII
-        return self._begin(secrets.token_urlsafe(24), principal)
+        return self._begin(secrets.token_urlsafe(24), access)
 
-    def _begin(self, id: str, principal: str | None) -> HttpSession:
-        self._free_slot()
-        session = self.by_id[id] = HttpSession(id, principal, self.store, self._limits, self._trace)
+    def _begin(self, id: str, access: Access) -> HttpSession:
+        self._free_place(access.caller)
+        session = self.by_id[id] = HttpSession(id, access, self.store, self._limits, self._trace)
+        for order in (self._order, self._orders.setdefault(session.caller, IdleOrder())):
+            order.size += 1
+            order.add(session)
         task = asyncio.create_task(self._serve_session(session))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -69,22 +115,22 @@ class SessionTable:
                 self._remove(session)
             await session.close()
 
-    async def find(self, id: str, principal: str | None) -> HttpSession:
+    async def find(self, id: str, access: Access) -> HttpSession:
         """Return the principal's session with this id. Raises HttpRefusal: 404 for other ids, or 503."""
-        session = self.by_id.get(id) or await self._restore(id, principal)
-        if session is None or not await asyncio.shield(session.initialized) or session.principal != principal:
+        session = self.by_id.get(id) or await self._restore(id, access)
+        if session is None or not await asyncio.shield(session.initialized) or session.principal != access.id:
             # [2025-11-25 basic/transports#session-management] ended: MUST be 404; another principal's session: 404 too
             raise HttpRefusal(404, "unknown session, or it has ended: begin a new one with an initialize request")
         session.touch()
         return session
 
-    async def _restore(self, id: str, principal: str | None) -> HttpSession | None:
+    async def _restore(self, id: str, access: Access) -> HttpSession | None:
         """Restore a session of an earlier process: handle its stored `initialize` message again, without the client."""
         found = self.store.find_session(id)
-        message = decode(found[0]) if found is not None and found[1] == principal else None
+        message = decode(found[0]) if found is not None and found[1] == access.id else None
         if not isinstance(message, Request):
             return None
-        session = self._begin(id, principal)
+        session = self._begin(id, access)
         session.open_stream((message.id,), accepts_json=True, accepts_sse=False)
         await session.receive(message, b"")
         if not await asyncio.shield(session.initialized):
@@ -93,14 +139,19 @@ class SessionTable:
         await session.receive(Notification("notifications/initialized"), b"")
         return session
 
-    def _free_slot(self) -> None:
-        if len(self.by_id) < self._limits.sessions:
+    def _free_place(self, caller: str) -> None:
+        """End an idle session, if the caller or the table has no place for one more."""
+        own, limits = self._orders.get(caller), self._limits
+        if own is not None and own.size >= limits.sessions_per_caller:
+            order, whose = own, f"your {limits.sessions_per_caller}"
+        elif self._order.size >= limits.sessions:
+            order, whose = self._order, f"all {limits.sessions}"
+        else:
             return
-        idle = [session for session in self.by_id.values() if session.is_idle]
-        if not idle:
-            why = f"all {self._limits.sessions} sessions are in use; try again later"
-            raise HttpRefusal(503, why, [("Retry-After", "5")])
-        self.end(min(idle, key=lambda session: session.last_used))
+        idle = order.next_idle()
+        if idle is None:
+            raise HttpRefusal(503, f"{whose} sessions are in use; try again later", [("Retry-After", "5")])
+        self.end(idle)
 
     def end(self, session: HttpSession) -> None:
         """End a session now, and delete its events."""
@@ -110,6 +161,11 @@ class SessionTable:
     def _remove(self, session: HttpSession) -> None:
         if self.by_id.pop(session.id, None) is not None:
             session.store = None
+            for order in (self._order, self._orders[session.caller]):
+                order.size -= 1
+                order.remove(session)
+            if not self._orders[session.caller].size:
+                del self._orders[session.caller]
             self.store.delete_session(session.id)
 
     def keep_alive(self) -> None:

@@ -181,8 +181,9 @@ async def test_the_stream_ends_with_the_server() -> None:
         assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
 
 
-async def test_there_is_a_bounded_number_of_sessions() -> None:
-    async with served_over_http(Server("s"), limits=EndpointLimits(sessions=1)) as web:
+@pytest.mark.parametrize("limits", [EndpointLimits(sessions=1), EndpointLimits(sessions_per_caller=1)])
+async def test_there_is_a_bounded_number_of_sessions(limits: EndpointLimits) -> None:
+    async with served_over_http(Server("s"), limits=limits) as web:
         first = await connected(web)
         refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
         assert (refused.status, refused.why) == (503, "no session can begin now; try again later")

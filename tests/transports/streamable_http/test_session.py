@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import Context, Server
+from mcp_ref.basic.access import Access
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
-from mcp_ref.transports.streamable_http.session import EndpointLimits
+from mcp_ref.transports.streamable_http.session import EndpointLimits, HttpSession
+from mcp_ref.transports.streamable_http.session_table import IdleOrder
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.messages import initialize, notification, request
 from tests.raw_http_client import (
@@ -252,6 +254,60 @@ async def test_session_limit_ends_the_longest_idle_session_or_refuses_with_503()
         assert (await web.take(sent)).json == answered("x")
         await fourth.handshake()
         assert set(web.site._endpoint.sessions) == {first.id, fourth.id}
+
+
+async def test_session_limit_ends_a_session_without_requests_first() -> None:
+    async with served_over_http(Held().server, limits=EndpointLimits(sessions=2)) as web:
+        used, unused, third = Talk(web), Talk(web), Talk(web)
+        await used.handshake()
+        assert (await used.post(request("ping"))).status == 200
+        await unused.handshake()  # later than the other, but without a request
+        await third.handshake()
+        assert [(await talk.post(request("ping"))).status for talk in (used, unused, third)] == [200, 404, 200]
+
+
+async def test_caller_with_all_its_sessions_ends_only_its_own_or_is_refused_with_503() -> None:
+    held, limits = Held(), EndpointLimits(sessions=4, sessions_per_caller=2)
+    async with served_over_http(held.server, authenticate=by_token, limits=limits) as web:
+        other = Talk(web, authorization="Bearer other")
+        await other.handshake()
+        mine = [Talk(web, authorization="Bearer me") for _ in range(4)]
+        for talk in mine[:3]:
+            await talk.handshake()
+        assert set(web.site._endpoint.sessions) == {other.id, mine[1].id, mine[2].id}
+        for talk in mine[1:3]:
+            await talk.get()
+        full = await mine[3].post(initialize())
+        assert (full.status, full.why) == (503, "your 2 sessions are in use; try again later")
+        for talk in (other, mine[1], mine[2]):
+            assert (await talk.delete()).status == 204
+        assert not web.site._endpoint._table._orders
+
+
+async def test_search_for_an_idle_session_among_busy_sessions_costs_one_look_for_each() -> None:
+    looks = 0
+
+    class Busy(HttpSession):
+        @property
+        def is_idle(self) -> bool:
+            nonlocal looks
+            looks += 1
+            return False
+
+    order = IdleOrder()
+    sessions = [Busy(str(number), Access(), MemoryEventStore(), EndpointLimits()) for number in range(100)]
+    for session in sessions:
+        order.add(session)
+    for _ in range(100):
+        assert order.next_idle() is None
+    assert looks == 100
+    sessions[7].touch()
+    assert order.next_idle() is None
+    assert looks == 101
+    order.remove(sessions[7])
+    sessions[7].touch()
+    assert order.next_idle() is None
+    assert looks == 101
 
 
 # ------------------------------------------------------------------------------------------------ whose they are
