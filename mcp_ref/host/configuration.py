@@ -26,6 +26,7 @@ import json
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,6 +40,10 @@ TOP_KEYS = ("mcpServers", "servers", "context_servers", "mcp_servers")
 
 MAX_FILE = 1024 * 1024
 """Maximum size of a configuration file, in bytes (1 MiB)."""
+MAX_SERVERS = 1000
+"""Maximum number of servers in one file."""
+MAX_SUGGESTIONS = 10
+"""Maximum number of unknown keys of one server for which a warning suggests a known key."""
 
 
 class Entry(TypedDict, total=False):
@@ -197,21 +202,29 @@ def _parse(data: bytes, suffix: str) -> Object:
     if suffix == ".toml":
         return cast("Object", tomllib.loads(text))
     for _ in range(2):  # first the comments, then trailing commas; line numbers stay as they are
-        text = _COMMENT.sub(lambda found: found[1] or "\n" * found[0].count("\n"), text)
+        text = _COMMENT.sub(_without_comment, text)
     document = json.loads(text, object_pairs_hook=_unique)
     if not isinstance(document, dict):
         raise ValueError("the file must contain a JSON object")
     return document
 
 
-_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+# A string or comment without an end matches too. Otherwise `re` would search for its end again at the next quote.
+_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
+
+
+def _without_comment(found: re.Match[str]) -> str:
+    """Return a string as written, and only the line breaks of a comment."""
+    if found[0].startswith("/*") and (len(found[0]) < 4 or not found[0].endswith("*/")):
+        raise ValueError("a comment has no end; close it with */")
+    return found[1] or "\n" * found[0].count("\n")
 
 
 def _unique(pairs: list[tuple[str, JSON]]) -> Object:
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"duplicate key {next(name for name in names if names.count(name) > 1)!r}; remove one")
+        counts = Counter(name for name, _ in pairs)
+        raise ValueError(f"duplicate key {next(name for name in counts if counts[name] > 1)!r:.100}; remove one")
     return members
 
 
@@ -221,6 +234,8 @@ def _read_document(document: Object, file: str, folder: str) -> Configuration:
     if not isinstance(listed, dict):
         found = ", ".join(present) or "none of them"
         raise ValueError(f"the file must have one of these keys, with an object: {', '.join(TOP_KEYS)}; it has {found}")
+    if len(listed) > MAX_SERVERS:
+        raise ValueError(f"the file lists {len(listed)} servers; the limit is {MAX_SERVERS}")
     servers = [parse_server(key, entry, file, folder) for key, entry in listed.items()]
     policy = document.get("mcp")  # of Gemini CLI
     if isinstance(policy, dict):
@@ -242,11 +257,12 @@ def parse_server(key: str, entry: object, file: str | None = None, folder: str =
     if not isinstance(entry, dict):
         return replace(config, problem=f"{config.place}: the entry must be an object, not {entry!r:.80}")
     kept: dict[str, JSON] = {}
-    warnings, faults = [], []
+    warnings: list[str] = []
+    faults = []
     for written, value in entry.items():
         name = _OTHER_NAMES.get(written, written)
         if name not in _TYPES:
-            warnings.append(f"{config.place}: {_ignored(written)}")
+            warnings.append(f"{config.place}: {_ignored(written, len(warnings) < MAX_SUGGESTIONS)}")
         elif name in kept:
             faults.append(f"{written!r} repeats {name!r}; write one of them")
         else:
@@ -261,13 +277,14 @@ def parse_server(key: str, entry: object, file: str | None = None, folder: str =
     return replace(config, warnings=tuple(warnings))
 
 
-def _ignored(key: str) -> str:
-    """Return the warning about a key that has no effect."""
+def _ignored(key: str, suggests: bool) -> str:
+    """Return the warning about a key that has no effect. `suggests`: True to name a known key that is similar."""
     if _CONSENT.fullmatch(key):
         return f"{key!r} is ignored: a file cannot grant consent; approve= of the program asks the user"
     if key.startswith("sandbox"):
         return f"{key!r} is ignored: the server runs without a sandbox"
-    near = [] if _IGNORED.fullmatch(key) else difflib.get_close_matches(key, [*_TYPES, *_OTHER_NAMES], n=1)
+    known = [*_TYPES, *_OTHER_NAMES] if suggests and not _IGNORED.fullmatch(key) else []
+    near = difflib.get_close_matches(key, known, n=1)
     return f"the key {key!r} is ignored" + (f"; did you mean {near[0]!r}?" if near else "")
 
 

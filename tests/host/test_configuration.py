@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -307,6 +309,9 @@ def test_type_ignores_case_and_hyphens(kind: str) -> None:
         ("a.toml", "x = ", "cannot read the configuration"),
         ("a.json", '{"mcpServers":' + "[" * 100_000, "cannot read the configuration"),
         ("a.json", " " * 1024 * 1024 + "{}", "larger than"),
+        ("a.json", '{"mcpServers": {}} /* end', "a comment has no end"),
+        ("a.json", "/*/ {}", "a comment has no end"),
+        ("a.json", json.dumps({"mcpServers": {f"s{number}": {} for number in range(1001)}}), "lists 1001 servers"),
     ],
 )
 def test_read_config_raises_for_a_file_that_it_cannot_read(name: str, text: str, message: str, tmp_path: Path) -> None:
@@ -319,6 +324,30 @@ def test_read_config_keeps_comment_signs_inside_strings(tmp_path: Path) -> None:
     text = '{"mcpServers": {"a": {"url": "https://x/*y*/", "headers": {"H": "a,} // b"}}}, // end\n}'
     (server,) = read_config(written(tmp_path, "a.json", text)).servers
     assert server.entry["url"] == "https://x/*y*/" and server.entry["headers"] == {"H": "a,} // b"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"' + '\\"' * 250_000,
+        "/* " * 250_000,
+        "{" + ",".join(f'"{number}":1' for number in range(50_000)) + ',"49999":1}',
+    ],
+    ids=["unclosed string", "unclosed comments", "duplicate key"],
+)
+def test_read_config_takes_linear_time_for_a_hostile_file(text: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "a.json", text)
+    start = time.process_time()
+    with contextlib.suppress(ConfigurationError):
+        read_config(path)
+    assert time.process_time() - start < 2  # in quadratic time, each of these files takes a minute or more
+
+
+def test_read_config_suggests_known_keys_for_few_unknown_keys(tmp_path: Path) -> None:
+    entry = {"command": "x", **{f"comman{number}": 1 for number in range(20)}}
+    (server,) = read_config(written(tmp_path, "a.json", json.dumps({"mcpServers": {"a": entry}}))).servers
+    assert len(server.warnings) == 20
+    assert ["did you mean 'command'" in warning for warning in server.warnings] == [True] * 10 + [False] * 10
 
 
 def test_find_configs_lists_existing_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
