@@ -22,7 +22,7 @@ import functools
 import types
 import typing
 from collections.abc import Callable
-from typing import Annotated, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin
 
 from .jsonrpc.messages import JSON, Object
 from .revisions import Availability, NotInRevision, Revision
@@ -30,6 +30,7 @@ from .revisions import Availability, NotInRevision, Revision
 T = TypeVar("T")
 _Read = Callable[[JSON], object]
 _Write = Callable[[object], JSON]
+_WriteObject = Callable[[object], Object]
 
 
 class ShapeError(ValueError):
@@ -70,7 +71,7 @@ class Codec:
 
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
-        self._writers: dict[type, _Write] = {}
+        self._writers: dict[type, _WriteObject] = {}
         self._readers: dict[type, _Read] = {}
 
     def encode(self, value: object) -> Object:
@@ -79,14 +80,14 @@ class Codec:
         write = self._writers.get(cls)
         if write is None:
             write = self._writers[cls] = self._class_writer(cls)
-        return cast(Object, write(value))
+        return write(value)
 
     def decode(self, cls: type[T], value: JSON) -> T:
         """Return an instance of the dataclass `cls` from a JSON object. Raise ShapeError for a wrong member."""
         read = self._readers.get(cls) or self._class_reader(cls)
-        return cast(T, read(value))
+        return read(value)  # type: ignore[return-value]
 
-    def _class_writer(self, cls: type) -> _Write:
+    def _class_writer(self, cls: type) -> _WriteObject:
         revision = self.revision
         availability: Availability | None = getattr(cls, "availability", None)
         if availability is not None and not availability.covers(revision):
@@ -109,7 +110,7 @@ class Codec:
                 refused.append((field.name, wire_name(field.name), field.default))
         adjust = getattr(cls, "to_wire", None)
 
-        def write(value: object) -> JSON:
+        def write(value: object) -> Object:
             wire: Object = {}
             for attribute, name, convert, default in plan:
                 member = getattr(value, attribute)
@@ -118,7 +119,8 @@ class Codec:
             for attribute, name, default in refused:
                 if getattr(value, attribute) is not default:
                     raise NotInRevision(f"{cls.__name__}.{name} does not exist in revision {revision}")
-            return adjust(value, wire, revision) if adjust else wire
+            adjusted: Object = adjust(value, wire, revision) if adjust else wire
+            return adjusted
 
         return write
 
@@ -129,7 +131,7 @@ class Codec:
         origin, args = get_origin(hint), get_args(hint)
         if origin is list:
             item = self._writer(args[0])
-            return item and (lambda values: [item(value) for value in cast("list[object]", values)])
+            return item and (lambda values: [item(value) for value in values])  # type: ignore[attr-defined]
         if origin is dict:
             member = self._writer(args[1])
             return member and (lambda values: {k: member(v) for k, v in cast("dict[str, object]", values).items()})
@@ -164,11 +166,10 @@ class Codec:
         def read(value: JSON) -> object:
             if type(value) is not dict:
                 raise ShapeError("an object", value)
-            if adjust:
-                value = cast(Object, adjust(value, revision))
+            wire: Object = adjust(value, revision) if adjust else value
             members: dict[str, object] = {}
             for attribute, name, convert, required, nullable in plan:
-                member = value.get(name, _MISSING)
+                member = wire.get(name, _MISSING)
                 if member is None and nullable:
                     members[attribute] = None
                     continue
@@ -222,8 +223,8 @@ class Codec:
         return read
 
 
-def _refusing_writer(text: str) -> _Write:
-    def refuse(value: object) -> JSON:
+def _refusing_writer(text: str) -> _WriteObject:
+    def refuse(value: object) -> NoReturn:
         raise NotInRevision(text)
 
     return refuse

@@ -256,9 +256,13 @@ class RegisteredTool:
         schema that the author wrote, the server sends other values only as text: in a wrapper, a `$ref` to the
         schema's root would fail.
         """
+        return self._has_plain_data and revision.structured_results and not revision.structured_content_is_any_json
+
+    @cached_property
+    def _has_plain_data(self) -> bool:
+        """True if the output schema is generated, and does not describe an object."""
         schema = self.tool.output_schema
-        objects_only = revision.structured_results and not revision.structured_content_is_any_json
-        return objects_only and schema is self.signature.output_schema is not None and not _is_object_schema(schema)
+        return schema is self.signature.output_schema is not None and not _is_object_schema(schema)
 
     def tool_for(self, revision: Revision) -> Tool:
         """Return the description of the tool for a client of this revision."""

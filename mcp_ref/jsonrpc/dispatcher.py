@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from .errors import ConnectionClosed, McpError, ProtocolError
@@ -182,7 +182,8 @@ class Dispatcher(Requester):
         if request.method in self.holds_later:
             self._held = []
         entry = self._serving[request.id] = _ActiveRequest()
-        entry.task = self._run_in_slot(self._run(request, entry, batch))
+        entry.task = asyncio.get_running_loop().create_task(self._run(request, entry, batch))
+        self._use_slot(entry.task)
 
     async def _run(self, request: Request, entry: _ActiveRequest, batch: _ReceivedBatch | None) -> None:
         """Serve one request and send its response. Then wait until the peer has read the response."""
@@ -209,6 +210,8 @@ class Dispatcher(Requester):
             await self._transport.drain(request.id)
         except asyncio.CancelledError:
             pass  # the response is already in the queue of the transport
+        finally:
+            self._free_slot(entry.task)  # a done callback of the task would cost another turn of the event loop
 
     def _receive_held(self) -> None:
         held, self._held = self._held or [], None
@@ -260,27 +263,30 @@ class Dispatcher(Requester):
     def _hold_slot(self) -> None:
         """Use a slot until the peer has read an error. Else a peer that only sends garbage would fill our buffer."""
         if len(self._tasks) < self._limits.max_in_flight:
-            self._run_in_slot(self._transport.drain())
+            task = asyncio.get_running_loop().create_task(self._transport.drain())
+            task.add_done_callback(self._free_slot)
+            self._use_slot(task)
         else:
             self._pause()
 
-    def _run_in_slot(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Run a coroutine in a slot. If this was the last free slot, pause reading."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._resume)
+    def _use_slot(self, task: asyncio.Task[None]) -> None:
+        """Use a slot until the task is done. If this was the last free slot, pause reading."""
+        if not task.done():  # an eager task can be done already
+            self._tasks.add(task)
         if len(self._tasks) >= self._limits.max_in_flight:
             self._pause()
-        return task
+
+    def _free_slot(self, task: asyncio.Task[None] | None) -> None:
+        self._tasks.discard(task)
+        if self._pause_timer is not None:
+            self._resume()
 
     def _pause(self) -> None:
         self._transport.pause_reading()
         if self._pause_timer is None:
             self._pause_timer = asyncio.get_running_loop().call_later(self._limits.patience, self._resume)
 
-    def _resume(self, done: asyncio.Task[None] | None = None) -> None:
-        if done is not None:
-            self._tasks.discard(done)
+    def _resume(self) -> None:
         if self._pause_timer is not None:
             self._pause_timer.cancel()
             self._pause_timer = None

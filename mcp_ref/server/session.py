@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Coroutine
 from functools import cached_property, partial
 from typing import TypeVar, cast
 
@@ -82,14 +83,14 @@ class ServerSession(Session):
         self._handshake: RequestId | None = None  # the id of `initialize`
         self._cancelling: set[asyncio.Task[None]] = set()  # each asyncio task cancels an MCP task on the client
 
-    async def _serve(self, request: Request) -> Object:
+    def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
         names_revision = "_meta" in request.params and is_stateless(request.params)
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
-            return await stateless.serve(self.catalog, self.open_subscriptions, request, notify, drain, principal)
-        return await super()._serve(request)
+            return stateless.serve(self.catalog, self.open_subscriptions, request, notify, drain, principal)
+        return super()._serve(request)
 
     def _notify_for(self, related: RequestId, method: str, params: Object) -> None:
         # [2026-07-28 basic/transports/stdio#cancellation] MUST NOT send any further messages for a cancelled request
