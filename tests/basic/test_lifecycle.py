@@ -18,9 +18,10 @@ from mcp_ref import (
     Server,
     UnsupportedRevision,
 )
-from mcp_ref.basic.lifecycle import choose_revision, declares
+from mcp_ref.basic.lifecycle import ClientCapabilities, capability_keys, choose_revision, declares
+from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
-from mcp_ref.revisions import LEGACY, R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, Revision
+from mcp_ref.revisions import LEGACY, R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Revision
 from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import initialize, notification, request
 from tests.raw_peers import connected_client, handshake, legacy_initialize, raw_client, raw_server
@@ -627,6 +628,32 @@ async def test_client_without_a_feature_does_not_serve_it(revision: str) -> None
 )
 def test_capability_is_declared_by_its_presence(capabilities: Object, path: str, declared: bool) -> None:
     assert declares(capabilities, path) is declared
+
+
+@pytest.mark.parametrize(
+    ("path", "keys"),
+    [
+        ("tools", ["tools"]),
+        ("resources.subscribe", ["resources", "subscribe"]),
+        ("tasks.requests.tools.call", ["tasks", "requests", "tools", "call"]),
+        ("extensions", ["extensions"]),
+        ("extensions.io.example/a.b", ["extensions", "io.example/a.b"]),
+    ],
+)
+def test_capability_keys_keep_the_name_of_an_extension_whole(path: str, keys: list[str]) -> None:
+    assert capability_keys(path) == keys
+
+
+@pytest.mark.parametrize(
+    ("revision", "sampling", "elicitation"),
+    [(R2025_03_26, {}, None), (R2025_06_18, {}, {}), (R2025_11_25, {"context": {}}, {"url": {}})],
+)
+def test_client_capabilities_have_only_the_members_that_the_revision_defines(
+    revision: Revision, sampling: Object, elicitation: Object | None
+) -> None:
+    wire = codec_for(revision).encode(ClientCapabilities(sampling={"context": {}}, elicitation={"url": {}}))
+    assert wire == {"sampling": sampling} | ({} if elicitation is None else {"elicitation": elicitation})
+    assert codec_for(revision).encode(ClientCapabilities()) == {}
 
 
 def test_choose_revision_looks_names_up_instead_of_comparing_them() -> None:

@@ -154,6 +154,7 @@ async def test_cursor_that_the_server_did_not_make_is_invalid_params(kind: str, 
         "YWZ0ZXI6",
         "YWZ0ZXI6LTE=",
         "YWZ0ZXI6wrI=",
+        "YWZ0ZXI6MQ==\n",
         "A" * 100_000,
         7,
         {},
@@ -328,6 +329,16 @@ def test_client_gives_up_on_pages_with_too_many_items(monkeypatch: pytest.Monkey
     with pytest.raises(InvalidMessage, match="stopped after 6 items"):
         run(pagination.all_pages(two_more))
     assert fetched == [None, "1", "2"]
+
+
+def test_client_takes_as_many_items_as_it_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagination, "MAX_ITEMS", 4)
+
+    async def two(cursor: str | None) -> tuple[list[int], str | None]:
+        following = {None: "next", "next": "last"}
+        return [1, 2] if cursor != "last" else [], following.get(cursor)
+
+    assert run(pagination.all_pages(two)) == [1, 2, 1, 2]
 
 
 async def test_client_refuses_a_next_cursor_that_is_not_text() -> None:

@@ -869,6 +869,14 @@ async def serve_one(wire: Wire, result: Object) -> Object:
     return asked
 
 
+async def test_client_prefers_the_content_of_a_result_that_has_two_forms() -> None:
+    async with raw_server(Client) as (client, wire):
+        await handshake(client, wire, "2024-10-07", {"tools": {}})
+        calling = asyncio.create_task(client.call_tool("add"))
+        await serve_one(wire, {"content": [text("new")], "toolResult": "old"})
+        assert (await calling).text == "new"
+
+
 @REVISIONS
 async def test_client_call_tool_returns_the_result(revision: str) -> None:
     async with raw_server(Client) as (client, wire):

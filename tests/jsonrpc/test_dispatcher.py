@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import traceback
 from collections.abc import Awaitable, Callable
 
@@ -24,6 +25,7 @@ from mcp_ref.jsonrpc.messages import (
     Object,
     Outgoing,
     Request,
+    RequestFailure,
     RequestId,
     Response,
     decode,
@@ -221,7 +223,9 @@ async def test_dispatcher_request_without_response_times_out_and_peer_is_told() 
 
 
 @pytest.mark.parametrize("kind", ["result", "malformed"])
-async def test_dispatcher_finds_the_request_of_a_response_whose_id_is_a_string_of_digits(kind: str) -> None:
+async def test_dispatcher_finds_the_request_of_a_response_whose_id_is_a_string_of_digits(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     bench = Bench()
     call = asyncio.create_task(bench.call())
     await bench.transport.wait_for(1)
@@ -232,6 +236,30 @@ async def test_dispatcher_finds_the_request_of_a_response_whose_id_is_a_string_o
         bench.receive(decode(b'{"jsonrpc": "2.0", "id": "1", "result": 1}'))
         with pytest.raises(InvalidMessage, match="the result must be an object"):
             await call
+    assert caplog.messages == ["the peer sent the id '1' as a string in its response to x"]
+
+
+async def test_dispatcher_report_of_the_transport_raises_its_error_in_the_caller() -> None:
+    bench = Bench()
+    for error, raised in ((OSError("no route"), OSError), (None, ConnectionClosed)):
+        call = asyncio.create_task(bench.call())
+        await bench.transport.wait_for(1)
+        sent = bench.transport.sent.pop()
+        assert isinstance(sent, Request)
+        assert bench.dispatcher.fail(RequestFailure(sent.id, "the reply was lost", error=error))
+        with pytest.raises(raised, match="no route" if error else "x: the reply was lost"):
+            await call
+    assert not bench.dispatcher.fail(RequestFailure(1, "no request waits"))
+    assert not bench.dispatcher.time_limits.running
+
+
+@pytest.mark.parametrize(("id", "level"), [(None, "WARNING"), (7, "DEBUG")])
+async def test_dispatcher_response_without_an_id_is_logged_as_a_warning(
+    id: RequestId | None, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "mcp_ref.jsonrpc.requester")
+    Bench().receive(ErrorResponse(id, Error(-32700, "no")))
+    assert [record.levelname for record in caplog.records] == [level]
 
 
 async def test_dispatcher_time_out_names_a_response_that_could_not_be_used() -> None:
@@ -502,13 +530,31 @@ async def test_dispatcher_handler_that_swallows_cancellation_gets_no_response() 
     assert bench.transport.sent == []
 
 
-async def test_dispatcher_close_stops_all_handlers_from_any_task_repeatedly() -> None:
+async def test_dispatcher_close_stops_all_handlers_from_any_task_repeatedly(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     bench.receive(*(Request(id, "x") for id in range(10)))
     await turns()
     await asyncio.gather(*(bench.dispatcher.close() for _ in range(100)))
     assert sorted(bench.stopped) == list(range(10))
     assert (bench.transport.sent, bench.dispatcher._tasks) == ([], set())
+    assert not caplog.records
+
+
+async def test_dispatcher_close_logs_how_many_handlers_do_not_stop(caplog: pytest.LogCaptureFixture) -> None:
+    async def stubborn(request: Request) -> Object:
+        for _ in range(2):
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+        return {}
+
+    release, bench = asyncio.Event(), Bench(stubborn)
+    bench.receive(Request(1, "x"))
+    await turns()
+    await bench.dispatcher.close(grace=0.01)
+    assert "1 cancelled request handlers still run" in caplog.text
+    release.set()
+    await turns()
+    assert not bench.dispatcher._tasks
 
 
 async def test_dispatcher_handler_may_close_its_own_connection() -> None:

@@ -139,7 +139,7 @@ def test_decode_surrogate_pair_is_one_character() -> None:
 
 def test_decode_depth_limit_is_exact() -> None:
     def nested(depth: int) -> bytes:  # the message and its params are two levels
-        return b'{"jsonrpc":"2.0","method":"x","params":{"a":' + b"[" * (depth - 2) + b"]" * (depth - 2) + b"}}"
+        return b'{"jsonrpc":"2.0","method":"x","params":{"b":[],"a":' + b"[" * (depth - 2) + b"]" * (depth - 2) + b"}}"
 
     assert isinstance(decode(nested(MAX_DEPTH)), Notification)
     assert refused(nested(MAX_DEPTH + 1)).error.code == PARSE_ERROR

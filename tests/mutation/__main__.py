@@ -105,7 +105,7 @@ def replacements(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]
 
 
 def changes(module: str, source: str) -> list[Change]:
-    """Return all changes of a module: inside functions, but not in annotations, docstrings and formatted strings."""
+    """Return all changes inside functions, but not in annotations, docstrings, casts and formatted strings."""
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -120,7 +120,7 @@ def changes(module: str, source: str) -> list[Change]:
                 after = ast.unparse(ast.fix_missing_locations(new))
                 after = f"({after})" if isinstance(new, ast.expr) else after
                 found.append(Change(module, old.lineno, start, end, ast.unparse(old), after))
-        if isinstance(node, ast.JoinedStr):
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Call) and ast.unparse(node.func) == "cast"):
             return
         for field, value in ast.iter_fields(node):
             if field in ("annotation", "returns", "decorator_list"):
