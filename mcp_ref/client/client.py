@@ -13,35 +13,34 @@ Spec:  basic/lifecycle; the pages of server/ (the methods) and of client/ (the h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
-from ..basic.meta import EmptyResult, NotificationParams, RequestParams, checked_extensions
+from ..basic.meta import NotificationParams, checked_extensions
 from ..basic.progress import ProgressHandler
-from ..basic.versioning import LOG_LEVEL
 from ..extensions.tasks.types import EXTENSION, Task
 from ..features import lazy as features
 from ..features.caching import ResponseCache
-from ..jsonrpc.messages import Object
-from ..revisions import REVISIONS, Era, NotInRevision, Revision, sorted_revisions
+from ..revisions import REVISIONS, Era, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
-from .connector import Connector, InProcessServer, Target
 from .negotiation import ClientIdentity
+from .requests import Requests
 from .subscriptions import ServerNotifications, Subscription
+from .target import InProcessServer, Target
 
 if TYPE_CHECKING:
     import os
-    from typing import TypedDict, Unpack
+    from typing import Unpack
 
     from ..basic.authorization.client import Authorizer
     from ..extensions.tasks.receiver import Tasks
     from ..extensions.tasks.requestor import RunningTask
     from ..features.completion import Completion, Reference
     from ..features.elicitation import ElicitationHandler
-    from ..features.logging import LoggingLevel, LoggingMessageNotificationParams
+    from ..features.logging import LoggingMessageNotificationParams
     from ..features.prompts import GetPromptResult, Prompt
     from ..features.resources import ReadResourceResult, Resource, ResourceTemplate
     from ..features.sampling import SamplingHandler
@@ -50,22 +49,14 @@ if TYPE_CHECKING:
     from ..lib.http.client import HttpClient
     from ..transports.base import Trace, Transport
     from .handlers import ClientHandlers, LazyRoots, RootPaths
-    from .tools import ToolCalls
-
-    class CallOptions(TypedDict, total=False):
-        """The options of `Client.call_tool` besides `returns`."""
-
-        on_progress: ProgressHandler | None
-        timeout: float | None
-        max_timeout: float | None
-        meta: Mapping[str, object] | None
+    from .tools import CallOptions, ToolCalls
 
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 
 
-class Client(Connector):
+class Client(Requests):
     """An MCP client for one server. Use it as an async context manager. A client connects only once.
 
     A request raises NotInRevision if the revision lacks the method, and CapabilityError if the server did not declare
@@ -122,16 +113,14 @@ class Client(Connector):
         env: Mapping[str, str | None] | None = None, cwd: str | os.PathLike[str] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
         headers: Mapping[str, str] | None = None, authorization: Authorizer | None = None,
-        http: HttpClient | None = None,
-        limits: Limits | None = None, cache: ResponseCache | bool = True, trace: Trace | None = None,
+        http: HttpClient | None = None, limits: Limits | None = None, cache: ResponseCache | bool = True,
+        trace: Trace | None = None,
     ) -> None:  # fmt: skip
         names = [revision] if revision is not None else REVISIONS if revisions is None else revisions
         self.revisions: Sequence[Revision] = sorted_revisions(names)
         self.cache = (ResponseCache() if cache else None) if isinstance(cache, bool) else cache
         """The cache of modern-era results, or None if the client has no cache."""
         self._info = info or Implementation("mcp_ref", __version__)
-        self._extensions: Object = {**checked_extensions(extensions), EXTENSION: {}}
-        self._extensions |= {} if authorization is None else authorization.extensions
         self._handlers: ClientHandlers | None = None
         if sampling is not None or elicitation is not None or roots is not None or tasks:
             from .handlers import ClientHandlers  # lazy: many clients have no handlers
@@ -139,10 +128,6 @@ class Client(Connector):
             self._handlers = ClientHandlers(
                 sampling, sampling_tools, elicitation, elicitation_url, roots, tasks, on_elicitation_complete
             )
-        if authorization is not None and not isinstance(server, str):
-            raise ValueError("`authorization` is for URLs; a command gets its credentials by `env`")
-        if authorization is not None and any(name.lower() == "authorization" for name in headers or {}):
-            raise ValueError("give either `authorization` or an Authorization header, not both")
         target = Target(server, env, cwd, on_stderr, headers, http, trace, authorization, self.revisions)
         results = ResponseCache(max_results=0) if self.cache is None else self.cache
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
@@ -150,6 +135,8 @@ class Client(Connector):
         self._notifications = receivers = ServerNotifications(on_log, on_changed, invalidate)
         callbacks = (receivers.receive, receivers.end_subscriptions)
         super().__init__(target, limits, self._handlers, results, timeout, {} if eras is None else eras, *callbacks)
+        self.extensions = {**checked_extensions(extensions), EXTENSION: {}}
+        self.extensions |= {} if authorization is None else authorization.extensions
         self._closing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Client:
@@ -170,7 +157,7 @@ class Client(Connector):
         if self.is_used:
             raise RuntimeError("a Client can connect only once: create a new Client for a new connection")
         capabilities = self._handlers.capabilities() if self._handlers is not None else ClientCapabilities()
-        capabilities.extensions = self._extensions
+        capabilities.extensions = self.extensions
         try:
             await self._connect(ClientIdentity(self.revisions, self._info, capabilities))
             await self._notifications.listen(self)
@@ -196,21 +183,6 @@ class Client(Connector):
                 await self._handlers.close()
 
     @property
-    def server_info(self) -> Implementation:
-        """The name and version that the server claims. They are unverified."""
-        return self.server_identity.info
-
-    @property
-    def server_capabilities(self) -> Object:
-        """The capabilities that the server declared, as JSON: `{"tools": {"listChanged": True}, ...}`."""
-        return self.session.peer_capabilities
-
-    @property
-    def instructions(self) -> str | None:
-        """The server's instructions for the model."""
-        return self.server_identity.instructions
-
-    @property
     def subscriptions(self) -> dict[str, list[Subscription]]:
         """The open `resources/subscribe` subscriptions of the legacy era, by URI."""
         return self._notifications.subscriptions
@@ -227,16 +199,6 @@ class Client(Connector):
         from .tools import ToolCalls  # lazy: a client that calls no tools needs no schemas
 
         return ToolCalls(self)
-
-    async def ping(self, *, timeout: float | None = None) -> None:
-        """Check that the server responds. Sends `server/discover` in the modern era, which has no `ping`.
-
-        Args:
-            timeout: Time limit in seconds. Defaults to the client's `timeout`.
-        """
-        method = "ping" if self.revision.era == "legacy" else "server/discover"
-        self.response_cache.forget(self.cache_key[0], method)  # a cached result would not show that the server responds
-        await self.request(method, RequestParams(), EmptyResult, timeout)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
         """Return all tools. Later tool calls check their results against the listed output schemas.
@@ -420,74 +382,6 @@ class Client(Connector):
         params = completion.CompleteRequestParams(ref, completion.CompleteArgument(argument, value), context)
         result = await self.request("completion/complete", params, completion.CompleteResult, timeout)
         return result.completion
-
-    async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
-        """Set the lowest level of the log messages that the server sends from now on.
-
-        If the program does not call this method, a legacy server chooses the level, and a modern server sends all
-        messages if the client has `on_log`, otherwise none.
-
-        Args:
-            level: The level, such as "warning".
-            timeout: Time limit in seconds. Defaults to the client's `timeout`.
-        """
-        if self.revision.era == "modern":
-            # [2026-07-28 server/utilities/logging#per-request-log-level] every request names the level
-            self.session.request_meta[LOG_LEVEL] = level
-        else:
-            await self.request_by_name("logging/setLevel", timeout, level=level)
-
-    async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
-        """Send several requests in one JSON-RPC batch (2025-03-26): `await client.batch(client.ping(), ...)`.
-
-        Args:
-            *calls: Coroutines of this client's methods. Each one must send one request.
-
-        Returns:
-            The results in the order of the calls. A failed call returns its exception, and does not raise it.
-
-        Raises:
-            CapabilityError: If the negotiated revision does not allow batches.
-        """
-        if self._server_identity is None or not self.revision.batch:
-            for call in calls:
-                call.close()
-            raise CapabilityError(f"revision {self.revision} does not allow batches: send the requests one by one")
-        return await self.session.dispatcher.batch(*calls)
-
-    async def notify(self, method: str, params: object = None) -> None:
-        """Send a notification with a custom method.
-
-        Args:
-            method: The method, such as `com.example/seen`.
-            params: The params, such as a dataclass or a dict. Default: no params.
-
-        Raises:
-            NotInRevision: The revision is 2026-07-28, in which servers ignore such notifications. Send a request.
-        """
-        custom, session = features.custom_methods, await self.ready()
-        custom.extension_of(method, None)
-        if session.revision.era == "modern":
-            why = "servers ignore custom notifications, because a notification declares no extension: send a request"
-            raise NotInRevision(f"{method} was not sent: in revision {session.revision}, {why}")
-        session.notify(method, custom.data_of(params))
-        await session.transport.drain()
-
-    def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
-        """Return a decorator that registers a handler of a custom method. `Server.method` documents the function.
-
-        Args:
-            name: The method, such as `com.example/confirm`.
-            extension: The extension of the method. Default: the first two parts of the name. The client declares it.
-            notification: True for notifications. The function is then a plain `def` without a result.
-
-        Raises:
-            RuntimeError: The client has connected before.
-        """
-        if self.is_used:
-            raise RuntimeError("register methods before the client connects, because it then declares their extensions")
-        register = features.custom_methods.registrar
-        return register(self.custom_methods, self._extensions, None, name, extension, notification)
 
     async def set_roots(self, roots: RootPaths | LazyRoots) -> None:
         """Replace the roots, and notify the server.

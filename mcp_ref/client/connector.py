@@ -17,38 +17,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
-import os
-from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, MutableMapping
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..basic.headers import ParameterHeaders
-from ..basic.lifecycle import declares
+from ..basic.lifecycle import Implementation, declares
 from ..basic.progress import ProgressHandler
 from ..features import lazy as features
 from ..features.caching import ResponseCache
-from ..features.pagination import all_pages
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
-from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestId
+from ..jsonrpc.messages import Object, RequestId
 from ..jsonrpc.time_limits import TimeLimits
-from ..revisions import METHODS, SPECIFIED, Era, Revision
-from ..session import load_type
-from ..transports.base import Trace, Transport, finish
-from ..transports.memory import memory_pair
-from ..transports.stdio import StdioClientTransport
-from ..transports.trace import trace_from_environment
+from ..revisions import SPECIFIED, Era, Revision
+from ..transports.base import Transport, finish
 from .negotiation import ClientIdentity, ServerIdentity, negotiate
 from .session import CacheKey, ClientSession
+from .target import Target
 
 if TYPE_CHECKING:
-    from ..basic.authorization.client import Authorizer
     from ..features.custom_methods import CustomMethod
-    from ..lib.http.client import HttpClient
     from .handlers import ClientHandlers
 
 log = logging.getLogger(__name__)
@@ -57,98 +47,12 @@ T = TypeVar("T")
 MAX_RESTARTS = 3
 """Maximum number of times that the client restarts the server's process without getting a response."""
 
+
 REPEATABLE = frozenset({
     "server/discover", "tools/list", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
     "resources/read", "completion/complete", "tasks/get",
 })  # fmt: skip
 """The methods that change nothing on the server. A request of these methods can be sent twice without harm."""
-
-
-@runtime_checkable
-class InProcessServer(Protocol):
-    """A server in the same program, such as a `Server`."""
-
-    async def serve(self, transport: Transport) -> None:
-        """Serve one client until the client closes the transport."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Target:
-    """The server to connect to, and the settings of the transport. `Client` documents the fields."""
-
-    server: Sequence[str] | str | InProcessServer | Transport
-    env: Mapping[str, str | None] | None = None
-    cwd: str | os.PathLike[str] | None = None
-    on_stderr: Callable[[bytes], None] | None = None
-    headers: Mapping[str, str] | None = None
-    http: HttpClient | None = None
-    trace: Trace | None = None
-    authorization: Authorizer | None = None
-    revisions: Sequence[Revision] = ()
-
-    @property
-    def is_process(self) -> bool:
-        """True if the server is a command that the client starts."""
-        return isinstance(self.server, (list, tuple))
-
-    @property
-    def is_url(self) -> bool:
-        """True if the server has a URL, so that the transport is HTTP."""
-        return isinstance(self.server, str)
-
-    @property
-    def name(self) -> str | None:
-        """The URL or command, as the key of the mapping `eras`. None for a `Server` object or a transport."""
-        server = self.server
-        return "\0".join(server) if isinstance(server, (list, tuple)) else server if isinstance(server, str) else None
-
-    @property
-    def cache_key(self) -> CacheKey:
-        """The key of this server in a shared cache. Credentials are hashed, so that the cache stores no secret."""
-        # The key is the object, not its id(): a later object can have the same id.
-        server = self.name or (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self)
-        settings = hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest()
-        user = None if self.authorization is None else self.authorization.server(cast("str", self.server)).id
-        return server, (settings, self.http, user)
-
-    def open(
-        self, parameter_headers: ParameterHeaders, time_limits: TimeLimits
-    ) -> tuple[Transport, asyncio.Task[None] | None]:
-        """Return a transport. For an `InProcessServer`, also return the asyncio task that serves this client.
-
-        Args:
-            parameter_headers: Function from a tool's name to the headers that mirror its arguments.
-            time_limits: The time limits of the session, which stop while a user signs in.
-        """
-        server, trace = self.server, self.trace or trace_from_environment()
-        if isinstance(server, (list, tuple)):
-            return StdioClientTransport(server, env=self.env, cwd=self.cwd, on_stderr=self.on_stderr, trace=trace), None
-        if isinstance(server, str):
-            if not server.startswith(("http://", "https://")):
-                command = 'a command as a list, ["python3", "server.py"]'
-                raise TypeError(f"the server must be a URL with http:// or https://, or {command}, not {server!r}")
-            from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
-
-            login = self.authorization
-            wrap = None if login is None else partial(
-                login.wrap, url=server, revisions=self.revisions, while_signing_in=time_limits.stopped)  # fmt: skip
-            return StreamableHttpClientTransport(
-                server, headers=self.headers, http=self.http, trace=trace, parameters=parameter_headers,
-                authorize=wrap, time_limits=time_limits), None  # fmt: skip
-        if isinstance(server, InProcessServer):
-            ours, theirs = memory_pair(trace)
-            return ours, asyncio.create_task(_serve(server, theirs))
-        if not isinstance(server, Transport):
-            raise TypeError(f"the server must be a command as a list, a URL, a Server or a transport, not {server!r}")
-        return server, None
-
-
-async def _serve(server: InProcessServer, transport: Transport) -> None:
-    """Serve one client. If the server fails, close the transport, so that the client does not wait for it."""
-    try:
-        await server.serve(transport)
-    finally:
-        await transport.close()
 
 
 class ConnectionState(Enum):
@@ -180,7 +84,7 @@ _TRANSITIONS = {
 
 
 class Connector:
-    """The base class of `Client`. It connects, sends requests and reconnects."""
+    """The base class of `Requests` and `Client`. It connects, sends requests and reconnects."""
 
     def __init__(
         self, target: Target, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
@@ -194,6 +98,8 @@ class Connector:
         self.state = ConnectionState.NEW
         self.custom_methods: dict[str, CustomMethod] = {}
         """The handlers of custom methods, by name."""
+        self.extensions: Object = {}
+        """The extensions that the client declares."""
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path of the argument."""
         settings = (limits, handlers, cache, lambda: target.cache_key)
@@ -240,6 +146,21 @@ class Connector:
         """The server's name, version and instructions."""
         _ = self.session  # raises RuntimeError before the negotiation is complete
         return cast("ServerIdentity", self._server_identity)
+
+    @property
+    def server_info(self) -> Implementation:
+        """The name and version that the server claims. They are unverified."""
+        return self.server_identity.info
+
+    @property
+    def server_capabilities(self) -> Object:
+        """The capabilities that the server declared, as JSON: `{"tools": {"listChanged": True}, ...}`."""
+        return self.session.peer_capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's instructions for the model."""
+        return self.server_identity.instructions
 
     @property
     def cache_key(self) -> CacheKey:
@@ -411,26 +332,3 @@ class Connector:
         # [2026-07-28 changelog#major-changes] MUST send a lost request again with a new request ID
         session = await self.ready()
         return await session.request(method, params, returns, timeout=seconds)
-
-    async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
-        """Send a request with these params, and return its result. `METHODS` names their dataclasses."""
-        row = next(row for row in METHODS if row.name == method)
-        return await self.request(method, load_type(row.params)(**params), load_type(row.result or ""), timeout)
-
-    async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
-        """Return the items of all pages of a list. The attribute `member` of a page contains the items."""
-
-        async def fetch(cursor: str | None) -> tuple[list[object], str | None]:
-            page = vars(await self.request_by_name(method, timeout, cursor=cursor))
-            return page[member], page["next_cursor"]
-
-        try:
-            return await all_pages(fetch, self.max_pages, self.max_items)
-        except RemoteError as error:
-            if error.code == METHOD_NOT_FOUND:  # a server can declare a capability, and lack one of its lists
-                log.warning("the server has no %s: %s", method, error)
-                return []
-            # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard the cached pages
-            if error.code != INVALID_PARAMS or not self.response_cache.forget(self.cache_key[0], method):
-                raise
-        return await all_pages(fetch, self.max_pages, self.max_items)

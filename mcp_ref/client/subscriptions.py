@@ -33,7 +33,7 @@ from ..basic.subscriptions import (
 from ..basic.versioning import LOG_LEVEL
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
-from .connector import Connector
+from .requests import Requests
 
 if TYPE_CHECKING:
     from ..features.logging import LoggingMessageNotificationParams
@@ -72,7 +72,7 @@ class ServerNotifications:
     list_subscriptions: dict[str, list[Subscription]] = field(default_factory=dict)
     """The subscriptions of the legacy era to changed lists. The only key is "lists"."""
 
-    async def listen(self, connector: Connector) -> None:
+    async def listen(self, connector: Requests) -> None:
         """Request the notifications that have a callback. A legacy server needs no request."""
         if connector.revision.era == "legacy":
             return
@@ -140,7 +140,7 @@ class Subscription:
     """
 
     def __init__(
-        self, connector: Connector, by_uri: dict[str, list[Subscription]], uri: str, lists: Sequence[str] = ()
+        self, connector: Requests, by_uri: dict[str, list[Subscription]], uri: str, lists: Sequence[str] = ()
     ) -> None:
         self.uri, self._connector, self._lists = uri, connector, lists
         self._by_uri = by_uri  # legacy subscriptions, by URI
@@ -233,7 +233,7 @@ class ListenState(Enum):
 class ListenRequest:
     """One `subscriptions/listen` request, which is sent again after its connection is lost."""
 
-    _connector: Connector
+    _connector: Requests
     _wanted: SubscriptionFilter
     _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
     _on_end: Callable[[Exception | None], None]  # called when an acknowledged subscription ends, unless by `close`

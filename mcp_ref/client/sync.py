@@ -21,13 +21,13 @@ from ..basic.lifecycle import Implementation
 from ..jsonrpc.errors import ConnectionClosed
 from ..revisions import Revision
 from .client import Client
-from .connector import InProcessServer
+from .target import InProcessServer
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from ..features.tools import CallToolResult
-    from .client import CallOptions
+    from .tools import CallOptions
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -20,7 +20,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypedDict, TypeVar, cast
 
 from ..basic.headers import parameter_headers
 from ..basic.meta import check_meta_keys
@@ -34,13 +34,22 @@ from ..features.typed_json import json_schema, read_json, type_name
 from ..jsonrpc.errors import InvalidMessage, RemoteError
 from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import Revision
-from .connector import Connector
+from .requests import Requests
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 OnProgress: TypeAlias = ProgressHandler | None
 Seconds: TypeAlias = float | None
+
+
+class CallOptions(TypedDict, total=False):
+    """The options of `Client.call_tool` besides `returns`."""
+
+    on_progress: OnProgress
+    timeout: Seconds
+    max_timeout: Seconds
+    meta: Mapping[str, object] | None
 
 
 @dataclass
@@ -60,7 +69,7 @@ class CallToolOutcome:
 class ToolCalls:
     """The tool calls of one client."""
 
-    def __init__(self, connector: Connector) -> None:
+    def __init__(self, connector: Requests) -> None:
         self._connector = connector
         self._checker: ResultChecker | None = None
         self._task_support: dict[str, str] = {}  # by tool name

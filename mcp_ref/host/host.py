@@ -38,7 +38,7 @@ from .supervisor import ServerState, ServerStatus
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ..client.client import CallOptions
+    from ..client.tools import CallOptions
     from ..features.completion import Completion, Reference
     from .policy import Kind, Origin
 

@@ -29,7 +29,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, Unpack
 
 from ..client.client import Client
-from ..client.connector import InProcessServer
+from ..client.target import InProcessServer
 from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import CallToolResult, Tool
@@ -59,7 +59,7 @@ from .throttle import Throttle
 if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
     from ..basic.lifecycle import Implementation
-    from ..client.client import CallOptions
+    from ..client.tools import CallOptions
     from ..features.logging import LoggingMessageNotificationParams
 
 T = TypeVar("T")

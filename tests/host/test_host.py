@@ -28,7 +28,7 @@ from mcp_ref import (
     ToolAnnotations,
     UnknownName,
 )
-from mcp_ref.client.connector import InProcessServer
+from mcp_ref.client.target import InProcessServer
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LATEST_LEGACY
 from tests.forked_python import forked

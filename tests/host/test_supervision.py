@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import ConnectionClosed, Host, RequestTimeout, Server, ServerUnavailable
-from mcp_ref.client.connector import InProcessServer
+from mcp_ref.client.target import InProcessServer
 from mcp_ref.host import host as host_module
 from mcp_ref.host import supervisor
 from mcp_ref.host.hosted import HostEvent

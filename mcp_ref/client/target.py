@@ -1,0 +1,120 @@
+"""The server that a client connects to: a command, a URL, a server in the same program, or a transport.
+
+Spec:  basic/transports
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+
+from ..basic.headers import ParameterHeaders
+from ..jsonrpc.time_limits import TimeLimits
+from ..revisions import Revision
+from ..transports.base import Trace, Transport
+from ..transports.memory import memory_pair
+from ..transports.stdio import StdioClientTransport
+from ..transports.trace import trace_from_environment
+from .session import CacheKey
+
+if TYPE_CHECKING:
+    from ..basic.authorization.client import Authorizer
+    from ..lib.http.client import HttpClient
+
+
+@runtime_checkable
+class InProcessServer(Protocol):
+    """A server in the same program, such as a `Server`."""
+
+    async def serve(self, transport: Transport) -> None:
+        """Serve one client until the client closes the transport."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """The server to connect to, and the settings of the transport. `Client` documents the fields."""
+
+    server: Sequence[str] | str | InProcessServer | Transport
+    env: Mapping[str, str | None] | None = None
+    cwd: str | os.PathLike[str] | None = None
+    on_stderr: Callable[[bytes], None] | None = None
+    headers: Mapping[str, str] | None = None
+    http: HttpClient | None = None
+    trace: Trace | None = None
+    authorization: Authorizer | None = None
+    revisions: Sequence[Revision] = ()
+
+    def __post_init__(self) -> None:
+        if self.authorization is not None and not isinstance(self.server, str):
+            raise ValueError("`authorization` is for URLs; a command gets its credentials by `env`")
+        if self.authorization is not None and any(name.lower() == "authorization" for name in self.headers or {}):
+            raise ValueError("give either `authorization` or an Authorization header, not both")
+
+    @property
+    def is_process(self) -> bool:
+        """True if the server is a command that the client starts."""
+        return isinstance(self.server, (list, tuple))
+
+    @property
+    def is_url(self) -> bool:
+        """True if the server has a URL, so that the transport is HTTP."""
+        return isinstance(self.server, str)
+
+    @property
+    def name(self) -> str | None:
+        """The URL or command, as the key of the mapping `eras`. None for a `Server` object or a transport."""
+        server = self.server
+        return "\0".join(server) if isinstance(server, (list, tuple)) else server if isinstance(server, str) else None
+
+    @property
+    def cache_key(self) -> CacheKey:
+        """The key of this server in a shared cache. Credentials are hashed, so that the cache stores no secret."""
+        # The key is the object, not its id(): a later object can have the same id.
+        server = self.name or (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self)
+        settings = hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest()
+        user = None if self.authorization is None else self.authorization.server(cast("str", self.server)).id
+        return server, (settings, self.http, user)
+
+    def open(
+        self, parameter_headers: ParameterHeaders, time_limits: TimeLimits
+    ) -> tuple[Transport, asyncio.Task[None] | None]:
+        """Return a transport. For an `InProcessServer`, also return the asyncio task that serves this client.
+
+        Args:
+            parameter_headers: Function from a tool's name to the headers that mirror its arguments.
+            time_limits: The time limits of the session, which stop while a user signs in.
+        """
+        server, trace = self.server, self.trace or trace_from_environment()
+        if isinstance(server, (list, tuple)):
+            return StdioClientTransport(server, env=self.env, cwd=self.cwd, on_stderr=self.on_stderr, trace=trace), None
+        if isinstance(server, str):
+            if not server.startswith(("http://", "https://")):
+                command = 'a command as a list, ["python3", "server.py"]'
+                raise TypeError(f"the server must be a URL with http:// or https://, or {command}, not {server!r}")
+            from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
+
+            login = self.authorization
+            wrap = None if login is None else partial(
+                login.wrap, url=server, revisions=self.revisions, while_signing_in=time_limits.stopped)  # fmt: skip
+            return StreamableHttpClientTransport(
+                server, headers=self.headers, http=self.http, trace=trace, parameters=parameter_headers,
+                authorize=wrap, time_limits=time_limits), None  # fmt: skip
+        if isinstance(server, InProcessServer):
+            ours, theirs = memory_pair(trace)
+            return ours, asyncio.create_task(_serve(server, theirs))
+        if not isinstance(server, Transport):
+            raise TypeError(f"the server must be a command as a list, a URL, a Server or a transport, not {server!r}")
+        return server, None
+
+
+async def _serve(server: InProcessServer, transport: Transport) -> None:
+    """Serve one client. If the server fails, close the transport, so that the client does not wait for it."""
+    try:
+        await server.serve(transport)
+    finally:
+        await transport.close()
