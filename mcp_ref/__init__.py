@@ -132,7 +132,11 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .server.middleware import ServedRequest as ServedRequest
     from .server.routes import RouteResponse as RouteResponse
     from .server.server import Server as Server
+    from .transports.streamable_http.durable_store import DurableEventStore as DurableEventStore
+    from .transports.streamable_http.durable_store import SessionChange as SessionChange
     from .transports.streamable_http.event_store import MemoryEventStore as MemoryEventStore
+    from .transports.streamable_http.event_store import StoredEvent as StoredEvent
+    from .transports.streamable_http.event_store import StoredSession as StoredSession
     from .transports.streamable_http.session import EndpointLimits as EndpointLimits
     from .transports.streamable_http.sqlite_store import SqliteEventStore as SqliteEventStore
     from .transports.trace import tracer as tracer
@@ -176,7 +180,8 @@ READING_ORDER = (
     "transports/__init__.py", "transports/base.py", "transports/stdio.py", "transports/memory.py",
     "transports/trace.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
-    "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
+    "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
+    "transports/streamable_http/sqlite_store.py",
     "transports/streamable_http/session.py", "transports/streamable_http/session_table.py",
     "transports/streamable_http/stateless.py", "transports/streamable_http/server.py",
     "transports/streamable_http/stateless_client.py", "transports/streamable_http/resumption.py",
@@ -210,8 +215,9 @@ OPTIONAL_READING = (
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/completion.py",
     "features/roots.py", "features/sampling.py", "features/elicitation.py", "features/typed_json.py",
     "features/custom_methods.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
-    "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
-    "transports/streamable_http/resumption.py", "client/subscriptions.py", "client/sync.py",
+    "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
+    "transports/streamable_http/sqlite_store.py", "transports/streamable_http/resumption.py",
+    "client/subscriptions.py", "client/sync.py",
     "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/middleware.py", "server/routes.py",
     "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
@@ -236,7 +242,8 @@ _NAMES_BY_MODULE = {
     "extensions.auth.dpop": "DpopCheck DpopKey",
     "extensions.auth.headless": "ClientCredentials EnterpriseManaged WorkloadIdentity es256_signer",
     "extensions.tasks.types": "MemoryTaskStore Task TaskStore",
-    "transports.streamable_http.event_store": "MemoryEventStore",
+    "transports.streamable_http.durable_store": "DurableEventStore SessionChange",
+    "transports.streamable_http.event_store": "MemoryEventStore StoredEvent StoredSession",
     "transports.streamable_http.sqlite_store": "SqliteEventStore",
     "transports.streamable_http.session": "EndpointLimits",
     "transports.trace": "tracer",

@@ -25,7 +25,7 @@ from .show import note
 
 if TYPE_CHECKING:
     from ..basic.authorization.server import Protection
-    from ..transports.streamable_http.event_store import EventStore
+    from ..transports.streamable_http.sqlite_store import SqliteEventStore
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -97,7 +97,7 @@ def protection(options: argparse.Namespace) -> Protection:
         raise UsageError(str(error)) from None
 
 
-def open_store(path: str) -> EventStore:
+def open_store(path: str) -> SqliteEventStore:
     """Return the event store of an SQLite file. Raise UsageError if the file cannot be used."""
     import sqlite3  # lazy: only --store needs it
 
@@ -105,7 +105,7 @@ def open_store(path: str) -> EventStore:
 
     try:
         return SqliteEventStore(path)
-    except sqlite3.Error as error:
+    except (OSError, sqlite3.Error) as error:
         raise UsageError(f"--store {path}: {error}") from None
 
 

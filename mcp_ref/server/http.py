@@ -56,7 +56,7 @@ from .session import serve
 
 if TYPE_CHECKING:
     from ..basic.authorization.server import Protection
-    from ..transports.streamable_http.event_store import EventStore
+    from ..transports.streamable_http.event_store import MemoryEventStore
 
 FINISH_SECONDS: Final = 1.0
 """Time for open responses to finish when the server stops, in seconds."""
@@ -82,7 +82,7 @@ class HttpOptions(TypedDict, total=False):
     """A function that returns the principal of a request, or None to refuse the request with 401. [none]"""
     authorization: Protection
     """The protection of this server by access tokens, instead of `authenticate`. [no authorization]"""
-    store: EventStore
+    store: MemoryEventStore
     """The store of sent events. After a lost connection, a client resumes its stream from this store. [in memory]"""
     routes: Mapping[str, RouteHandler]
     """Further paths and their handlers, such as `{"/health": health}`, without authentication. [none]"""

@@ -5,7 +5,8 @@ On the server, in both eras:
 - `server.py`: the endpoint, which passes each message to a session or serves it as a stateless request
 On the server, in the legacy era (revisions up to 2025-11-25, with sessions):
 - `session.py`, `session_table.py`: a session (a conversation over many HTTP requests), and the table of all sessions
-- `event_store.py`, `sqlite_store.py`: stores of sent events, from which a client can get the events that it missed
+- `event_store.py`: the store of sent events, from which a client can get the events that it missed
+- `durable_store.py`, `sqlite_store.py`: stores whose sessions and events outlive the process
 On the server, in the modern era (from 2026-07-28, without sessions):
 - `stateless.py`: one request and its response
 On the client:

@@ -9,27 +9,34 @@ events of that stream (a replay).
 A server MUST NOT replay events of another stream [2025-11-25 basic/transports#resumability-and-redelivery]. Otherwise
 the client would receive the messages of its other streams twice.
 
+The store drops the oldest events of a session first. So if it still has an event, it has all later events of the
+session, and a replay has no gap. The server refuses to replay the events after a dropped event.
+
 Revision 2025-03-26 added resumption. Since 2025-11-25, servers SHOULD give ids that identify the stream. 2026-07-28
 removed resumption: a client repeats a request whose response broke off [2026-07-28 changelog#major-changes].
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
-Used by: session.py, session_table.py, server.py. A store in a file: sqlite_store.py
+Used by: session.py, session_table.py, server.py. Stores that outlive the process: durable_store.py, sqlite_store.py
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple
 
 MAX_EVENTS = 1000
-"""Maximum number of events that `MemoryEventStore` stores for one session. It drops the oldest events first."""
+"""Maximum number of events that a store keeps for one session. It drops the oldest events first."""
+MAX_SESSION_BYTES = 16 * 1024 * 1024
+"""Maximum total size of the events of one session, in bytes (16 MiB). The store drops the oldest events first."""
 MAX_BYTES = 64 * 1024 * 1024
-"""Maximum total size of the events in a `MemoryEventStore`, in bytes (64 MiB). It drops the oldest events first."""
+"""Maximum total size of all events, in bytes (64 MiB). The session that was quiet longest loses its oldest first."""
+EVENT_COST = 200
+"""Size that an event counts in addition to its data, in bytes: its number, its time, and the objects around them."""
 MAX_DROPPED_STREAMS = 1000
-"""Maximum number of streams of one session for which a `MemoryEventStore` remembers that it dropped events."""
+"""Maximum number of streams of one session for which a store remembers that it dropped events."""
 MAX_AGE = 3600.0
 """Time for which an event is stored, in seconds (one hour)."""
 
@@ -42,26 +49,26 @@ class Event:
     data: bytes
 
 
-class EventStore(Protocol):
-    """The interface of an event store. Its methods run on the event loop, so they must be quick.
+class StoredEvent(NamedTuple):
+    """An event in a store. `time` is in seconds, of the store's clock. The numbers in a session increase."""
 
-    `session` and `stream` are ids without ".". An event's id is `stream.number`. The numbers in a stream increase.
-    """
+    time: float
+    stream: str
+    number: int
+    data: bytes
 
-    def append(self, session: str, stream: str, data: bytes) -> str:
-        """Store an event, and return its id."""
 
-    def events_after(self, session: str, event_id: str) -> list[Event] | None:
-        """Return the stream's later events, in order, or None if `event_id` is unknown or a later event was dropped."""
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session of an earlier process: its `initialize` message, its principal, and its events, the oldest first."""
 
-    def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
-        """Store a new session: its `initialize` message and its principal (the authenticated caller)."""
+    initialize: bytes
+    principal: str | None
+    events: Sequence[StoredEvent] = ()
 
-    def find_session(self, session: str) -> tuple[bytes, str | None] | None:
-        """Return the session's `initialize` message and its principal, or None if the session is unknown."""
 
-    def delete_session(self, session: str) -> None:
-        """Delete a session and its events. Do nothing if the session is unknown."""
+class StoreFailed(Exception):
+    """The storage of an event store has failed. `__cause__` is the exception that it raised, if any."""
 
 
 def stream_of(event_id: str) -> str:
@@ -77,22 +84,23 @@ def number_of(event_id: str) -> int | None:
 
 
 @dataclass
-class _SessionEvents:
+class SessionEvents:
     """The events of one session."""
 
-    events: deque[tuple[float, str, int, bytes]] = field(default_factory=deque)  # time, stream, number, data
+    events: deque[StoredEvent] = field(default_factory=deque)
     dropped: dict[str, int] = field(default_factory=dict)  # stream -> last dropped number; the newest entry is last
     size: int = 0
 
 
-class MemoryEventStore(EventStore):
-    """An event store in memory.
+class MemoryEventStore:
+    """An event store in memory. Its methods run on the event loop, so they must be quick.
 
     Args:
         max_events: Maximum number of events of one session. Default: 1000.
         max_bytes: Maximum total size of all events, in bytes. Default: 64 MiB.
         max_age: Time for which an event is stored, in seconds. Default: one hour.
         clock: Function that returns the time, in seconds. Default: `time.monotonic`.
+        max_session_bytes: Maximum total size of the events of one session, in bytes. Default: 16 MiB.
     """
 
     def __init__(
@@ -101,65 +109,134 @@ class MemoryEventStore(EventStore):
         max_bytes: int = MAX_BYTES,
         max_age: float = MAX_AGE,
         clock: Callable[[], float] = time.monotonic,
+        max_session_bytes: int = MAX_SESSION_BYTES,
     ) -> None:
         self._max_events, self._max_bytes, self._max_age, self._clock = max_events, max_bytes, max_age, clock
-        self._sessions: dict[str, _SessionEvents] = {}
-        self._by_age: OrderedDict[str, _SessionEvents] = OrderedDict()  # the session of the latest event is last
+        self._max_session_bytes = max_session_bytes
+        self._sessions: dict[str, SessionEvents] = {}
+        self._by_age: OrderedDict[str, SessionEvents] = OrderedDict()  # the session of the latest event is last
         self._number = self._size = 0  # number of the latest event; size of all events, in bytes
 
     def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
-        self._sessions[session] = _SessionEvents()
+        """Store a new session.
 
-    def find_session(self, session: str) -> tuple[bytes, str | None] | None:
-        return None  # the store ends with its process, so no later process can restore a session from it
+        Args:
+            session: The id of the session, without ".".
+            initialize: The `initialize` message, as JSON.
+            principal: The authenticated caller, or None.
+        """
+        self._sessions[session] = SessionEvents()
 
     def append(self, session: str, stream: str, data: bytes) -> str:
-        stored = self._sessions[session]
+        """Store an event.
+
+        Args:
+            session: The id of the session.
+            stream: The name of the stream, without ".".
+            data: The message, as JSON, or nothing if the event only gives an id.
+
+        Returns:
+            The id of the event: `stream.number`.
+        """
+        stored, now = self._sessions[session], self._clock()
         self._number += 1
-        stored.events.append((self._clock(), stream, self._number, data))
-        stored.size += len(data)
-        self._size += len(data)
+        stored.events.append(StoredEvent(now, stream, self._number, data))
+        size = len(data) + EVENT_COST
+        stored.size += size
+        self._size += size
         self._by_age[session] = stored
         self._by_age.move_to_end(session)
-        while len(stored.events) > self._max_events:
-            self._drop_oldest(session, stored)
-        self._drop_aged(session, stored)
-        while self._size > self._max_bytes:
-            self._drop_oldest(*next(iter(self._by_age.items())))
+        self._drop_excess(session, stored, now)
         return f"{stream}.{self._number}"
 
-    def _drop_aged(self, session: str, stored: _SessionEvents) -> None:
-        oldest = self._clock() - self._max_age
-        while stored.events and stored.events[0][0] < oldest:
+    def _drop_excess(self, session: str, stored: SessionEvents, now: float) -> None:
+        events, oldest = stored.events, now - self._max_age
+        while events and (
+            len(events) > self._max_events or stored.size > self._max_session_bytes or events[0].time < oldest
+        ):
             self._drop_oldest(session, stored)
+        while self._size > self._max_bytes:
+            self._drop_oldest(*next(iter(self._by_age.items())))
 
-    def _drop_oldest(self, session: str, stored: _SessionEvents) -> None:
+    def _drop_oldest(self, session: str, stored: SessionEvents) -> None:
         _, stream, number, data = stored.events.popleft()
         stored.dropped.pop(stream, None)
         stored.dropped[stream] = number
         if len(stored.dropped) > MAX_DROPPED_STREAMS:
             del stored.dropped[next(iter(stored.dropped))]
-        stored.size -= len(data)
-        self._size -= len(data)
+        size = len(data) + EVENT_COST
+        stored.size -= size
+        self._size -= size
         if not stored.events:
             self._by_age.pop(session, None)
 
     def events_after(self, session: str, event_id: str) -> list[Event] | None:
+        """Return the later events of an event's stream, in order.
+
+        Args:
+            session: The id of the session.
+            event_id: The id of the last event that the client received.
+
+        Returns:
+            The events, or None if `event_id` is unknown or a later event was dropped.
+        """
         stored, number = self._sessions.get(session), number_of(event_id)
         if stored is None or number is None:
             return None
-        self._drop_aged(session, stored)
+        self._drop_excess(session, stored, self._clock())
         stream = stream_of(event_id)
         if stored.dropped.get(stream, 0) > number:
             return None  # the client would miss an event without noticing
-        later = [(n, data) for _, other, n, data in stored.events if other == stream and n >= number]
-        if stored.dropped.get(stream) == number:
-            return [Event(f"{stream}.{n}", data) for n, data in later]
-        is_known = bool(later) and later[0][0] == number
-        return [Event(f"{stream}.{n}", data) for n, data in later[1:]] if is_known else None
+        later = [event for event in stored.events if event.stream == stream and event.number >= number]
+        if stored.dropped.get(stream) != number:
+            if not later or later[0].number != number:
+                return None
+            del later[0]
+        return [Event(f"{stream}.{event.number}", event.data) for event in later]
 
     def delete_session(self, session: str) -> None:
+        """Delete a session and its events. Do nothing if the session is unknown.
+
+        Args:
+            session: The id of the session.
+        """
         stored = self._sessions.pop(session, None)
         self._by_age.pop(session, None)
         if stored is not None:
             self._size -= stored.size
+
+    async def find_session(self, session: str) -> StoredSession | None:
+        """Find a session of an earlier process.
+
+        Args:
+            session: The id of the session.
+
+        Returns:
+            The session, or None if it is unknown: this store ends with its process.
+
+        Raises:
+            StoreFailed: The storage of a `DurableEventStore` has failed.
+        """
+        return None
+
+    def restore_session(self, session: str, stored: StoredSession) -> None:
+        """Continue a session of an earlier process.
+
+        Args:
+            session: The id of the session.
+            stored: The session that `find_session` has returned.
+        """
+        restored = SessionEvents(deque(stored.events), size=sum(len(e.data) + EVENT_COST for e in stored.events))
+        MemoryEventStore.delete_session(self, session)
+        self._sessions[session] = restored
+        self._size += restored.size
+        if restored.events:
+            self._by_age[session] = restored
+        self._drop_excess(session, restored, self._clock())
+
+    async def flush(self, seconds: float) -> None:
+        """Save all changes for the next process. This store has nothing to save.
+
+        Args:
+            seconds: Maximum time to wait, in seconds.
+        """

@@ -64,13 +64,11 @@ from .checks import (
     HttpRefusal,
     RequestChecks,
 )
-from .event_store import EventStore, MemoryEventStore, stream_of
+from .event_store import MemoryEventStore, stream_of
 from .session import EndpointLimits, Heartbeat, HttpSession, Stream
-from .session_table import Serve, SessionTable
+from .session_table import RETRY_LATER, Serve, SessionTable
 from .stateless import StatelessExchange, check_request
 
-RETRY_LATER = [("Retry-After", "5")]
-"""The header of a 503 response: time after which the client can try again, in seconds."""
 ServeStateless = Callable[[Request, Notify, Drain, str | None], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `Server.serve_stateless`."""
 
@@ -96,7 +94,7 @@ class StreamableHttpEndpoint:
         *,
         checks: RequestChecks | None = None,
         json_responses: bool = False,
-        store: EventStore | None = None,
+        store: MemoryEventStore | None = None,
         limits: EndpointLimits | None = None,
         authorize: Authorize | None = None,
         scopes: ScopeTable | None = None,
@@ -106,10 +104,13 @@ class StreamableHttpEndpoint:
         session_revisions: Sequence[Revision] = LEGACY,
     ) -> None:
         self._checks, self._authorize, self._scopes = checks or RequestChecks(), authorize, scopes
-        self._store, self._limits, self._trace = store or MemoryEventStore(), limits or EndpointLimits(), trace
+        self._limits, self._trace = limits or EndpointLimits(), trace
         self._json_responses = json_responses
         self._serve_request, self._parameters, self._session_revisions = stateless, parameters, session_revisions
-        self._table = SessionTable(serve, self._store, self._limits, trace)
+        store = store or MemoryEventStore()
+        if not isinstance(store, MemoryEventStore):
+            raise TypeError(f"store must be a MemoryEventStore or a DurableEventStore, not {type(store).__name__}")
+        self._table = SessionTable(serve, store, self._limits, trace)
         self._requests: set[StatelessExchange] = set()
         self._subscriptions: set[StatelessExchange] = set()
         self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)
@@ -200,12 +201,11 @@ class StreamableHttpEndpoint:
 
     async def _initialize(self, exchange: Exchange, checked: CheckedRequest, message: Request, access: Access) -> None:
         """Begin a session. End the session if `initialize` fails."""
-        session = self._table.begin(access)
+        session = self._table.begin(exchange.request.body, access)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         stream = self._open_stream(session, checked, (message.id,))
         try:
-            self._store.add_session(session.id, exchange.request.body, access.id)
             await session.receive(message, exchange.request.body)
             body, headers = await stream.json_body, checked.cors
             if session.initialized.done() and session.initialized.result():
@@ -323,7 +323,7 @@ class StreamableHttpEndpoint:
                 stream.send_first_id()
         else:
             # No await between here and `attach`, because an event in between would be lost or sent twice.
-            missed = self._store.events_after(session.id, last)
+            missed = session.events_after(last)
             if missed is None:
                 return response.close()
             stream.attach(response, missed)
@@ -339,7 +339,7 @@ class StreamableHttpEndpoint:
         last = checked.last_event_id
         if last is None:
             return await self._send(exchange, session.listening, checked.cors, ends_at=access.ends_at)
-        missed = self._store.events_after(session.id, last)
+        missed = session.events_after(last)
         if missed is None:
             raise HttpRefusal(400, f"event {last[:100]!r} is unknown in this session, or a later event was dropped")
         # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay messages of a different stream

@@ -36,7 +36,7 @@ from ...lib.http.message import StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...revisions import LATEST_LEGACY, find_revision
 from ..base import EndReport, OnEnd, Receive, Trace, Transport
-from .event_store import Event, EventStore
+from .event_store import Event, MemoryEventStore
 
 log = logging.getLogger(__name__)
 
@@ -201,7 +201,8 @@ class Stream:
 
     def interrupt(self) -> bool:
         """End the response, but not the stream. The client reconnects later. Return False if it cannot reconnect."""
-        if self.state is ENDED or not self.session.revision.server_can_close_streams or not self.accepts_sse:
+        can_resume = self.session.revision.server_can_close_streams and self.session.store is not None
+        if self.state is ENDED or not can_resume or not self.accepts_sse:
             return False
         self.open()
         if self.state is OPENING:
@@ -283,12 +284,12 @@ class HttpSession(SessionTransport):
     """The server's transport of one Streamable HTTP session."""
 
     def __init__(
-        self, id: str, access: Access, store: EventStore, limits: EndpointLimits, trace: Trace | None = None
+        self, id: str, access: Access, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None = None
     ) -> None:
         super().__init__(access.id, trace)
         self.id, self.caller = id, access.caller
-        self.store: EventStore | None = store
-        """The store of the session's events, or None after the session has ended. Then events have no id."""
+        self.store: MemoryEventStore | None = store
+        """The store of the session's events, or None after the session has ended or the store has failed."""
         self.limits = limits
         self.revision = LATEST_LEGACY
         self.initialized: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -359,14 +360,19 @@ class HttpSession(SessionTransport):
         return stream
 
     def store_event(self, stream: str, data: bytes) -> str:
-        """Store an event. Return its id, or "" if the event could not be stored."""
+        """Store an event, and return its id. Return "" if the client cannot resume after this event."""
         if self.store is None:
             return ""
         try:
             return self.store.append(self.id, stream, data)
         except Exception:
-            log.exception("an event could not be stored; a client that loses its connection now will miss this event")
+            log.exception("an event could not be stored; from now on, clients cannot resume streams of this session")
+            self.store = None  # a replay would have a gap
             return ""
+
+    def events_after(self, event_id: str) -> list[Event] | None:
+        """Return the later events of an event's stream, or None if some of them are lost."""
+        return self.store.events_after(self.id, event_id) if self.store is not None else None
 
     def remove_stream(self, stream: Stream) -> None:
         """Remove an ended stream. Its events stay in the store."""

@@ -25,16 +25,23 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
+from typing import Final
 
 from ...basic.access import Access
 from ...jsonrpc.messages import Notification, Request, decode
-from ..base import Trace, Transport
+from ..base import Trace, Transport, finish
 from .checks import HttpRefusal
-from .event_store import EventStore
+from .event_store import MemoryEventStore, StoreFailed
 from .session import EndpointLimits, HttpSession
 
 log = logging.getLogger(__name__)
 
+RETRY_LATER: Final = [("Retry-After", "5")]
+"""The header of a 503 response: time after which the client can try again, in seconds."""
+CLOSE_SECONDS: Final = 2.0
+"""Time for sessions to end when the server stops, and again after they were cancelled, in seconds."""
+FLUSH_SECONDS: Final = 1.0
+"""Time to save the last events when the server stops, in seconds."""
 Serve = Callable[[Transport], Coroutine[object, object, None]]
 """A function that serves one session over a transport until the session ends: `Server.serve`."""
 
@@ -80,7 +87,7 @@ class IdleOrder:
 class SessionTable:
     """The sessions of one endpoint, by id. Each session is served in a separate task."""
 
-    def __init__(self, serve: Serve, store: EventStore, limits: EndpointLimits, trace: Trace | None) -> None:
+    def __init__(self, serve: Serve, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None) -> None:
         self.by_id: dict[str, HttpSession] = {}
         self.store = store
         self._order = IdleOrder()
@@ -89,13 +96,15 @@ class SessionTable:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
-    def begin(self, access: Access) -> HttpSession:
+    def begin(self, initialize: bytes, access: Access) -> HttpSession:
         """Return a new session with a random id. Raises HttpRefusal if the table is full of sessions in use."""
+        self._free_place(access.caller)
         # [2025-11-25 basic/transports#session-management] id: SHOULD be unique and secure, MUST be visible ASCII
-        return self._begin(secrets.token_urlsafe(24), access)
+        id = secrets.token_urlsafe(24)
+        self.store.add_session(id, initialize, access.id)
+        return self._begin(id, access)
 
     def _begin(self, id: str, access: Access) -> HttpSession:
-        self._free_place(access.caller)
         session = self.by_id[id] = HttpSession(id, access, self.store, self._limits, self._trace)
         for order in (self._order, self._orders.setdefault(session.caller, IdleOrder())):
             order.size += 1
@@ -126,10 +135,18 @@ class SessionTable:
 
     async def _restore(self, id: str, access: Access) -> HttpSession | None:
         """Restore a session of an earlier process: handle its stored `initialize` message again, without the client."""
-        found = self.store.find_session(id)
-        message = decode(found[0]) if found is not None and found[1] == access.id else None
-        if not isinstance(message, Request):
+        try:
+            stored = await self.store.find_session(id)
+        except StoreFailed as failure:
+            why = "the server cannot read its stored sessions now; try again later"
+            raise HttpRefusal(503, why, RETRY_LATER) from failure
+        if id in self.by_id:
+            return self.by_id[id]  # another request has restored it meanwhile
+        message = decode(stored.initialize) if stored is not None and stored.principal == access.id else None
+        if stored is None or not isinstance(message, Request):
             return None
+        self._free_place(access.caller)
+        self.store.restore_session(id, stored)
         session = self._begin(id, access)
         session.open_stream((message.id,), accepts_json=True, accepts_sse=False)
         await session.receive(message, b"")
@@ -150,7 +167,7 @@ class SessionTable:
             return
         idle = order.next_idle()
         if idle is None:
-            raise HttpRefusal(503, f"{whose} sessions are in use; try again later", [("Retry-After", "5")])
+            raise HttpRefusal(503, f"{whose} sessions are in use; try again later", RETRY_LATER)
         self.end(idle)
 
     def end(self, session: HttpSession) -> None:
@@ -166,7 +183,10 @@ class SessionTable:
                 order.remove(session)
             if not self._orders[session.caller].size:
                 del self._orders[session.caller]
-            self.store.delete_session(session.id)
+            try:
+                self.store.delete_session(session.id)
+            except Exception:
+                log.exception("an ended session could not be deleted from the store")
 
     def keep_alive(self) -> None:
         """Send a comment on every stream, and end the sessions that were idle too long."""
@@ -181,5 +201,6 @@ class SessionTable:
         self._closing = True
         for session in tuple(self.by_id.values()):
             session.end()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await finish(*self._tasks, timeout=CLOSE_SECONDS)
+        await finish(*self._tasks, cancel=True, timeout=CLOSE_SECONDS)
+        await self.store.flush(FLUSH_SECONDS)

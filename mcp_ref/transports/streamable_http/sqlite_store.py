@@ -3,34 +3,58 @@
 A new process that opens the same file can continue the sessions in it, even if the earlier process was killed. When a
 client sends its next request, `SessionTable` handles the stored `initialize` message of the session again.
 
+The file contains session ids and messages, so only its owner can read it. Its size has a bound: events of live sessions
+in `max_bytes`, events of earlier processes in another `max_bytes`, and an `initialize` message for each session.
+
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
-Uses: event_store.py (the interface, and the store in memory)
+Uses: durable_store.py (the thread that calls `save` and `load`)
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
 import time
+from collections.abc import Sequence
+from typing import Final
 
-from .event_store import MAX_AGE, Event, EventStore, number_of, stream_of
+from .durable_store import DurableEventStore, SessionChange
+from .event_store import (
+    EVENT_COST,
+    MAX_AGE,
+    MAX_BYTES,
+    MAX_EVENTS,
+    MAX_SESSION_BYTES,
+    StoredEvent,
+    StoredSession,
+    StoreFailed,
+)
 
-MAX_SESSION_AGE = 7 * 24 * 3600.0
+MAX_SESSION_AGE: Final = 7 * 24 * 3600.0
 """Time for which a later process can continue a session, in seconds (a week)."""
-MAX_FILED_EVENTS = 10_000
-"""Maximum number of events of one session in the file. The oldest are deleted first."""
+MAX_STORED_SESSIONS: Final = 10_000
+"""Maximum number of sessions of earlier processes in the file. Opening the file deletes the oldest of more."""
+BUSY_SECONDS: Final = 0.5
+"""Time for which a thread waits if another program has locked the file, in seconds. The event loop never waits."""
+MAX_LOG_BYTES: Final = 256 * 1024 * 1024
+"""Maximum size of the file's write-ahead log, in bytes (256 MiB). It grows while another program reads the file."""
 
 
-class SqliteEventStore(EventStore):
+class SqliteEventStore(DurableEventStore):
     """An event store in a file, for one process at a time.
 
     Args:
         path: The SQLite file. The store creates a missing file.
-        max_age: Minimum time for which an event is stored, in seconds. Default: one hour.
+        max_age: Time for which an event is stored, in seconds. Default: one hour.
         max_session_age: Time for which a later process can continue a session, in seconds. Default: a week,
-            counted from the beginning or the latest continuation.
-        max_events: Maximum number of events of one session, checked at every hundredth event. Default: 10,000.
+            counted from the latest event.
+        max_events: Maximum number of events of one session. Default: 1000.
+        max_bytes: Maximum total size of the events, in bytes. Default: 64 MiB.
+        max_session_bytes: Maximum total size of the events of one session, in bytes. Default: 16 MiB.
 
     Raises:
+        OSError: The file cannot be created.
         sqlite3.Error: SQLite cannot open the file, or it is not an SQLite file.
     """
 
@@ -39,11 +63,28 @@ class SqliteEventStore(EventStore):
         path: str,
         max_age: float = MAX_AGE,
         max_session_age: float = MAX_SESSION_AGE,
-        max_events: int = MAX_FILED_EVENTS,
+        max_events: int = MAX_EVENTS,
+        max_bytes: int = MAX_BYTES,
+        max_session_bytes: int = MAX_SESSION_BYTES,
     ) -> None:
-        self._database = sqlite3.connect(path, isolation_level=None)
-        self._max_age, self._max_session_age, self._max_events = max_age, max_session_age, max_events
-        # With write-ahead logging, each event is in a file before the server sends it, so SIGKILL loses no event.
+        self._path, self._max_session_age = os.path.abspath(path), max_session_age
+        self._lock = threading.Lock()  # so that `close` waits for the thread
+        # SQLite would create the file with the mode 0644. Its logs have the mode of the file.
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._file = os.fstat(handle)
+        os.close(handle)
+        self._database = sqlite3.connect(
+            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            process_number = self._prepare(time.time(), max_age, max_bytes)
+        except BaseException:
+            self._database.close()
+            raise
+        super().__init__(process_number, max_events, max_bytes, max_age, max_session_bytes)
+
+    def _prepare(self, now: float, max_age: float, max_bytes: int) -> int:
+        """Create the tables, delete old sessions and events, and return the number of earlier processes."""
         self._database.executescript(
             """
             PRAGMA journal_mode = WAL;
@@ -52,56 +93,77 @@ class SqliteEventStore(EventStore):
                 session TEXT PRIMARY KEY, opening BLOB NOT NULL, principal TEXT, time REAL NOT NULL
             );
             CREATE TABLE IF NOT EXISTS events (
-                number INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, stream TEXT NOT NULL,
-                data BLOB NOT NULL, time REAL NOT NULL
+                number INTEGER PRIMARY KEY, session TEXT NOT NULL, stream TEXT NOT NULL, data BLOB NOT NULL,
+                time REAL NOT NULL
             );
-            CREATE INDEX IF NOT EXISTS events_of_stream ON events (session, stream, number);
-            CREATE INDEX IF NOT EXISTS events_by_time ON events (time);
+            DROP INDEX IF EXISTS events_of_stream;
+            DROP INDEX IF EXISTS events_by_time;
+            CREATE INDEX IF NOT EXISTS events_of_session ON events (session, number);
             """
         )
-        self._written = 0
+        process_number = int(self._database.execute("PRAGMA user_version").fetchone()[0]) + 1
+        with self._database:
+            run = self._database.execute
+            run("BEGIN IMMEDIATE")
+            run(f"PRAGMA user_version = {process_number}")
+            run("DELETE FROM sessions WHERE time < ?", (now - self._max_session_age,))
+            newest = "SELECT session FROM sessions ORDER BY time DESC LIMIT ?"
+            run(f"DELETE FROM sessions WHERE session NOT IN ({newest})", (MAX_STORED_SESSIONS,))
+            run("DELETE FROM events WHERE time < ?", (now - max_age,))
+            run("DELETE FROM events WHERE session NOT IN (SELECT session FROM sessions)")
+            sums = f"SELECT number, SUM(LENGTH(data) + {EVENT_COST}) OVER (ORDER BY number DESC) AS size FROM events"
+            run(f"DELETE FROM events WHERE number <= (SELECT MAX(number) FROM ({sums}) WHERE size > ?)", (max_bytes,))
+        return process_number
 
-    def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
+    def save(self, changes: Sequence[SessionChange]) -> None:
+        self._check_file()
         now = time.time()
-        self._database.execute("DELETE FROM sessions WHERE time < ?", (now - self._max_session_age,))
-        row = (session, initialize, principal, now)
-        self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", row)
+        with self._lock, self._database:
+            run = self._database.execute
+            run("BEGIN IMMEDIATE")
+            for change in changes:
+                if change.is_deleted:
+                    run("DELETE FROM sessions WHERE session = ?", (change.session,))
+                    run("DELETE FROM events WHERE session = ?", (change.session,))
+                    continue
+                if change.initialize is not None:
+                    row = (change.session, change.initialize, change.principal, now)
+                    run("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", row)
+                else:
+                    run("UPDATE sessions SET time = ? WHERE session = ?", (now, change.session))
+                run("DELETE FROM events WHERE session = ? AND number < ?", (change.session, change.first_number))
+                self._database.executemany(
+                    "INSERT OR REPLACE INTO events (session, time, stream, number, data) VALUES (?, ?, ?, ?, ?)",
+                    ((change.session, *event) for event in change.events),
+                )
 
-    def find_session(self, session: str) -> tuple[bytes, str | None] | None:
-        now = time.time()
-        query = "SELECT opening, principal FROM sessions WHERE session = ? AND time >= ?"
-        row = self._database.execute(query, (session, now - self._max_session_age)).fetchone()
-        if row is None:
-            return None
-        self._database.execute("UPDATE sessions SET time = ? WHERE session = ?", (now, session))
-        return bytes(row[0]), row[1]
+    def _check_file(self) -> None:
+        """Raise OSError if the file is not at its path, or if its write-ahead log is too large."""
+        if not os.path.samestat(self._file, os.stat(self._path)):
+            raise OSError(f"{self._path} was replaced; restart the server to use the new file")
+        log_path = f"{self._path}-wal"
+        if os.path.exists(log_path) and os.path.getsize(log_path) > MAX_LOG_BYTES:
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if os.path.getsize(log_path) > MAX_LOG_BYTES:
+                advice = f"end the program that reads {self._path}"
+                raise OSError(f"{log_path} has more than {MAX_LOG_BYTES} bytes; {advice}")
 
-    def append(self, session: str, stream: str, data: bytes) -> str:
-        now = time.time()
-        self._written += 1
-        if self._written % 1000 == 1:
-            self._database.execute("DELETE FROM events WHERE time < ?", (now - self._max_age,))
-        if self._written % 100 == 0:
-            last = "SELECT number FROM events WHERE session = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
-            drop = f"DELETE FROM events WHERE session = ? AND number <= ({last})"
-            self._database.execute(drop, (session, session, self._max_events))
-        row = "INSERT INTO events (session, stream, data, time) VALUES (?, ?, ?, ?)"
-        return f"{stream}.{self._database.execute(row, (session, stream, data, now)).lastrowid}"
-
-    def events_after(self, session: str, event_id: str) -> list[Event] | None:
-        number, stream = number_of(event_id), stream_of(event_id)
-        rows = self._database.execute(
-            "SELECT number, data FROM events WHERE session = ? AND stream = ? AND number >= ? ORDER BY number",
-            (session, stream, -1 if number is None else number),
-        ).fetchall()
-        if number is None or not rows or rows[0][0] != number:
-            return None
-        return [Event(f"{stream}.{n}", bytes(data)) for n, data in rows[1:]]
-
-    def delete_session(self, session: str) -> None:
-        self._database.execute("DELETE FROM sessions WHERE session = ?", (session,))
-        self._database.execute("DELETE FROM events WHERE session = ?", (session,))
+    def load(self, session: str) -> StoredSession | None:
+        oldest = time.time() - self._max_session_age
+        sessions = "SELECT opening, principal FROM sessions WHERE session = ? AND time >= ?"
+        events = "SELECT time, stream, number, data FROM events WHERE session = ? ORDER BY number"
+        try:
+            with self._lock:
+                row = self._database.execute(sessions, (session, oldest)).fetchone()
+                found = self._database.execute(events, (session,)).fetchall() if row is not None else []
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise  # for example a locked file, which will be readable later
+            self._note_failure(StoreFailed(f"{self._path} is damaged: {error}"))
+            return None  # the client gets 404, and begins a new session
+        return StoredSession(row[0], row[1], [StoredEvent(*event) for event in found]) if row is not None else None
 
     def close(self) -> None:
-        """Close the file."""
-        self._database.close()
+        """Close the file. First end the server, which saves the last changes."""
+        with self._lock:
+            self._database.close()

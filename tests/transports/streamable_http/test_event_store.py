@@ -1,30 +1,17 @@
-"""Event stores: the events that they replay and drop. Both stores agree."""
+"""The event store in memory: the events that it replays and drops."""
 
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from mcp_ref.transports.streamable_http.event_store import (
-    Event,
-    EventStore,
-    MemoryEventStore,
-    stream_of,
-)
-from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
+from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, MemoryEventStore, stream_of
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EventStore]:
-    if request.param == "memory":
-        yield MemoryEventStore()
-        return
-    file = SqliteEventStore(str(tmp_path / "events.db"))
-    yield file
-    file.close()
+@pytest.fixture
+def store() -> MemoryEventStore:
+    return MemoryEventStore()
 
 
 class Clock:
@@ -41,7 +28,7 @@ class Clock:
     "2025-06-18/basic/transports#resumability-and-redelivery-3",
     "2025-11-25/basic/transports#resumability-and-redelivery-4",
 )
-def test_store_after_returns_the_later_events_of_the_same_stream(store: EventStore) -> None:
+def test_store_after_returns_the_later_events_of_the_same_stream(store: MemoryEventStore) -> None:
     store.add_session("s", b"{}", None)
     ids = [store.append("s", stream, data) for stream, data in [("a", b"1"), ("b", b"2"), ("a", b""), ("a", b"4")]]
     assert store.events_after("s", ids[0]) == [Event(ids[2], b""), Event(ids[3], b"4")]
@@ -56,7 +43,7 @@ def test_store_after_returns_the_later_events_of_the_same_stream(store: EventSto
     "2025-11-25/basic/transports#resumability-and-redelivery-1",
     "2025-11-25/basic/transports#resumability-and-redelivery-2",
 )
-def test_ids_are_unique_over_all_streams_of_all_sessions_and_name_their_stream(store: EventStore) -> None:
+def test_ids_are_unique_over_all_streams_of_all_sessions_and_name_their_stream(store: MemoryEventStore) -> None:
     store.add_session("s", b"{}", None)
     store.add_session("t", b"{}", None)
     pairs = [(session, stream) for session in "st" for stream in ("a-1", "get")]
@@ -66,7 +53,7 @@ def test_ids_are_unique_over_all_streams_of_all_sessions_and_name_their_stream(s
     assert len({id.rpartition(".")[2] for _, id in made}) == len(made)  # also without the name of the stream
 
 
-def test_an_id_that_was_never_given_is_unknown(store: EventStore) -> None:
+def test_an_id_that_was_never_given_is_unknown(store: MemoryEventStore) -> None:
     store.add_session("s", b"{}", None)
     store.add_session("t", b"{}", None)
     id = store.append("s", "a", b"1")
@@ -97,7 +84,7 @@ def test_an_id_that_was_never_given_is_unknown(store: EventStore) -> None:
     assert store.events_after("s", id) == []
 
 
-def test_a_forgotten_session_has_no_events_and_no_opening(store: EventStore) -> None:
+def test_a_forgotten_session_has_no_events(store: MemoryEventStore) -> None:
     store.add_session("s", b"{}", "me")
     store.add_session("t", b"{}", None)
     gone, kept = store.append("s", "a", b"1"), store.append("t", "a", b"2")
@@ -105,7 +92,6 @@ def test_a_forgotten_session_has_no_events_and_no_opening(store: EventStore) -> 
     store.delete_session("s")
     store.delete_session("never there")
     assert store.events_after("s", gone) is None
-    assert store.find_session("s") is None
     assert store.events_after("t", kept) == []
 
 
@@ -137,7 +123,7 @@ def test_an_evicted_event_of_one_stream_spoils_no_other() -> None:
 
 
 def test_the_memory_store_keeps_so_many_bytes_in_all_and_the_session_that_was_quiet_longest_loses_first() -> None:
-    store = memory(max_bytes=100)
+    store = memory(max_bytes=3 * (30 + EVENT_COST))
     quiet = [store.append("t", "a", b"x" * 30) for _ in "12"]
     ids = [store.append("s", "a", b"x" * 30) for _ in "12"]
     assert store.events_after("t", quiet[0]) == [Event(quiet[1], b"x" * 30)]
@@ -151,13 +137,32 @@ def test_the_memory_store_keeps_so_many_bytes_in_all_and_the_session_that_was_qu
 
 
 def test_an_event_larger_than_all_that_may_be_kept_is_not_kept() -> None:
-    store = memory(max_bytes=100)
+    store = memory(max_bytes=100 + EVENT_COST)
     first = store.append("s", "a", b"x")
     large = store.append("s", "a", b"x" * 101)
     assert store.events_after("s", first) is None
     assert store.events_after("s", large) == []
     last = store.append("s", "a", b"y")
     assert store.events_after("s", large) == [Event(last, b"y")]
+
+
+def test_memory_store_limits_the_bytes_of_one_session() -> None:
+    store = MemoryEventStore(max_session_bytes=2 * (30 + EVENT_COST))
+    for session in "st":
+        store.add_session(session, b"{}", None)
+    other = store.append("t", "a", b"x" * 30)
+    ids = [store.append("s", "a", b"x" * 30) for _ in "1234"]
+    assert store.events_after("s", ids[0]) is None
+    assert store.events_after("s", ids[1]) == [Event(ids[2], b"x" * 30), Event(ids[3], b"x" * 30)]
+    assert store.events_after("t", other) == []
+
+
+def test_memory_store_counts_the_objects_around_small_events() -> None:
+    store = MemoryEventStore(max_bytes=100 * EVENT_COST)
+    for number in range(200):
+        store.add_session(str(number), b"{}", None)
+        store.append(str(number), "a", b"")
+    assert sum(len(stored.events) for stored in store._sessions.values()) == 100
 
 
 def test_a_memory_store_that_may_keep_nothing_still_gives_ids() -> None:
@@ -200,59 +205,6 @@ def test_the_memory_store_does_not_grow_with_the_number_of_streams() -> None:
     assert grown < 400_000
 
 
-def test_a_file_keeps_sessions_and_events_for_the_next_process(tmp_path: Path) -> None:
-    path = str(tmp_path / "events.db")
-    first = SqliteEventStore(path)
-    first.add_session("s", b'{"a":1}', "me")
-    first.add_session("t", b"{}", None)
-    ids = [first.append("s", "a", b"1"), first.append("s", "a", b"\xc3\xa9\n")]
-    second = SqliteEventStore(path)  # beside the first, which has not closed: so it is after SIGKILL
-    try:
-        assert second.find_session("s") == (b'{"a":1}', "me")
-        assert second.find_session("t") == (b"{}", None)
-        assert second.find_session("u") is None
-        assert second.events_after("s", ids[0]) == [Event(ids[1], b"\xc3\xa9\n")]
-        assert second.append("s", "a", b"3") not in ids
-    finally:
-        first.close()
-        second.close()
-
-
-def test_a_file_never_gives_an_id_twice_also_when_all_events_are_gone(tmp_path: Path) -> None:
-    path = str(tmp_path / "events.db")
-    ids = []
-    for _ in range(2):
-        store = SqliteEventStore(path)
-        store.add_session("s", b"{}", None)
-        ids.append(store.append("s", "get", b"x"))
-        store.delete_session("s")
-        store.close()
-    assert ids[0] != ids[1]
-
-
-def test_a_file_lets_go_of_old_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
-    monkeypatch.setattr("mcp_ref.transports.streamable_http.sqlite_store.time.time", clock)
-    path = str(tmp_path / "events.db")
-    store = SqliteEventStore(path, max_age=60.0)
-    store.add_session("s", b"{}", None)
-    old = [store.append("s", "a", b"1"), store.append("s", "a", b"2")]
-    clock.now += 61.0
-    store.close()
-    store = SqliteEventStore(path, max_age=60.0)
-    new = store.append("s", "a", b"3")
-    try:
-        assert store.events_after("s", old[0]) is None
-        assert store.events_after("s", new) == []
-    finally:
-        store.close()
-
-
-def test_a_memory_store_remembers_no_session_for_another_process() -> None:
-    store = memory()
-    assert store.find_session("s") is None
-
-
 def test_old_events_are_gone_also_from_a_session_that_has_been_quiet_since() -> None:
     now = 0.0
     store = MemoryEventStore(max_age=60.0, clock=lambda: now)
@@ -262,34 +214,3 @@ def test_old_events_are_gone_also_from_a_session_that_has_been_quiet_since() -> 
     assert store.events_after("s", first) is not None
     now = 61.0
     assert store.events_after("s", first) is None
-
-
-def test_a_file_lets_a_session_be_taken_up_for_so_long_from_the_last_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1000.0
-    monkeypatch.setattr("time.time", lambda: now)
-    store = SqliteEventStore(str(tmp_path / "events.db"), max_session_age=100.0)
-    store.add_session("s", b"hello", "alice")
-    now = 1099.0
-    assert store.find_session("s") == (b"hello", "alice")
-    now = 1198.0
-    assert store.find_session("s") == (b"hello", "alice")
-    now = 1299.0
-    assert store.find_session("s") is None
-    store.add_session("another", b"", None)  # upon which the old one is gone from the file, too
-    now = 1200.0
-    assert store.find_session("s") is None
-    store.close()
-
-
-def test_a_file_keeps_so_many_events_of_a_session_the_newest(tmp_path: Path) -> None:
-    store = SqliteEventStore(str(tmp_path / "events.db"), max_events=10)
-    store.add_session("s", b"", None)
-    store.add_session("quiet", b"", None)
-    kept = [store.append("quiet", "a", b"x"), store.append("quiet", "a", b"y")]
-    ids = [store.append("s", "a", b"%d" % number) for number in range(198)]
-    assert store.events_after("s", ids[100]) is None
-    assert [event.data for event in store.events_after("s", ids[-3]) or ()] == [b"196", b"197"]
-    assert [event.data for event in store.events_after("quiet", kept[0]) or ()] == [b"y"]
-    store.close()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 
 import pytest
 
 from mcp_ref import Server, TextContent
+from mcp_ref.basic.access import Access
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HeaderList, Headers, HttpRequest, StreamingResponse
+from mcp_ref.transports.base import Transport
+from mcp_ref.transports.streamable_http import session_table
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
 from mcp_ref.transports.streamable_http.session import EndpointLimits
+from mcp_ref.transports.streamable_http.session_table import SessionTable
 from tests.messages import initialize, notification, request
 from tests.raw_http_client import (
     CHANGED,
@@ -601,18 +606,67 @@ class Broken(MemoryEventStore):
             raise OSError("the disk is full")
         super().add_session(session, initialize, principal)
 
+    def delete_session(self, session: str) -> None:
+        super().delete_session(session)
+        if self.fails:
+            raise OSError("the disk is full")
+
 
 def test_a_store_that_fails_costs_the_way_back_and_no_message(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         store = Broken()
         async with http_session(Held().server, store=store) as talk:
+            before = await (await talk.post(call("count", to=1))).events()
+            listening = await (await talk.get()).event()
+            assert listening is not None
             store.fails = True
             events = await (await talk.post(call("count", to=1))).events()
             assert messages(events) == [said(0), answered("counted")]
             assert not [event for event in events if "id" in event]
+            store.fails = False
+            assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
+            for last in (before[0]["id"], listening["id"]):  # a replay would have a gap
+                assert (await talk.get(last)).status == 400
+            store.fails = True
             refused = await Talk(talk.web).post(initialize())
             assert refused.status == 500 and b"disk" not in refused.body
             assert list(talk.web.site._endpoint.sessions) == [talk.id]  # nothing has begun
 
     run(test())
     assert "the disk is full" in caplog.text
+
+
+def test_delete_ends_the_session_although_the_store_fails(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        held, store = Held(), Broken()
+        async with asyncio.timeout(5.0):
+            async with http_session(held.server, store=store) as talk:
+                posted = await talk.post(call("hold", name="x", say=True))
+                await held.has_begun()
+                store.fails = True
+                assert (await talk.delete()).status == 204
+                held.go.set()
+                assert (await posted.messages())[-1] == answered("x")
+                await eventually(lambda: not held.server.catalog.announcers)
+                assert (await talk.post(request("ping"))).status == 404
+
+    run(test())
+    assert "an ended session could not be deleted from the store" in caplog.text
+
+
+async def test_close_ends_although_a_session_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_table, "CLOSE_SECONDS", 0.01)
+    never = asyncio.Event()
+
+    async def serve(transport: Transport) -> None:
+        while not never.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await never.wait()
+
+    table = SessionTable(serve, MemoryEventStore(), EndpointLimits(), None)
+    table.begin(b"{}", Access())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5.0):
+        await table.close()
+    never.set()
+    await eventually(lambda: not table._tasks)

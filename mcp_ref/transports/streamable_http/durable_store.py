@@ -1,0 +1,307 @@
+"""An event store whose sessions outlive the process: events in memory, and a copy of them on disk or elsewhere.
+
+The event loop uses only the memory, so a slow disk never blocks it. A thread copies the changes to the storage:
+
+    event loop:  append, delete_session -> the set of changed sessions -> a SessionChange for each -> the thread
+    thread:      save(changes)                                                    a failure: again after RETRY_SECONDS
+    event loop:  the first request for a session of an earlier process -> the thread: load(session)
+
+- While the storage fails, sessions work, and clients resume from the memory. Only a restart would lose the changes.
+- After a failure, the thread saves the events that the memory still has. If the memory has dropped an unsaved event,
+  the storage deletes the session's earlier events too. So stored sessions have no gaps, and no change waits in a queue.
+- An event is sent before it is saved. If the process is killed in between, a client that knows the event cannot resume
+  after it. The server refuses, as for a dropped event. No later process uses the number of an event again.
+
+Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
+Uses: event_store.py (the store in memory). A storage in a file: sqlite_store.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import Final, TypeVar
+
+from .event_store import (
+    MAX_AGE,
+    MAX_BYTES,
+    MAX_EVENTS,
+    MAX_SESSION_BYTES,
+    MemoryEventStore,
+    SessionEvents,
+    StoredEvent,
+    StoredSession,
+    StoreFailed,
+)
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+RETRY_SECONDS: Final = 1.0
+"""Time after a failed `save` until the next `save`, in seconds."""
+LOAD_SECONDS: Final = 3.0
+"""Maximum time in which `load` must find a session, in seconds. After it, the server refuses the request with 503."""
+EVENTS_PER_SAVE: Final = 1000
+"""Number of events after which no further session is added to one `save`. One session can have more events."""
+NUMBERS_PER_PROCESS: Final = 2**32
+"""Maximum number of events that one process can number."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChange:
+    """The changes of one session since the last successful `save`. A failed `save` can repeat them."""
+
+    session: str
+    is_deleted: bool = False
+    """True if the session has ended: delete the session and its events. Then the other fields are empty."""
+    initialize: bytes | None = None
+    """The `initialize` message of a new session, or None if it is saved already."""
+    principal: str | None = None
+    """The principal (the authenticated caller) of a new session."""
+    first_number: int = 0
+    """Number of the oldest event to keep. Delete the session's earlier events."""
+    events: Sequence[StoredEvent] = ()
+    """The new events, the oldest first."""
+
+
+@dataclass(slots=True)
+class _SaveState:
+    """The saved part of a session."""
+
+    unsaved_opening: tuple[bytes, str | None] | None  # the `initialize` message and the principal, until saved
+    last_number: int = 0  # number of the newest saved event
+
+
+class DurableEventStore(MemoryEventStore):
+    """An event store whose sessions outlive the process. For your own storage, override `save` and `load`.
+
+    A thread calls both methods, one call at a time. So they can block, and raise any exception.
+
+    Args:
+        process_number: Number of earlier processes that used the storage, also if they saved nothing. It makes the ids
+            of events unique.
+        max_events: Maximum number of events of one session. Default: 1000.
+        max_bytes: Maximum total size of the events, in bytes. Default: 64 MiB.
+        max_age: Time for which an event is stored, in seconds. Default: one hour.
+        max_session_bytes: Maximum total size of the events of one session, in bytes. Default: 16 MiB.
+    """
+
+    def __init__(
+        self,
+        process_number: int,
+        max_events: int = MAX_EVENTS,
+        max_bytes: int = MAX_BYTES,
+        max_age: float = MAX_AGE,
+        max_session_bytes: int = MAX_SESSION_BYTES,
+    ) -> None:
+        super().__init__(max_events, max_bytes, max_age, time.time, max_session_bytes)
+        self._number = process_number * NUMBERS_PER_PROCESS
+        self._save_states: dict[str, _SaveState] = {}
+        self._changed: dict[str, None] = {}  # the changed sessions, except those in `_saving`
+        self._saving: dict[str, SessionChange] = {}  # by session
+        self._save_task: asyncio.Task[None] | None = None  # not None while there are changes
+        self._has_failed = False  # True from a failure to the next successful `save`
+        self._thread = _DaemonThread()
+
+    @abstractmethod
+    def save(self, changes: Sequence[SessionChange]) -> None:
+        """Save all changes, or raise any exception. A thread calls this method.
+
+        Args:
+            changes: The changes, at most one for each session.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def load(self, session: str) -> StoredSession | None:
+        """Find a saved session. A thread calls this method.
+
+        Args:
+            session: The id of the session.
+
+        Returns:
+            The session with its events, or None if it is unknown.
+        """
+        raise NotImplementedError
+
+    def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
+        super().add_session(session, initialize, principal)
+        self._save_states[session] = _SaveState((initialize, principal))
+        self._note_change(session)
+
+    def append(self, session: str, stream: str, data: bytes) -> str:
+        id = super().append(session, stream, data)
+        self._note_change(session)
+        return id
+
+    def _drop_oldest(self, session: str, stored: SessionEvents) -> None:
+        super()._drop_oldest(session, stored)
+        self._note_change(session)
+
+    def delete_session(self, session: str) -> None:
+        super().delete_session(session)
+        state = self._save_states.pop(session, None)
+        if state is not None and state.unsaved_opening is not None and session not in self._saving:
+            self._changed.pop(session, None)  # the storage does not know the session
+        else:
+            self._note_change(session)
+
+    async def find_session(self, session: str) -> StoredSession | None:
+        try:
+            async with asyncio.timeout(LOAD_SECONDS):
+                stored = await self._thread.run(partial(self._load_checked, session))
+        except TimeoutError:
+            failure = StoreFailed(f"no result within {LOAD_SECONDS:g} s")
+            self._note_failure(failure)
+            raise failure from None
+        except StoreFailed as failure:
+            self._note_failure(failure)
+            raise
+        is_deleted = session in self._changed or session in self._saving
+        return None if is_deleted else stored
+
+    def _load_checked(self, session: str) -> StoredSession | None:
+        stored = self.load(session)
+        if stored is None or isinstance(stored, StoredSession):
+            return stored
+        raise TypeError(f"load returned {stored!r:.100}; it must return a StoredSession or None")
+
+    def restore_session(self, session: str, stored: StoredSession) -> None:
+        super().restore_session(session, stored)
+        self._save_states[session] = _SaveState(None, stored.events[-1].number if stored.events else 0)
+        self._note_change(session)
+
+    def _note_change(self, session: str) -> None:
+        self._changed[session] = None
+        if self._save_task is None:
+            self._start_saving()
+
+    def _start_saving(self) -> asyncio.Task[None]:
+        self._save_task = asyncio.get_running_loop().create_task(self._save_changes())
+        return self._save_task
+
+    async def _save_changes(self) -> None:
+        """Save until all changes are saved. After a failure, try one session alone: one session can be the cause."""
+        at_once = EVENTS_PER_SAVE
+        try:
+            while self._changed:
+                self._take_changes(at_once)
+                try:
+                    await self._thread.run(partial(self.save, [*self._saving.values()]))
+                except StoreFailed as failure:
+                    self._note_failure(failure)
+                    at_once = 0
+                    self._return_changes()
+                    await asyncio.sleep(RETRY_SECONDS)
+                else:
+                    self._note_saved()
+                    at_once = min(2 * at_once + 1, EVENTS_PER_SAVE)
+        finally:
+            self._return_changes()
+            self._save_task = None
+
+    def _take_changes(self, max_events: int) -> None:
+        """Move changes from `_changed` to `_saving`: one session, and more while there are less than `max_events`."""
+        count = 0
+        while self._changed and (not self._saving or count < max_events):
+            session = next(iter(self._changed))
+            del self._changed[session]
+            change = self._saving[session] = self._change_of(session)
+            count += 1 + len(change.events)
+
+    def _change_of(self, session: str) -> SessionChange:
+        state = self._save_states.get(session)
+        if state is None:
+            return SessionChange(session, is_deleted=True)
+        events, last = self._sessions[session].events, state.last_number
+        unsaved = [*takewhile(lambda event: event.number > last, reversed(events))][::-1]
+        first_number = events[0].number if events else self._number + 1
+        initialize, principal = state.unsaved_opening or (None, None)
+        return SessionChange(session, False, initialize, principal, first_number, unsaved)
+
+    def _note_failure(self, failure: StoreFailed) -> None:
+        """Log the first failure after a success."""
+        if not self._has_failed:
+            self._has_failed = True
+            advice = "the server tries again; if it ends before, the next process does not know the changes"
+            text = "the store of sessions and events has failed: %s; %s"
+            log.error(text, failure, advice, exc_info=failure.__cause__)
+
+    def _note_saved(self) -> None:
+        if self._has_failed:
+            self._has_failed = False
+            log.warning("the store of sessions and events works again")
+        for session, change in self._saving.items():
+            if (state := self._save_states.get(session)) is not None:
+                state.unsaved_opening = None
+                if change.events:
+                    state.last_number = change.events[-1].number
+        self._saving.clear()
+
+    def _return_changes(self) -> None:
+        self._changed.update(dict.fromkeys(self._saving))
+        self._saving.clear()
+
+    async def flush(self, seconds: float) -> None:
+        task = self._save_task or self._start_saving()
+        await asyncio.wait([task], timeout=seconds)
+        if task.cancel():
+            await asyncio.wait([task])
+            log.error("the changes of %d sessions were not saved within %g s", len(self._changed), seconds)
+
+
+class _DaemonThread:
+    """Calls functions in a thread, one at a time. The thread ends after the last function.
+
+    A daemon thread does not delay the end of the process. The threads of `concurrent.futures` would.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._is_running = False
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Return the result of a function. Raises StoreFailed if it raises an exception, or if no thread can start."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            if not self._is_running:
+                try:
+                    threading.Thread(target=self._run_jobs, name="event store", daemon=True).start()
+                except RuntimeError as error:
+                    raise StoreFailed(str(error)) from error
+                self._is_running = True
+            self._jobs.append(partial(_call, function, future))
+        return await future
+
+    def _run_jobs(self) -> None:
+        while True:
+            with self._lock:
+                if not self._jobs:
+                    self._is_running = False
+                    return
+                job = self._jobs.popleft()
+            job()
+
+
+def _call(function: Callable[[], T], future: asyncio.Future[T]) -> None:
+    """Call a function in this thread, and report its outcome to the event loop of the future."""
+    if future.cancelled():
+        return  # its caller no longer waits
+    try:
+        report = partial(future.set_result, function())
+    except BaseException as error:  # also SystemExit, which would end only the thread
+        failure = StoreFailed(f"{type(error).__name__}: {error}")
+        failure.__cause__ = error
+        report = partial(future.set_exception, failure)
+    with suppress(RuntimeError):  # the event loop is closed
+        future.get_loop().call_soon_threadsafe(lambda: None if future.done() else report())

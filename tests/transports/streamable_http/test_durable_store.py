@@ -1,0 +1,303 @@
+"""Event stores whose sessions outlive the process: the saved changes, and a storage that fails or blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from mcp_ref import DurableEventStore, SessionChange, StoredEvent, StoredSession
+from mcp_ref.server import session as server_session
+from mcp_ref.transports.streamable_http import durable_store, session_table
+from mcp_ref.transports.streamable_http.event_store import Event, MemoryEventStore, StoreFailed
+from tests.messages import request
+from tests.raw_http_client import Held, Talk, answered, call, eventually, http_session, said, served_over_http
+from tests.settings import run
+
+
+class Storage(DurableEventStore):
+    """A store with its storage in a table, which can fail or block."""
+
+    def __init__(self, process_number: int = 0, **limits: int) -> None:
+        super().__init__(process_number, **limits)
+        self.table: dict[str, StoredSession] = {}
+        self.obstacle: Callable[[str], object] = lambda session: None
+        """Called first in `save` and `load` with the id of a session."""
+        self.saved = 0
+
+    def save(self, changes: Sequence[SessionChange]) -> None:
+        for change in changes:
+            self.obstacle(change.session)
+        for change in changes:
+            before = self.table.pop(change.session, StoredSession(b"", None))
+            if not change.is_deleted:
+                initialize, principal = change.initialize, change.principal
+                if initialize is None:
+                    initialize, principal = before.initialize, before.principal
+                kept = [event for event in before.events if event.number >= change.first_number]
+                self.table[change.session] = StoredSession(initialize, principal, [*kept, *change.events])
+                self.saved += len(change.events)
+
+    def load(self, session: str) -> StoredSession | None:
+        self.obstacle(session)
+        return self.table.get(session)
+
+    def data(self, session: str) -> list[bytes]:
+        return [event.data for event in self.table[session].events]
+
+
+@pytest.fixture(autouse=True)
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_store, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(session_table, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr(server_session, "FINISH_SECONDS", 0.01)
+
+
+def fail(session: str) -> None:
+    raise OSError("the disk is full")
+
+
+async def test_durable_store_saves_each_event_once_and_deletes_with_the_session() -> None:
+    store = Storage()
+    store.add_session("s", b"{}", "me")
+    store.append("s", "a", b"1")
+    await store.flush(5.0)
+    assert (store.table["s"].initialize, store.table["s"].principal) == (b"{}", "me")
+    store.append("s", "a", b"2")
+    await store.flush(5.0)
+    assert store.data("s") == [b"1", b"2"] and store.saved == 2
+    store.delete_session("s")
+    await store.flush(5.0)
+    assert not store.table
+
+
+async def test_durable_store_deletes_from_the_storage_what_the_memory_drops() -> None:
+    store = Storage(max_events=2)
+    for session in "st":
+        store.add_session(session, b"{}", None)
+    for data in (b"1", b"2", b"3"):
+        store.append("s", "a", data)
+        await store.flush(5.0)
+    assert store.data("s") == [b"2", b"3"]
+
+
+def test_durable_store_saves_after_a_failure_what_the_memory_still_has(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        store = Storage(max_events=3)
+        store.add_session("s", b"{}", None)
+        ids = [store.append("s", "a", b"1"), store.append("s", "a", b"2")]
+        await store.flush(5.0)
+        store.obstacle = fail
+        ids += [store.append("s", "a", b"3")]
+        await eventually(lambda: "the disk is full" in caplog.text)
+        store.obstacle = lambda session: None
+        await store.flush(5.0)
+        assert store.data("s") == [b"1", b"2", b"3"]  # without a gap
+        store.obstacle = fail
+        ids += [store.append("s", "a", b"%d" % number) for number in range(4, 9)]
+        assert store.events_after("s", ids[4]) == [Event(ids[n], b"%d" % (n + 1)) for n in (5, 6, 7)]
+        await eventually(lambda: caplog.text.count("has failed") == 2)
+        store.obstacle = lambda session: None
+        await store.flush(5.0)
+        assert store.data("s") == [b"6", b"7", b"8"]  # the events before the gap are gone too
+        again = Storage(1)
+        again.restore_session("s", store.table["s"])
+        assert [again.events_after("s", id) is None for id in ids] == [True] * 5 + [False] * 3
+        await again.flush(5.0)
+
+    run(test())
+    assert caplog.text.count("has failed") == caplog.text.count("works again") == 2  # not for each attempt
+
+
+def test_durable_store_saves_other_sessions_while_one_cannot_be_saved(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        store = Storage()
+
+        def refuse(session: str) -> None:
+            if session == "bad":
+                raise SystemExit("no such principal")
+
+        store.obstacle = refuse
+        for session in ("a", "bad", *map(str, range(50))):
+            store.add_session(session, b"{}", None)
+        await eventually(lambda: len(store.table) == 51)
+        store.delete_session("bad")
+        store.obstacle = lambda session: None
+        await store.flush(5.0)
+
+    run(test())
+    assert "no such principal" in caplog.text
+
+
+async def test_durable_store_uses_no_number_of_an_earlier_process_again() -> None:
+    first, second = Storage(0), Storage(1)
+    first.add_session("s", b"{}", None)
+    first.append("s", "get", b"1")
+    await first.flush(5.0)
+    lost = [first.append("s", "get", b"2"), first.append("s", "get", b"3")]  # sent, but not saved
+    second.restore_session("s", first.table["s"])
+    assert second.append("s", "get", b"4") not in lost
+    assert all(second.events_after("s", id) is None for id in lost)
+    await first.flush(5.0)
+    await second.flush(5.0)
+
+
+async def test_durable_store_never_returns_a_session_whose_deletion_is_not_saved_yet() -> None:
+    store, gate = Storage(), threading.Event()
+    store.add_session("s", b"{}", None)
+    await store.flush(5.0)
+    store.obstacle = lambda session: gate.wait(5.0)
+    store.delete_session("s")
+    finding = asyncio.create_task(store.find_session("s"))
+    await asyncio.sleep(0)
+    gate.set()
+    assert await finding is None
+    await store.flush(5.0)
+    assert await store.find_session("s") is None
+
+
+def test_durable_store_flush_ends_although_save_blocks(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        store, gate = Storage(), threading.Event()
+        store.obstacle = lambda session: gate.wait(5.0)
+        store.add_session("s", b"{}", None)
+        try:
+            await store.flush(0.01)
+            assert not store.table
+        finally:
+            gate.set()
+        store.append("s", "a", b"1")  # the next change saves the earlier ones too
+        await store.flush(5.0)
+        assert store.data("s") == [b"1"]
+
+    run(test())
+    assert "the changes of 1 sessions were not saved within 0.01 s" in caplog.text
+
+
+@pytest.mark.parametrize("obstacle", ["fails", "blocks"])
+def test_sessions_work_and_the_server_ends_while_the_store_fails(
+    caplog: pytest.LogCaptureFixture, obstacle: str
+) -> None:
+    async def test() -> None:
+        held, store, gate = Held(), Storage(), threading.Event()
+        store.obstacle = fail if obstacle == "fails" else lambda session: gate.wait(5.0)
+        try:
+            async with asyncio.timeout(5.0):
+                async with http_session(held.server, store=store) as talk:
+                    events = await (await talk.post(call("count", to=2))).events()
+                    resumed = await talk.get(events[0]["id"])
+                    assert await resumed.messages() == [said(0), said(1), answered("counted")]
+                    await talk.post(call("hold", name="x", say=True))
+                    await held.has_begun()
+                    other = Talk(talk.web)
+                    await other.handshake()
+                    assert (await other.delete()).status == 204
+                    assert list(talk.web.site._endpoint.sessions) == [talk.id]
+        finally:
+            gate.set()
+        assert held.ended  # the handler in flight was cancelled
+
+    run(test())
+    assert "were not saved within" in caplog.text
+
+
+class Rubbish(Storage):
+    """A store whose storage returns an object of a wrong type."""
+
+    result: object = None
+
+    def load(self, session: str) -> StoredSession | None:
+        super().load(session)
+        return self.result  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("obstacle", ["fails", "blocks", "rubbish"])
+def test_session_that_the_store_cannot_load_is_503(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, obstacle: str
+) -> None:
+    if obstacle == "blocks":
+        monkeypatch.setattr(durable_store, "LOAD_SECONDS", 0.02)
+
+    async def test() -> None:
+        store, gate = Rubbish(), threading.Event()
+        store.obstacle = {"fails": fail, "blocks": lambda session: gate.wait(5.0)}.get(obstacle, lambda session: None)
+        store.result = (b"{}", None)
+        async with served_over_http(Held().server, store=store) as web:
+            talk = Talk(web, "earlier")
+            try:
+                for _ in range(3):
+                    reply = await talk.post(request("ping"))
+                    assert (reply.status, reply.headers["retry-after"]) == (503, "5")
+                    assert reply.why == "the server cannot read its stored sessions now; try again later"
+            finally:
+                gate.set()
+            store.obstacle, store.result = lambda session: None, None
+            monkeypatch.setattr(durable_store, "LOAD_SECONDS", 5.0)
+            assert (await talk.post(request("ping"))).status == 404
+            assert not web.site._endpoint.sessions and not store._sessions
+
+    run(test())
+    assert caplog.text.count("the store of sessions and events has failed") == 1
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        StoredSession(b"\xff", None),
+        StoredSession("{}", None),  # type: ignore[arg-type]
+        StoredSession(b'{"jsonrpc":"2.0","id":1,"method":"initialize"}', None, [None]),  # type: ignore[list-item]
+    ],
+    ids=["not JSON", "text", "no event"],
+)
+def test_session_that_was_loaded_with_rubbish_leaves_nothing(
+    caplog: pytest.LogCaptureFixture, stored: StoredSession
+) -> None:
+    async def test() -> None:
+        store = Storage()
+        store.table["earlier"] = stored
+        async with served_over_http(Held().server, store=store) as web:
+            assert (await Talk(web, "earlier").post(request("ping"))).status in (404, 500)
+            assert not web.site._endpoint.sessions and not store._sessions
+
+    run(test())
+
+
+async def test_restored_session_counts_toward_the_limits_of_bytes() -> None:
+    events = [StoredEvent(0.0, "a", number, b"x" * 800) for number in range(1, 6)]
+    store = Storage(1, max_session_bytes=3000, max_bytes=5000)
+    store._max_age = float("inf")
+    for session in "st":
+        store.restore_session(session, StoredSession(b"{}", None, events))
+    store.restore_session("t", StoredSession(b"{}", None, events))
+    assert [len(store._sessions[session].events) for session in "st"] == [2, 3]
+    assert store._size == 5000
+    await store.flush(5.0)
+
+
+@pytest.mark.parametrize("wrong", ["events.db", object()])
+async def test_store_of_another_type_is_a_type_error(wrong: MemoryEventStore) -> None:
+    with pytest.raises(TypeError, match="store must be a MemoryEventStore or a DurableEventStore"):
+        async with served_over_http(Held().server, store=wrong):
+            pass
+
+
+async def test_find_session_names_the_failure_of_the_storage() -> None:
+    store = Storage()
+    store.obstacle = fail
+    with pytest.raises(StoreFailed, match="OSError: the disk is full"):
+        await store.find_session("s")
+
+
+async def test_durable_store_forgets_sessions_that_began_and_ended_while_the_storage_failed() -> None:
+    store, gate = Storage(), threading.Event()
+    store.obstacle = lambda session: gate.wait(5.0)
+    for number in range(1000):
+        store.add_session(str(number), b"{}", None)
+        await asyncio.sleep(0)
+        store.delete_session(str(number))
+    assert len(store._changed) <= 1
+    gate.set()
+    await store.flush(5.0)
+    assert not store.table
