@@ -56,4 +56,4 @@ def test_limits_command_prints_tables_and_json() -> None:
 )
 def test_limits_of_tasks_are_documented() -> None:
     documented = {limit.name: limit.meaning for limit in limits() if limit.module == "extensions/tasks/types.py"}
-    assert "milliseconds" in documented["MAX_TTL"] and "tasks" in documented["MAX_TASKS_PER_OWNER"]
+    assert "milliseconds" in documented["MAX_TTL"] and "tasks" in documented["MAX_TASKS_PER_CALLER"]

@@ -130,7 +130,7 @@ class Tasks:
     def store_new(self, live: LiveTask, task: Task) -> None:
         """Store a new task. Raise ProtocolError if the store is full."""
         assert task.ttl is not None
-        self.store.put(task, live.owner, live.expires_at)
+        self.put(task, live)
         # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log. The whole id must stay secret
         log.debug("task %.6s... of %s has begun", task.task_id, live.owner or "no owner")
         self.live[task.task_id] = live
@@ -145,9 +145,17 @@ class Tasks:
 
     def remove(self, id: str) -> None:
         """Remove a task from the store."""
+        self._forget(id)
+        self.store.remove(id)
+
+    def put(self, task: Task, live: LiveTask) -> None:
+        """Store a new or changed task. Raise ProtocolError if the store is full."""
+        for removed in self.store.put(task, live.owner, live.expires_at):
+            self._forget(removed)
+
+    def _forget(self, id: str) -> None:
         if (expiry := self._expiry.pop(id, None)) is not None:
             expiry[1].cancel()
-        self.store.remove(id)
 
     def remove_all_of(self, owner: str) -> None:
         """Stop and remove all tasks of an owner. Called at the end of a session without a principal."""
@@ -425,7 +433,7 @@ class LiveTask(Channel):
             # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST stay cancelled, even if the handler continues
             return
         task = with_status(self.task, status, time.time(), message, **fields)
-        self.tasks.store.put(task, self.owner, self.expires_at)
+        self.tasks.put(task, self)
         self.task = task
         if task.is_over:
             log.debug("task %.6s... is %s", task.task_id, status)

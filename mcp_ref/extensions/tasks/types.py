@@ -43,10 +43,12 @@ import dataclasses
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Protocol, cast
 
+from ...basic.access import current_access
 from ...basic.lifecycle import declares
 from ...basic.versioning import MissingCapability
 from ...features.task_augmentation import TaskSupport
@@ -69,8 +71,9 @@ CLIENT_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": _CLIEN
 MAX_TASKS: Final = 1000
 """Default maximum number of tasks in a `MemoryTaskStore`, running or over."""
 
-MAX_TASKS_PER_OWNER: Final = 100
-"""Default maximum number of tasks of one owner in a `MemoryTaskStore`. Not a limit for tasks without an owner."""
+MAX_TASKS_PER_CALLER: Final = 100
+"""Default maximum number of tasks of one caller in a `MemoryTaskStore`. Over HTTP, the caller is the principal or the
+remote address (`Access.caller`); else it is the owner of the tasks."""
 
 MAX_TASK_BYTES: Final = 64 * 1024 * 1024
 """Default maximum size of all results, errors, input requests and status messages, in bytes of JSON (64 MiB)."""
@@ -280,13 +283,16 @@ class TaskStore(Protocol):
     process can return the status of a task. But `tasks/update` and `tasks/cancel` must reach the process of the task.
     """
 
-    def put(self, task: Task, owner: str, expires_at: float) -> None:
+    def put(self, task: Task, owner: str, expires_at: float) -> Collection[str]:
         """Store a new or changed task.
 
         Args:
             task: the task, which replaces the stored task with the same id.
             owner: the task's owner.
             expires_at: time of expiry, in seconds since the epoch.
+
+        Returns:
+            The ids of the ended tasks that the store removed to make room.
 
         Raises:
             ProtocolError: the store is full.
@@ -323,17 +329,21 @@ class TaskStore(Protocol):
 class _StoredTask:
     task: Task
     owner: str
+    caller: str
     expires_at: float
     size: int
     serial: int
 
 
 class MemoryTaskStore(TaskStore):
-    """A store of tasks in the memory of this process. A full store refuses new tasks, or larger results of tasks.
+    """A store of tasks in the memory of this process.
+
+    A full store removes the oldest ended task of the caller whose tasks need most memory. A caller at its own limit
+    loses its own oldest ended task. If no task has ended, the store refuses the new task, or the larger result.
 
     Args:
         max_tasks: maximum number of tasks.
-        max_tasks_per_owner: maximum number of tasks of one owner; tasks without an owner do not have this limit.
+        max_tasks_per_caller: maximum number of tasks of one caller (see `MAX_TASKS_PER_CALLER`).
         max_bytes: maximum total size of results, errors, input requests and status messages, in bytes of JSON.
         clock: function that returns the time, in seconds since the epoch.
     """
@@ -341,37 +351,65 @@ class MemoryTaskStore(TaskStore):
     def __init__(
         self,
         max_tasks: int = MAX_TASKS,
-        max_tasks_per_owner: int = MAX_TASKS_PER_OWNER,
+        max_tasks_per_caller: int = MAX_TASKS_PER_CALLER,
         max_bytes: int = MAX_TASK_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._max_tasks, self._max_tasks_per_owner, self._max_bytes = max_tasks, max_tasks_per_owner, max_bytes
+        self._max_tasks, self._max_tasks_per_caller, self._max_bytes = max_tasks, max_tasks_per_caller, max_bytes
         self._clock = clock
         self._tasks: dict[str, _StoredTask] = {}
         self._bytes = 0
         self._serial = 0
 
-    def put(self, task: Task, owner: str, expires_at: float) -> None:
+    def put(self, task: Task, owner: str, expires_at: float) -> Collection[str]:
+        removed = []
         if (before := self._tasks.get(task.task_id)) is None:
-            self._check_space(owner)
+            access = current_access.get()
+            caller = access.caller if access is not None else owner
+            removed += self._make_place(caller)
             self._serial += 1
+        else:
+            caller = before.caller
         size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
-        grown = self._bytes + size - (before.size if before is not None else 0)
-        if grown > self._max_bytes and (before is None or size > before.size):
-            raise ProtocolError(INTERNAL_ERROR, f"the store of tasks would exceed {self._max_bytes} bytes; retry later")
+        growth = size - (before.size if before is not None else 0)
+        while self._bytes + growth > self._max_bytes and (before is None or growth > 0):
+            if size > self._max_bytes or not (gone := self._remove_ended()):
+                why = f"the store of tasks would exceed {self._max_bytes} bytes; retry later"
+                raise ProtocolError(INTERNAL_ERROR, why)
+            removed += gone
         serial = before.serial if before is not None else self._serial
-        self._tasks[task.task_id] = _StoredTask(task, owner, expires_at, size, serial)
-        self._bytes = grown
+        self._tasks[task.task_id] = _StoredTask(task, owner, caller, expires_at, size, serial)
+        self._bytes += growth
+        return removed
 
-    def _check_space(self, owner: str) -> None:
+    def _make_place(self, caller: str) -> list[str]:
+        """Remove an ended task if a new task needs its place. Return its id. Raise ProtocolError if none has ended."""
         # [2025-11-25 basic/utilities/tasks#resource-management] SHOULD limit tasks, and remove expired tasks
         now = self._clock()
         for id in [id for id, kept in self._tasks.items() if kept.expires_at <= now]:
             self.remove(id)
-        if len(self._tasks) >= self._max_tasks:
-            raise ProtocolError(INTERNAL_ERROR, f"the store of tasks is full ({self._max_tasks} tasks); retry later")
-        if owner and sum(kept.owner == owner for kept in self._tasks.values()) >= self._max_tasks_per_owner:
-            raise ProtocolError(INTERNAL_ERROR, f"you already have {self._max_tasks_per_owner} tasks; retry later")
+        if sum(kept.caller == caller for kept in self._tasks.values()) >= self._max_tasks_per_caller:
+            removed, why = self._remove_ended(caller), f"you already have {self._max_tasks_per_caller} tasks"
+        elif len(self._tasks) >= self._max_tasks:
+            removed, why = self._remove_ended(), f"the store of tasks is full ({self._max_tasks} tasks)"
+        else:
+            return []
+        if not removed:
+            raise ProtocolError(INTERNAL_ERROR, f"{why}; retry later")
+        return removed
+
+    def _remove_ended(self, caller: str | None = None) -> list[str]:
+        """Remove the oldest ended task of a caller, by default of the one whose ended tasks need most memory."""
+        ended = [kept for kept in self._tasks.values() if kept.task.is_over and caller in (None, kept.caller)]
+        if not ended:
+            return []
+        needed: Counter[str] = Counter()
+        for kept in ended:  # a task without a result needs memory too
+            needed[kept.caller] += kept.size + self._max_bytes // self._max_tasks
+        largest = needed.most_common(1)[0][0]
+        id = next(kept.task.task_id for kept in ended if kept.caller == largest)
+        self.remove(id)
+        return [id]
 
     def get(self, id: str, owner: str) -> Task | None:
         kept = self._tasks.get(id)

@@ -732,6 +732,19 @@ async def test_task_store_that_is_full_refuses_a_new_task(kind: str) -> None:
 
 
 @KINDS
+async def test_task_store_that_is_full_of_ended_tasks_accepts_a_new_task(kind: str) -> None:
+    work = at_work(task_store=MemoryTaskStore(max_tasks=2))
+    work.server.tool("quick", task="optional")(lambda: "done")
+    async with legacy(work, kind) as peer:
+        ids = []
+        for _ in range(5):
+            ids.append((await peer.start("quick"))["taskId"])
+            await peer.until(ids[-1], "completed")
+        assert (await peer.refused("tasks/get", {"taskId": ids[0]}))[0] == INVALID
+        assert [*work.server.tasks._expiry] == ids[3:]
+
+
+@KINDS
 async def test_task_store_that_is_full_fails_the_task_with_the_result(kind: str) -> None:
     work = at_work(task_store=MemoryTaskStore(max_bytes=1500))
     work.server.tool("long", task="optional")(lambda: TextContent("x" * 2000))

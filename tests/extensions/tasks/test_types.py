@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+from collections.abc import Collection, Iterator
 
 import pytest
 
 from mcp_ref import MemoryTaskStore, ProtocolError, Task
+from mcp_ref.basic.access import Access, current_access
 from mcp_ref.basic.lifecycle import declares
 from mcp_ref.codec import ShapeError, codec_for
 from mcp_ref.extensions.tasks.types import (
@@ -242,7 +245,7 @@ def test_task_owners_cannot_be_confused() -> None:
 )
 def test_task_store_page_stays_valid_when_tasks_expire() -> None:
     clock = Clock()
-    store = MemoryTaskStore(max_tasks_per_owner=1000, clock=clock)
+    store = MemoryTaskStore(max_tasks_per_caller=1000, clock=clock)
     for number in range(2 * PAGE_SIZE + 1):
         store.put(task_in("working", f"{number}"), "principal:a", NOW + (5 if number == PAGE_SIZE - 1 else 10))
         store.put(task_in("working", f"other {number}"), "principal:b", NOW + 10)
@@ -260,23 +263,72 @@ def test_task_store_page_stays_valid_when_tasks_expire() -> None:
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-1")
-def test_task_store_number_is_bounded_and_no_task_is_dropped_early() -> None:
+def test_task_store_number_is_bounded_and_no_running_task_is_dropped_early() -> None:
     clock = Clock()
-    store = MemoryTaskStore(max_tasks=4, max_tasks_per_owner=2, clock=clock)
+    store = MemoryTaskStore(max_tasks=4, max_tasks_per_caller=2, clock=clock)
     for id in ("1", "2"):
         store.put(task_in("working", id), "principal:a", NOW + 5)
     with pytest.raises(ProtocolError, match="you already have 2 tasks") as caught:
         store.put(task_in("working", "3"), "principal:a", NOW + 5)
     assert caught.value.code == INTERNAL_ERROR
     for id in ("4", "5"):
-        store.put(task_in("working", id), "", NOW + 10)  # nobody in particular: no bound but that of all
+        store.put(task_in("working", id), "principal:b", NOW + 10)
     with pytest.raises(ProtocolError, match="4 tasks"):
-        store.put(task_in("working", "6"), "", NOW + 10)
-    store.put(task_in("completed", "5"), "", NOW + 10)  # one that is there may change
-    assert [store.get(id, owner) is not None for id, owner in (("1", "principal:a"), ("6", ""))] == [True, False]
+        store.put(task_in("working", "6"), "principal:c", NOW + 10)
+    assert store.put(task_in("completed", "5"), "principal:b", NOW + 10) == []  # a stored task can change
+    assert store.get("1", "principal:a") is not None and store.get("6", "principal:c") is None
     clock.now += 5
-    store.put(task_in("working", "6"), "", NOW + 10)
-    store.put(task_in("working", "7"), "principal:a", NOW + 10)
+    for id in ("6", "7"):
+        assert store.put(task_in("working", id), "principal:c", NOW + 10) == []
+
+
+@contextlib.contextmanager
+def request_of(address: str) -> Iterator[None]:
+    """Run the block as a part of an HTTP request from an address."""
+    access = Access()
+    access.address = address, 1
+    token = current_access.set(access)
+    yield
+    current_access.reset(token)
+
+
+def test_task_store_that_is_full_removes_the_oldest_ended_task_of_the_caller_with_most() -> None:
+    store = MemoryTaskStore(max_tasks=5, max_tasks_per_caller=3, clock=Clock())
+    with request_of("192.0.2.1"):
+        for id in ("1", "2", "3"):
+            assert store.put(task_in("completed", id), "", NOW + 10) == []
+        assert store.put(task_in("working", "4"), "", NOW + 10) == ["1"]
+    with request_of("192.0.2.2"):
+        assert store.put(task_in("completed", "5"), "", NOW + 10) == []
+        assert store.put(task_in("working", "6"), "", NOW + 10) == []
+        assert store.put(task_in("working", "7"), "", NOW + 10) == ["2"]
+        assert store.put(task_in("working", "8"), "", NOW + 10) == ["5"]  # 3 tasks are running, so this is the last
+        with pytest.raises(ProtocolError, match="you already have 3 tasks"):
+            store.put(task_in("working", "9"), "", NOW + 10)
+    with request_of("192.0.2.3"):
+        assert store.put(task_in("working", "10"), "", NOW + 10) == ["3"]
+        with pytest.raises(ProtocolError, match="the store of tasks is full"):
+            store.put(task_in("working", "11"), "", NOW + 10)
+    assert [task.task_id for task in store.page("", None)[0]] == ["4", "6", "7", "8", "10"]
+
+
+def test_task_store_that_is_full_of_bytes_removes_the_tasks_of_the_caller_with_most_bytes() -> None:
+    store = MemoryTaskStore(max_bytes=10_000)
+    until = 1e12
+
+    def completed(id: str, size: int) -> Collection[str]:
+        return store.put(with_status(task_in("working", id), "completed", NOW, result={"text": "x" * size}), "", until)
+
+    with request_of("192.0.2.1"):
+        assert [*completed("small", 100), *completed("small too", 100)] == []
+    with request_of("192.0.2.2"):
+        assert [*completed("large", 4000), *completed("large too", 4000)] == []
+    with request_of("192.0.2.3"):
+        assert completed("next", 3000) == ["large"]
+        assert completed("largest", 9000) == ["large too", "next"]
+        with pytest.raises(ProtocolError, match="would exceed 10000 bytes"):
+            completed("too large", 10_000)
+    assert [task.task_id for task in store.page("", None)[0]] == ["small", "small too", "largest"]
 
 
 def test_task_store_size_is_bounded_and_failure_can_still_be_stored() -> None:
@@ -285,7 +337,8 @@ def test_task_store_size_is_bounded_and_failure_can_still_be_stored() -> None:
     store.put(task_in("working", "a"), "", until)
     store.put(task_in("working", "b"), "", until)
     text = "x" * 6000
-    store.put(with_status(task_in("working", "a"), "completed", NOW, result={"text": text}), "", until)
+    asking = with_status(task_in("working", "a"), "input_required", NOW, input_requests={"1": {"text": text}})
+    store.put(asking, "", until)
     with pytest.raises(ProtocolError, match="would exceed"):
         store.put(with_status(task_in("working", "b"), "completed", NOW, result={"text": text}), "", until)
     store.put(with_status(task_in("working", "b"), "failed", NOW, error={"code": 1, "message": "no room"}), "", until)
