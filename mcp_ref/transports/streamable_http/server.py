@@ -121,11 +121,11 @@ class StreamableHttpEndpoint:
         """The sessions, by id."""
         return self._table.by_id
 
-    async def handle(self, exchange: Exchange) -> None:
+    def handle(self, exchange: Exchange) -> Coroutine[object, object, None]:
         """Serve one HTTP request."""
         if self._trace is not None:
             exchange = traced_exchange(exchange, self._trace)
-        await self._checks.guard(exchange, self._authorize, self._route)
+        return self._checks.guard(exchange, self._authorize, self._route)
 
     async def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         if self._closing:
@@ -355,6 +355,8 @@ class StreamableHttpEndpoint:
 
 def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
     """Return the errors for a body with invalid messages and without a request, else None."""
+    if isinstance(message, Request):
+        return None
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):

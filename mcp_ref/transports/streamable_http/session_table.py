@@ -127,7 +127,9 @@ class SessionTable:
     async def find(self, id: str, access: Access) -> HttpSession:
         """Return the principal's session with this id. Raises HttpRefusal: 404 for other ids, or 503."""
         session = self.by_id.get(id) or await self._restore(id, access)
-        if session is None or not await asyncio.shield(session.initialized) or session.principal != access.id:
+        if session is not None and not session.initialized.done():
+            await asyncio.shield(session.initialized)
+        if session is None or not session.initialized.result() or session.principal != access.id:
             # [2025-11-25 basic/transports#session-management] ended: MUST be 404; another principal's session: 404 too
             raise HttpRefusal(404, "unknown session, or it has ended: begin a new one with an initialize request")
         session.touch()
