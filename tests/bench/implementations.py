@@ -43,13 +43,13 @@ class Implementation:
     command: tuple[str, ...]
     """The interpreter and the program."""
     package: Path = ROOT
-    """The folder that contains the package mcp_ref."""
+    """The folder of the implementation; for mcp_ref, the folder that contains the package."""
     lacks: frozenset[str] = frozenset()
     """The rows that the implementation cannot run."""
 
     def is_installed(self) -> bool:
-        """Return True if the interpreter and the packages exist."""
-        return Path(self.command[0]).exists()
+        """Return True if the interpreter and the implementation exist."""
+        return Path(self.command[0]).exists() and self.package.exists()
 
 
 LIMIT = Implementation("limit", (sys.executable, str(PROGRAMS / "limit.py")))
@@ -60,11 +60,27 @@ def ours(name: str = "mcp_ref", checkout: Path = ROOT) -> Implementation:
     return Implementation(name, (sys.executable, str(PROGRAMS / "ours.py")), checkout.resolve())
 
 
+_MODERN = {"http-stateless", "progress-modern", "stdio-modern", "streams-modern"}
+_STDIO = {"stdio-legacy", "start", "start-10000"}
+_CLIENT = {"client-http", "client-stdio"}
+
+
 def find_peers() -> list[Implementation]:
-    """Return the other implementations. The interpreter of an implementation that is not installed does not exist."""
-    peers = Path(os.environ.get("MCP_REF_PEERS", "peers-not-installed"))
-    python_sdk = (str(peers / "python-sdk-2/bin/python"), str(PROGRAMS / "python_sdk.py"))
-    return [Implementation("official SDK", python_sdk)]
+    """Return the other implementations, installed or not."""
+    folder = Path(os.environ.get("MCP_REF_PEERS", "peers-are-not-installed"))
+    node = str(folder / "node_modules/.bin/node")
+
+    def peer(name: str, interpreter: str, program: str, package: str, lacks: set[str]) -> Implementation:
+        return Implementation(name, (interpreter, str(PROGRAMS / program)), folder / package, frozenset(lacks))
+
+    return [
+        peer("official SDK", str(folder / "python-sdk-2/bin/python"), "python_sdk.py", "python-sdk-2", set()),
+        peer("TypeScript SDK", node, "typescript_sdk.mjs", "node_modules/@modelcontextprotocol/server", set()),
+        peer("mcp-lite", node, "mcp_lite.mjs", "node_modules/mcp-lite",
+             _MODERN | _STDIO | _CLIENT | {"streams-legacy"}),  # under this load it closes idle streams
+        peer("zeromcp", str(folder / "zeromcp/bin/python"), "zeromcp_server.py", "zeromcp",
+             _MODERN | _CLIENT | {"progress-legacy", "streams-legacy"}),
+    ]  # fmt: skip
 
 
 class Process:
@@ -91,7 +107,9 @@ class Process:
         Raises:
             RuntimeError: The program has ended, or is silent for TIMEOUT seconds.
         """
-        ready, _, _ = select.select([self.stdout], [], [], TIMEOUT)
+        poll = select.poll()
+        poll.register(self.stdout, select.POLLIN)
+        ready = poll.poll(TIMEOUT * 1000)
         data = os.read(self.stdout.fileno(), 1 << 20) if ready else b""
         if not data:
             raise RuntimeError(f"{self.popen.args!r} has {'ended' if ready else 'not answered'}")

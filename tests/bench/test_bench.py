@@ -11,7 +11,7 @@ if sys.platform != "linux":
     pytest.skip("the processor time of another process needs Linux", allow_module_level=True)
 
 from tests.bench.__main__ import run_row
-from tests.bench.implementations import LIMIT, ours
+from tests.bench.implementations import LIMIT, Implementation, find_peers, ours
 from tests.bench.report import Result, Values, page, summarize, table_line
 from tests.bench.rows import ROWS, Figure, Row, Size
 
@@ -24,6 +24,14 @@ def test_each_row_measures_mcp_ref_and_the_limit(row: Row) -> None:
     for values in turns.values():
         assert [len(turn) for turn in values] == [len(row.figures)]
     assert all(turn[0] > 0 for values in turns.values() for turn in values)
+
+
+@pytest.mark.parametrize("peer", find_peers(), ids=lambda peer: peer.name)
+def test_http_session_runs_with_each_installed_peer(peer: Implementation) -> None:
+    if not peer.is_installed():
+        pytest.skip(f"{peer.name} is not installed")
+    [row] = [row for row in ROWS if row.name == "http-session"]
+    assert len(run_row(row, [peer], 1, LITTLE)[peer.name]) == 1
 
 
 def test_page_is_well_formed_and_has_a_chart_for_each_figure() -> None:
