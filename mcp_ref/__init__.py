@@ -114,6 +114,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .host.supervisor import ServerState as ServerState
     from .host.supervisor import ServerStatus as ServerStatus
     from .host.supervisor import ServerUnavailable as ServerUnavailable
+    from .host.sync import SyncHost as SyncHost
     from .jsonrpc.dispatcher import Limits as Limits
     from .jsonrpc.errors import ConnectionClosed as ConnectionClosed
     from .jsonrpc.errors import InvalidMessage as InvalidMessage
@@ -199,7 +200,7 @@ READING_ORDER = (
     "server/catalog.py", "server/subscriptions.py", "server/stateless.py", "server/session.py",
     "server/middleware.py", "server/routes.py", "server/http.py", "server/main.py", "server/server.py",
     "host/__init__.py", "host/names.py", "host/configuration.py", "host/launch.py", "host/policy.py",
-    "host/throttle.py", "host/supervisor.py", "host/hosted.py", "host/host.py",
+    "host/throttle.py", "host/supervisor.py", "host/hosted.py", "host/host.py", "host/sync.py",
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",
@@ -259,6 +260,7 @@ _NAMES_BY_MODULE = {
     "host.names": "UnknownName",
     "host.policy": "Allow Approval Budget BudgetExceeded Deny Refused ask_unless_read_only",
     "host.supervisor": "ServerState ServerStatus ServerUnavailable",
+    "host.sync": "SyncHost",
     "jsonrpc.dispatcher": "Limits",
     "jsonrpc.errors": "ConnectionClosed InvalidMessage McpError ProtocolError RemoteError RequestTimeout",
     "revisions": "NotInRevision Revision",

@@ -15,7 +15,7 @@ import functools
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from ..basic.lifecycle import Implementation
 from ..jsonrpc.errors import ConnectionClosed
@@ -31,43 +31,38 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
+C = TypeVar("C", covariant=True)
+Step: TypeAlias = Callable[[], Coroutine[object, object, object]]
 
 
-def _blocking(
-    method: Callable[Concatenate[Client, P], Coroutine[object, object, T]],
-) -> Callable[Concatenate[SyncClient, P], T]:
-    """Return a method of `SyncClient` that runs a method of `Client` and waits for its result."""
+def blocking(
+    method: Callable[Concatenate[C, P], Coroutine[object, object, T]],
+) -> Callable[Concatenate[Synchronous[C], P], T]:
+    """Return a method that runs an async method of the wrapped object, and waits for its result."""
 
     @functools.wraps(method)
-    def call(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.run(method(self.client, *args, **kwargs))
+    def call(self: Synchronous[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.run(method(self.wrapped, *args, **kwargs))
 
     return call
 
 
-class SyncClient:
-    """A client whose methods block until the result is there. Use it as a context manager.
+class Synchronous(Generic[C]):
+    """The base class of `SyncClient` and `SyncHost`. It runs the wrapped object on an event loop in a second thread."""
 
-    The methods have the same arguments as the methods of `Client`. For a method of `Client` that is not in this class,
-    write `client.run(client.client.start_tool("report"))`.
-
-    Args:
-        server: The server's command as a list, the server's URL, a `Server`, or a `Client` that is not connected yet.
-    """
-
-    def __init__(self, server: Client | Sequence[str] | str | InProcessServer) -> None:
-        self.client = server if isinstance(server, Client) else Client(server)
+    def __init__(self, wrapped: C, open: Step, close: Step) -> None:
+        self.wrapped, self._open, self._close = wrapped, open, close
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> SyncClient:
-        if self._thread is not None or self.client.is_used:
-            raise RuntimeError("a client can connect only once: create a new client for a new connection")
+    def __enter__(self) -> Self:
+        if self._thread is not None:
+            raise RuntimeError(f"a {type(self).__name__} can be opened only once: create a new one")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, args=(self._loop,), name="mcp-client", daemon=True)
         self._thread.start()
         try:
-            self.run(self.client.connect())
+            self.run(self._open())
         except BaseException:
             self.__exit__()
             raise
@@ -78,7 +73,7 @@ class SyncClient:
         loop = self._loop
         try:
             if loop is not None:
-                self.run(self.client.close())
+                self.run(self._close())
         finally:
             self._loop = None
             if loop is not None:
@@ -95,38 +90,54 @@ class SyncClient:
             waiting = asyncio.all_tasks(loop)
             for task in waiting:
                 task.cancel()
-            waiting.add(closing := loop.create_task(self.client.close()))
+            waiting.add(closing := loop.create_task(self._close()))
             closing.add_done_callback(lambda task: task.cancelled() or task.exception())  # `__exit__` has raised it
             loop.run_until_complete(asyncio.wait(waiting, timeout=10.0))
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 
     def run(self, call: Coroutine[object, object, T]) -> T:
-        """Return the result of a coroutine of the `Client`. Wait until the coroutine ends.
+        """Return the result of a coroutine of the wrapped object. Wait until the coroutine ends.
 
         Args:
             call: A coroutine, such as `client.client.start_tool("report")`.
 
         Raises:
-            RuntimeError: If the client is not connected, or if a callback of the client calls this method.
-            ConnectionClosed: If the client is closed before the coroutine ends.
+            RuntimeError: If the client or host is not open, or if one of its callbacks calls this method.
+            ConnectionClosed: If the client or host is closed before the coroutine ends.
         """
+        name = type(self).__name__
         if self._loop is None:
             call.close()
-            raise RuntimeError("not connected: use `with SyncClient(...) as client`")
+            raise RuntimeError(f"not connected: use `with {name}(...) as {name.removeprefix('Sync').lower()}`")
         if threading.current_thread() is self._thread:
             call.close()
-            raise RuntimeError("a callback must not call the SyncClient: the client's thread would wait for itself")
+            raise RuntimeError(f"a callback must not call the {name}: its thread would wait for itself")
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()
         except CancelledError:
             if self._loop is None:
-                raise ConnectionClosed("the client was closed") from None
+                raise ConnectionClosed(f"the {name} was closed") from None
             raise
         except BaseException:
             future.cancel()  # for example after Ctrl-C: cancel the request at the server too
             raise
+
+
+class SyncClient(Synchronous[Client]):
+    """A client whose methods block until the result is there. Use it as a context manager.
+
+    The methods have the same arguments as the methods of `Client`. For a method of `Client` that is not in this class,
+    write `client.run(client.client.start_tool("report"))`.
+
+    Args:
+        server: The server's command as a list, the server's URL, a `Server`, or a `Client` that is not connected yet.
+    """
+
+    def __init__(self, server: Client | Sequence[str] | str | InProcessServer) -> None:
+        self.client = server if isinstance(server, Client) else Client(server)
+        super().__init__(self.client, self.client.connect, self.client.close)
 
     @property
     def revision(self) -> Revision:
@@ -138,8 +149,8 @@ class SyncClient:
         """The name and version that the server claims. They are unverified."""
         return self.client.server_info
 
-    ping = _blocking(Client.ping)
-    list_tools = _blocking(Client.list_tools)
+    ping = blocking(Client.ping)
+    list_tools = blocking(Client.list_tools)
 
     @overload
     def call_tool(
@@ -169,10 +180,10 @@ class SyncClient:
         call = self.client.call_tool
         return self.run(call(name, arguments, returns=returns, **options))  # type: ignore[arg-type]
 
-    list_resources = _blocking(Client.list_resources)
-    list_resource_templates = _blocking(Client.list_resource_templates)
-    read_resource = _blocking(Client.read_resource)
-    list_prompts = _blocking(Client.list_prompts)
-    get_prompt = _blocking(Client.get_prompt)
-    complete = _blocking(Client.complete)
-    set_logging_level = _blocking(Client.set_logging_level)
+    list_resources = blocking(Client.list_resources)
+    list_resource_templates = blocking(Client.list_resource_templates)
+    read_resource = blocking(Client.read_resource)
+    list_prompts = blocking(Client.list_prompts)
+    get_prompt = blocking(Client.get_prompt)
+    complete = blocking(Client.complete)
+    set_logging_level = blocking(Client.set_logging_level)

@@ -35,4 +35,5 @@ throttle.py        a server that sends too many messages waits
 supervisor.py      start and restart of a server
 hosted.py          one server of a host: consent, client, approved tools, requests of the server
 host.py            `Host`
+sync.py            `SyncHost`, for programs without asyncio
 """

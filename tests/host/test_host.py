@@ -25,6 +25,7 @@ from mcp_ref import (
     Refused,
     Server,
     ServerUnavailable,
+    SyncHost,
     ToolAnnotations,
     UnknownName,
 )
@@ -389,3 +390,29 @@ async def test_lazy_host_starts_a_required_server_at_once() -> None:
     with pytest.raises(ServerUnavailable, match="the server s is failed"):
         async with Host(servers, lazy=True):
             raise AssertionError("the host must not open")
+
+
+def test_sync_host_has_the_methods_of_host() -> None:
+    server = calculator()
+    server.resource("note://a")(lambda: "text")
+
+    @server.prompt()
+    def greet() -> str:
+        return "hello"
+
+    person = Person()
+    with SyncHost(Host({"s": server}, approve=person)) as host:
+        assert [each.full_name for each in host.list_tools()] == ["s.add"]
+        assert host.call_tool("s.add", ADD, origin="model").text == "3"
+        assert [each.full_name for each in host.list_resources()] == ["s.note://a"]
+        assert host.read_resource("s", "note://a").contents
+        assert host.get_prompt(host.list_prompts()[0].full_name).messages
+        host.restart("s")
+        assert host.call_tool("s.add", ADD, wait=5).text == "3"
+        host.reload({"t": calculator()})
+        assert [status.name for status in host.status()] == ["t"]
+    assert person.kinds() == ["call", "call"]
+    with pytest.raises(RuntimeError, match="not connected: use `with SyncHost"):
+        host.list_tools()
+    with pytest.raises(RuntimeError, match="opened only once"), host:
+        raise AssertionError
