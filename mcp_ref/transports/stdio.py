@@ -235,26 +235,30 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
         self._end.deliver_to(on_end)
         self._lines.receive = receive
         loop = asyncio.get_running_loop()
-        if _is_pollable(self._sink):
-            with contextlib.suppress(ValueError, OSError):
-                self._writer = await self._open_writer()
-        if _is_pollable(self._source):
-            with contextlib.suppress(ValueError, OSError):
-                source = os.fdopen(self._source, "rb", 0, closefd=False)
+        # Give the event loop copies of the descriptors, because uvloop closes a descriptor itself.
+        with contextlib.suppress(ValueError, OSError):
+            if _is_socket(self._sink):
+                await self._open_socket()
+            elif _is_pollable(self._sink):
+                sink = os.fdopen(os.dup(self._sink), "wb", 0)
+                self._writer, _ = await loop.connect_write_pipe(lambda: _OutputProtocol(self), sink)
+        with contextlib.suppress(ValueError, OSError):
+            if self._reader is None and _is_pollable(self._source):
+                source = os.fdopen(os.dup(self._source), "rb", 0)
                 self._reader, _ = await loop.connect_read_pipe(lambda: self, source)
         if self._reader is None:
             # The event loop cannot wait for a plain file, so a thread reads it.
             threading.Thread(target=self._read_blocking, args=(loop,), name="mcp-stdin", daemon=True).start()
 
-    async def _open_writer(self) -> asyncio.WriteTransport:
-        loop, end = asyncio.get_running_loop(), _OutputProtocol(self)
-        if stat.S_ISSOCK(os.fstat(self._sink).st_mode):
-            # asyncio closes a write pipe as soon as input arrives on it. A socket carries both directions, so the
-            # client's first message would close our output.
-            connection, _ = await loop.connect_accepted_socket(lambda: end, socket.socket(fileno=os.dup(self._sink)))
-            return connection
-        pipe, _ = await loop.connect_write_pipe(lambda: end, os.fdopen(self._sink, "wb", 0, closefd=False))
-        return pipe
+    async def _open_socket(self) -> None:
+        """Open a socket for output. Read from it too if it is also our input, as for a program that inetd starts."""
+        # asyncio closes a write pipe when input arrives on it, and a socket carries both directions.
+        is_input = os.path.sameopenfile(self._source, self._sink)
+        protocol = self if is_input else _OutputProtocol(self)
+        connection = socket.socket(fileno=os.dup(self._sink))
+        self._writer, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
+        if is_input:
+            self._reader = self._writer
 
     def _write(self, line: bytes) -> None:
         if self._writer is not None:
@@ -273,11 +277,12 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
         """Read bytes from the client. Called by asyncio."""
         self._feed(data)
 
-    def eof_received(self) -> None:
-        """End the session, because the client has closed our input. Called by asyncio."""
+    def eof_received(self) -> bool:
+        """End the session, because the client has closed our input. Return True to keep a socket open for output."""
         self._lines.feed_eof(lambda: self.report_end(None))
         # While the dispatcher has paused reading, lines wait. The end waits for them at most `FLUSH_SECONDS` seconds.
         asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report_end, None)
+        return True
 
     def connection_lost(self, error: Exception | None) -> None:
         """End the session, because our input has ended or failed. Called by asyncio."""
@@ -319,16 +324,17 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
         self._end.send(ConnectionClosed("the connection was closed"))
 
 
-class _OutputProtocol(asyncio.BaseProtocol):
-    """The asyncio protocol of the pipe that a server writes to. It forwards calls to `StdioServerTransport`."""
+class _OutputProtocol(asyncio.Protocol):
+    """The asyncio protocol of a descriptor that a server only writes to. A client sends nothing there.
+
+    It forwards calls to `StdioServerTransport`.
+    """
 
     def __init__(self, owner: StdioServerTransport) -> None:
         self._owner = owner
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if transport.get_extra_info("socket") is not None:
-            # asyncio would read from the socket here too, and `StdioServerTransport` would miss messages.
-            cast(asyncio.ReadTransport, transport).pause_reading()
+    def eof_received(self) -> bool:
+        return True  # stay open: the client of a socket has only closed its sending side
 
     def pause_writing(self) -> None:
         self._owner.pause_writing()
@@ -340,10 +346,14 @@ class _OutputProtocol(asyncio.BaseProtocol):
         self._owner.report_end(ConnectionClosed("the client no longer reads our output"))
 
 
+def _is_socket(descriptor: int) -> bool:
+    return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+
+
 def _is_pollable(descriptor: int) -> bool:
     """Return True if asyncio can wait for the descriptor (not for plain files, /dev/null, or on Windows)."""
-    mode = os.fstat(descriptor).st_mode
-    return os.name != "nt" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor))
+    is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    return os.name != "nt" and (is_pipe or _is_socket(descriptor) or os.isatty(descriptor))
 
 
 INHERITED_VARIABLES = (

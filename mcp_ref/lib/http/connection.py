@@ -18,7 +18,7 @@ import logging
 import math
 from collections import deque
 from enum import Enum
-from typing import Final
+from typing import Final, cast
 
 from .framing import BadMessage, ResponseHeadWriter
 from .message import Handler, HeaderList, HttpLimits, HttpRequest
@@ -117,8 +117,7 @@ class HttpConnection(asyncio.Protocol):
         self._deadline = self._loop.time() + seconds
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's class does not inherit from asyncio's
         peer = transport.get_extra_info("peername")
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
         self._tls = transport.get_extra_info("sslcontext") is not None

@@ -165,7 +165,10 @@ async def serve(
 
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.
+        OverflowError: The port is not between 0 and 65535.
     """
+    if not 0 <= port <= 65535:
+        raise OverflowError(f"the port must be between 0 and 65535, got {port}")  # uvloop would listen on another port
     limits = limits or HttpLimits()
     if isinstance(host, socket):
         sockets = [host]

@@ -906,11 +906,15 @@ async def test_tls_handshake_that_fails_is_an_error() -> None:
 
 def resolve_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Resolve every host name to this machine."""
+    connect = asyncio.open_connection
 
-    async def getaddrinfo(loop: object, host: str, port: int, **rest: object) -> list[object]:
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+    async def connect_here(
+        host: str, port: int, *, limit: int, ssl: ssl.SSLContext | None, ssl_shutdown_timeout: float | None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        name, time = host if ssl else None, ssl_shutdown_timeout
+        return await connect("127.0.0.1", port, limit=limit, ssl=ssl, server_hostname=name, ssl_shutdown_timeout=time)
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(asyncio, "open_connection", connect_here)
 
 
 SECRET = "p%40ss-word"

@@ -158,6 +158,12 @@ async def bench(
         assert server.connections == 0
 
 
+@pytest.mark.parametrize("port", [-1, 65536])
+async def test_serve_port_out_of_range_is_an_error(port: int) -> None:
+    with pytest.raises(OverflowError, match=f"between 0 and 65535, got {port}"):
+        await serve(echo, port=port)
+
+
 # ------------------------------------------------------------------------------------ requests and responses
 
 
