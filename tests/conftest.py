@@ -3,6 +3,7 @@
 - It names the requirement that it holds: `@pytest.mark.spec("2025-11-25/basic/lifecycle#initialization-1")`, an id of
   requirements.json.
 - It leaves nothing behind: no process, thread, file descriptor or unfinished task (`nothing_left_behind`).
+- It ends: each wait of a test, a fixture or a cleanup has a time limit (`settings.PHASE_SECONDS`).
 - Every message that the package sends in it is valid by the official schema of the revision (`every_frame_is_valid`).
 """
 
@@ -13,10 +14,13 @@ import gc
 import inspect
 import json
 import os
+import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 import pytest
 
@@ -25,6 +29,37 @@ from mcp_ref.session import Session
 from tests import settings, workers
 from tests.forked_python import process_ids
 from tests.frame_schema import FrameChecker, checked_stateless
+
+
+def pytest_configure() -> None:
+    """Accept SIGINT, also if it is ignored, as for `nohup pytest &`. Programs inherit an ignored signal."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, _end_phase)
+
+
+def _end_phase(number: int, frame: FrameType | None) -> NoReturn:
+    for process in _children():
+        os.kill(int(process), signal.SIGKILL)  # the end of `with Popen(...)` waits for the process
+    pytest.fail(f"took longer than {settings.PHASE_SECONDS:g} seconds")
+
+
+def _phase_in_time() -> Generator[None]:
+    """Fail a test whose setup, call or teardown takes longer than `PHASE_SECONDS`."""
+    if not hasattr(signal, "setitimer"):
+        return (yield)
+    # The interval ends a cleanup that waits, too.
+    signal.setitimer(signal.ITIMER_REAL, settings.PHASE_SECONDS, settings.PATIENCE)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_phase_in_time)
+pytest_runtest_call = pytest.hookimpl(wrapper=True)(_phase_in_time)
+pytest_runtest_teardown = pytest.hookimpl(wrapper=True)(_phase_in_time)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

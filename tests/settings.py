@@ -26,6 +26,9 @@ HOME = Path(mcp_ref.__file__).parent.parent
 PATIENCE = 10.0
 """Maximum time of a single wait in a test, in seconds."""
 
+PHASE_SECONDS = 120.0
+"""Maximum time of a test's setup, call or teardown, in seconds. No test needs half of it on a slow machine."""
+
 
 def _find_data() -> Path | None:
     named = os.environ.get("MCP_REF_DATA")

@@ -1,0 +1,34 @@
+"""The rules that `conftest.py` holds for every test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.settings import ROOT
+
+TESTS = """
+import signal, subprocess, sys
+
+PROGRAM = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
+
+def test_interrupt_ends_a_program():
+    program = subprocess.Popen(PROGRAM)
+    program.send_signal(signal.SIGINT)
+    assert program.wait(10) in (1, -signal.SIGINT)
+
+def test_without_end():
+    with subprocess.Popen(PROGRAM):
+        signal.setitimer(signal.ITIMER_REAL, 0.01)  # instead of two minutes
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell and signals")
+def test_pytest_with_sigint_ignored_interrupts_programs_and_ends_tests_that_wait(tmp_path: Path) -> None:
+    (tmp_path / "test_waits.py").write_text(TESTS)
+    command = f"trap '' INT; exec {sys.executable} -m pytest -q -p tests.conftest -c pyproject.toml {tmp_path}"
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "1 failed, 1 passed" in done.stdout and "took longer than 120 seconds" in done.stdout, done.stdout
