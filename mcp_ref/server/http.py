@@ -94,12 +94,9 @@ class HttpApp:
     """A server over HTTP, without sockets. Our own HTTP server or an ASGI server calls `handle` for each request."""
 
     def __init__(
-        self,
-        catalog: Catalog,
-        session_limits: Limits | None = None,
-        trace: Trace | None = None,
+        self, catalog: Catalog, session_limits: Limits | None = None, trace: Trace | None = None,
         **options: Unpack[HttpOptions],
-    ) -> None:
+    ) -> None:  # fmt: skip
         catalog.check()
         self._catalog = catalog
         self.path = options.get("path", "/mcp")
@@ -135,16 +132,11 @@ class HttpApp:
         self._endpoint = StreamableHttpEndpoint(
             serve_session,
             checks=RequestChecks(hosts, origins, methods, catalog.legacy_revisions, catalog.is_modern),
-            json_responses=options.get("json_responses", False),
-            store=options.get("store"),
-            limits=limits,
-            authorize=authorize,
-            scopes=catalog,
-            trace=trace,
+            json_responses=options.get("json_responses", False), store=options.get("store"), limits=limits,
+            authorize=authorize, scopes=catalog, trace=trace,
             stateless=partial(stateless.serve, catalog, self._subscriptions) if catalog.is_modern else None,
-            parameters=catalog.tools.parameter_headers,
-            session_revisions=catalog.legacy_revisions,
-        )
+            parameters=catalog.tools.parameter_headers, session_revisions=catalog.legacy_revisions,
+        )  # fmt: skip
         self._http_sse: SseEndpoint | None = None
         if options.get("http_sse", True) and catalog.legacy_revisions:
             parent = self.path.rstrip("/").rpartition("/")[0]
@@ -153,15 +145,9 @@ class HttpApp:
                 raise ValueError(f"HTTP+SSE uses the path {self.path}: choose another path, or http_sse=False")
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] only for legacy clients
             self._http_sse = SseEndpoint(
-                serve_session,
-                *paths,
-                hosts=hosts,
-                origins=origins,
-                limits=limits,
-                authorize=authorize,
-                scopes=catalog,
-                trace=trace,
-            )
+                serve_session, *paths, hosts=hosts, origins=origins, limits=limits, authorize=authorize,
+                scopes=catalog, trace=trace,
+            )  # fmt: skip
 
     def _choose_authorization(self, options: HttpOptions) -> Authorize | None:
         """Return the function that checks callers, if any. Raise ValueError if scopes are needed without it."""
@@ -237,15 +223,9 @@ class HttpApp:
 
 @contextlib.asynccontextmanager
 async def serve_http(
-    catalog: Catalog,
-    session_limits: Limits | None,
-    trace: Trace | None,
-    host: str,
-    port: int,
-    ssl: SSLContext | None,
-    http_limits: HttpLimits | None,
-    **options: Unpack[HttpOptions],
-) -> AsyncIterator[str]:
+    catalog: Catalog, session_limits: Limits | None, trace: Trace | None, host: str, port: int,
+    ssl: SSLContext | None, http_limits: HttpLimits | None, **options: Unpack[HttpOptions],
+) -> AsyncIterator[str]:  # fmt: skip
     """Serve over HTTP while the `async with` block runs. Yield the URL of the MCP endpoint."""
     if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
         options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}
