@@ -115,6 +115,7 @@ class Connection:
         stream.sendall(request)
         while end not in data:
             data += stream.recv(1 << 16)
+        assert b"text/event-stream" in data, data
         return stream
 
 

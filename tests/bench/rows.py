@@ -132,11 +132,10 @@ def measure_streams(implementation: Implementation, size: Size, *, modern: bool)
         caller = stack.enter_context(closing(Connection(port_of(server), modern)))
         caller.ask("tools/call", ADD, FIRST_ID)
         start = server.resident()
-        sessions = []
-        for _ in range(size.streams):
-            if not modern:
-                caller.open_session()
-            sessions.append(caller.session)
+        sessions = [caller.session] * size.streams
+        for number in range(1, size.streams if not modern else 0):
+            caller.open_session()
+            sessions[number] = caller.session
         opened = server.resident()
         streams = stack.enter_context(closing(Streams([caller.open_stream(session) for session in sessions])))
         memory = ((server.resident() - opened) / size.streams / 1e3, (opened - start) / size.streams / 1e3)
