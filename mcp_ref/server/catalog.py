@@ -81,24 +81,20 @@ class Announcer:
         drain: Callable[[], Awaitable[object]],
         ready: asyncio.Event | None = None,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._wants, self._send, self._drain, self._ready = wants, send, drain, ready
         self._changes: dict[tuple[str, str | None], None] = {}  # an ordered set
         self._task: asyncio.Task[None] | None = None
 
-    def announce_soon(self, method: str, subject: str | None) -> None:
-        """Queue a change. Any thread can call this."""
-        with contextlib.suppress(RuntimeError):  # the event loop is closed
-            self._loop.call_soon_threadsafe(self._announce, method, subject)
-
-    def _announce(self, method: str, subject: str | None) -> None:
+    def announce(self, method: str, subject: str | None) -> None:
+        """Queue a change, if the client wants it."""
         if not self._wants(method, subject):
             return
         self._changes[method, subject] = None
         if len(self._changes) > MAX_QUEUED_CHANGES:
             del self._changes[next(iter(self._changes))]
         if self._task is None:
-            self._task = self._loop.create_task(self._run())
+            self._task = self.loop.create_task(self._run())
 
     async def _run(self) -> None:
         try:
@@ -120,6 +116,11 @@ class Announcer:
         self._changes.clear()
         if self._task is not None:
             self._task.cancel()
+
+
+def _announce_to(announcers: list[Announcer], method: str, subject: str | None) -> None:
+    for announcer in announcers:
+        announcer.announce(method, subject)
 
 
 class OpenSubscriptions:
@@ -226,8 +227,13 @@ class Catalog:
 
     def announce(self, method: str, subject: str | None = None) -> None:
         """Announce a change to the clients. Any thread can call this. `subject` is the changed URI or task id."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[Announcer]] = {}
         for announcer in tuple(self.announcers):
-            announcer.announce_soon(method, subject)
+            by_loop.setdefault(announcer.loop, []).append(announcer)
+        for loop, announcers in by_loop.items():
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                # Wake each event loop once, because that is a system call.
+                loop.call_soon_threadsafe(_announce_to, announcers, method, subject)
 
     def _completable_arguments(self, ref: Reference) -> list[str] | None:
         """Return the names of the arguments of a prompt or template, or None if it is not registered."""
