@@ -92,8 +92,7 @@ REASONS = {
     "2026-07-28/index#implementation-guidelines-5": "it demands a thought; `after` and roots have tests",
     "2026-07-28/server/tools#user-interaction-model-2": _UI,
     "2026-07-28/server/tools#user-interaction-model-3": _UI,
-    "2026-07-28/basic/patterns/cancellation#implementation-notes-2": "a duty of the program: only the program cancels "
-    "a call, so it knows when to show this",
+    "2026-07-28/basic/patterns/cancellation#implementation-notes-2": _UI,
     "2026-07-28/client/elicitation#safe-url-handling-12": _UI,
     "2026-07-28/client/roots#implementation-guidelines-2": _UI,
     "2026-07-28/client/roots#implementation-guidelines-4": "a server gets the directories that exist at its start; "

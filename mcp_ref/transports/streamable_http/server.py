@@ -65,7 +65,7 @@ from .checks import (
     RequestChecks,
 )
 from .event_store import MemoryEventStore, stream_of
-from .session import EndpointLimits, Heartbeat, HttpSession, Stream, check_initialize
+from .session import EndpointLimits, Heartbeat, HttpSession, Stream
 from .session_table import RETRY_LATER, Serve, SessionTable
 from .stateless import StatelessExchange, check_request
 
@@ -165,7 +165,6 @@ class StreamableHttpEndpoint:
             access.check_scopes(message, self._scopes)
         if self._serve_request is not None and self._is_stateless(message, checked):
             return await self._post_stateless(exchange, checked, message, access)
-        check_initialize(message, frame, self._limits)
         if isinstance(message, Request) and message.method == "initialize" and checked.session_id is None:
             return await self._initialize(exchange, checked, message, access)
         session = await self._find_session(checked, access) if checked.session_id is not None else None

@@ -1,0 +1,108 @@
+"""The server of the chaos program and of the soak.
+
+    python3 -m tests.chaos.server                 serves over stdio
+    python3 -m tests.chaos.server store.db        serves over HTTP, with an event store in this file
+
+The path /state returns what the process holds. The path /step moves the clock by a number of seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+_clock, _offset = time.time, [0.0]
+time.time = lambda: _clock() + _offset[0]  # before the package is imported
+
+from mcp_ref import Context, EndpointLimits, HttpRequest, Server, SqliteEventStore  # noqa: E402
+
+server = Server("chaos")
+
+
+@server.tool()
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool()
+async def count(to: int, pause: float, context: Context) -> int:
+    """Log the numbers from 0 to `to` - 1, with pauses in seconds between them."""
+    for number in range(to):
+        await context.log("info", number)
+        await asyncio.sleep(pause)
+    return to
+
+
+@server.tool()
+def block(seconds: float) -> str:
+    """Block a worker thread."""
+    time.sleep(seconds)
+    return "done"
+
+
+@server.tool()
+async def stall(seconds: float) -> str:
+    """Block the event loop, as a wrong `async def` tool does."""
+    time.sleep(seconds)
+    return "done"
+
+
+@server.tool()
+async def ask(context: Context) -> str:
+    """Ask the user for a name."""
+    form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    return str((await context.elicit("Your name?", form)).content)
+
+
+@server.tool()
+async def large(size: int) -> str:
+    """Return a text of this length."""
+    return "x" * size
+
+
+@server.tool()
+async def change(context: Context) -> str:
+    """Add a resource, which all subscribed clients are notified of, and remove it."""
+    server.resources.add("chaos://new", lambda: "")
+    server.resources.remove("chaos://new")
+    return "changed"
+
+
+async def state(request: HttpRequest) -> dict[str, object]:
+    """Return what this process holds."""
+    return dict(held())
+
+
+async def step(request: HttpRequest) -> dict[str, object]:
+    """Move the clock."""
+    _offset[0] += float(request.query)
+    return {}
+
+
+def held() -> dict[str, int]:
+    """Return the numbers of tasks, threads (without workers) and descriptors of this process, and its memory in MiB."""
+    try:
+        tasks = len(asyncio.all_tasks())
+    except RuntimeError:
+        tasks = 0
+    memory = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 2**20
+    return {
+        "tasks": tasks,
+        "threads": sum(not each.name.startswith("mcp-worker") for each in threading.enumerate()),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "memory": memory,
+    }
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        limits = EndpointLimits(session_idle=1.0, keep_alive=0.25, retry=50)
+        routes = {"/state": state, "/step": step}
+        server.run_http(port=0, store=SqliteEventStore(sys.argv[1]), limits=limits, routes=routes)
+    else:
+        server.run()
