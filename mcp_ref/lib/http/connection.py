@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 MAX_PIPELINED_BYTES: Final = 64 * 1024
 """Maximum size of the requests that arrive while a handler runs, in bytes. Above it the server stops reading."""
 
+MAX_RECEIVED_BYTES: Final = 64 * 1024
+"""Maximum number of bytes that the server reads from a connection at once."""
+
 LINGER_SECONDS: Final = 2.0
 """Seconds for the client to read the last response and to close. After this time the server aborts the connection."""
 
@@ -72,6 +75,8 @@ class Connections:
         self.loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
         """The context variables at the start of the server. Each handler gets a copy."""
+        self.received = memoryview(bytearray(MAX_RECEIVED_BYTES))
+        """The bytes of the latest `recv`. asyncio would allocate 256 KiB for each `recv`, in 15 microseconds."""
         self.head_writer = ResponseHeadWriter()
         self.open: set[HttpConnection] = set()
         """The connections that are open, or whose handler still runs."""
@@ -94,7 +99,7 @@ class Connections:
                     await self._all_closed.wait()
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """The server's side of one TCP connection."""
 
     def __init__(self, connections: Connections) -> None:
@@ -129,10 +134,13 @@ class HttpConnection(asyncio.Protocol):
             if len(self._connections.refused) > MAX_REFUSED:
                 self._connections.refused.popleft().abort()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._connections.received
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self._phase is CLOSING:
             return
-        self.parser.buffer += data
+        self.parser.buffer += self._connections.received[:nbytes]
         if self._phase is not RESPONSE:
             self._read()
         elif len(self.parser.buffer) > MAX_PIPELINED_BYTES:
