@@ -18,6 +18,7 @@ Spec:  client/roots, client/sampling, client/elicitation (all revisions); 2025-1
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import cached_property
@@ -27,6 +28,7 @@ from typing import TypeAlias, TypeVar, cast
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import ClientCapabilities
 from ..basic.meta import RequestParams
+from ..codec import ShapeError, codec_for
 from ..extensions.tasks.receiver import LiveTask, Tasks
 from ..extensions.tasks.types import CLIENT_CAPABILITY
 from ..features import elicitation, sampling
@@ -34,11 +36,14 @@ from ..features.elicitation import ElicitRequestParams, ElicitRequestURLParams, 
 from ..features.roots import ListRootsResult, Root, to_roots
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.task_augmentation import TaskMetadata
-from ..jsonrpc.errors import RemoteError
+from ..jsonrpc.errors import InvalidMessage, RemoteError
 from ..jsonrpc.messages import Object
 from ..revisions import Revision
 from ..session import Handler
 
+log = logging.getLogger(__name__)
+
+P = TypeVar("P")
 T = TypeVar("T")
 
 RootPaths: TypeAlias = Iterable[Root | str | os.PathLike[str]]
@@ -110,27 +115,23 @@ class ClientHandlers:
 
     async def create_message(self, params: CreateMessageRequestParams, context: RequestContext) -> object:
         self.check_request(params, context.revision)
-        return await self._run(params.task, self._sample(params), context)
-
-    async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         assert self._sampling is not None
-        result = await _awaitable(self._sampling(params), "sampling")
-        if not isinstance(result, CreateMessageResult):
-            raise TypeError(f"the sampling handler must return a CreateMessageResult, not {type(result).__name__}")
-        return result
+        work = _result("sampling", self._sampling, params, CreateMessageResult, context.revision)
+        return await self._run(params.task, work, context)
 
     async def elicit(self, params: ElicitRequestParams, context: RequestContext) -> object:
         self.check_request(params, context.revision)
-        return await self._run(params.request.task, self._elicit(params), context)
+        return await self._run(params.request.task, self._elicit(params, context.revision), context)
 
-    async def _elicit(self, params: ElicitRequestParams) -> ElicitResult:
+    async def _elicit(self, params: ElicitRequestParams, revision: Revision) -> ElicitResult:
         assert self._elicitation is not None
         if isinstance(params.request, ElicitRequestURLParams) and params.request.elicitation_id is not None:
             self._store_elicitation(params.request.elicitation_id)
-        result = await _awaitable(self._elicitation(params.request), "elicitation")
-        if not isinstance(result, ElicitResult):
-            raise TypeError(f"the elicitation handler must return an ElicitResult, not {type(result).__name__}")
-        return elicitation.checked_result(params.request, result)
+        result = await _result("elicitation", self._elicitation, params.request, ElicitResult, revision)
+        try:
+            return elicitation.checked_result(params.request, result)
+        except ValueError as error:
+            raise _fault(str(error)) from None
 
     async def _run(
         self, task: TaskMetadata | None, work: Coroutine[object, object, object], context: RequestContext
@@ -169,8 +170,26 @@ class ClientHandlers:
             await self.tasks.close()
 
 
-def _awaitable(returned: Awaitable[T], handler: str) -> Awaitable[T]:
-    """Return the awaitable that a handler returned. Raise TypeError if the handler is a plain `def` function."""
+async def _result(name: str, handler: Callable[[P], Awaitable[T]], params: P, cls: type[T], revision: Revision) -> T:
+    """Call a handler. Raise InvalidMessage if it is a plain `def` function, or if its result is invalid."""
+    returned = handler(params)
     if not isawaitable(returned):
-        raise TypeError(f"the {handler} handler must be an `async def` function, not a plain `def` function")
-    return returned
+        raise _fault(f"the {name} handler must be an `async def` function, not a plain `def` function")
+    result = await returned
+    if not isinstance(result, cls):
+        raise _fault(f"the {name} handler must return {cls.__name__}(...), not {type(result).__name__}")
+    codec = codec_for(revision)
+    try:
+        codec.decode(cls, codec.encode(result))
+    except ShapeError as error:
+        raise _fault(f"the {name} handler returned an invalid {cls.__name__}: {error}") from None
+    return result
+
+
+def _fault(text: str) -> InvalidMessage:
+    """Return an exception about an invalid handler, and log its text.
+
+    In the modern era, the client's call raises the exception. In the legacy era, the server gets the text as an error.
+    """
+    log.error(text)
+    return InvalidMessage(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -14,10 +15,12 @@ from mcp_ref import (
     ElicitRequestFormParams,
     ElicitRequestURLParams,
     ElicitResult,
+    InvalidMessage,
     RemoteError,
     Server,
     url_required,
 )
+from mcp_ref.features.elicitation import ElicitationHandler
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import request
@@ -424,15 +427,51 @@ async def test_context_elicit_url_fails_for_a_client_with_form_mode_only() -> No
         assert (await client.call_tool("send")).text == "refused"
 
 
-async def test_elicitation_handler_with_an_invalid_result_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def user(question: Question) -> ElicitResult:
-        return "yes"  # type: ignore[return-value]
+def plain_user(question: Question) -> ElicitResult:
+    return ElicitResult("accept", {"count": 1})
 
-    async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
-        await handshake(client, wire)
-        answer = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
-        assert error_of(answer)["code"] == -32603
-    assert "the elicitation handler must return an ElicitResult, not str" in caplog.text
+
+async def word_user(question: Question) -> str:
+    return "yes"
+
+
+async def undecided_user(question: Question) -> ElicitResult:
+    return ElicitResult("perhaps")  # type: ignore[arg-type]
+
+
+async def mistaken_user(question: Question) -> ElicitResult:
+    return ElicitResult("accept", {"count": "one"})
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    ("user", "fault"),
+    [
+        (plain_user, "the elicitation handler must be an `async def` function, not a plain `def` function"),
+        (word_user, "the elicitation handler must return ElicitResult(...), not str"),
+        (undecided_user, "the elicitation handler returned an invalid ElicitResult: action: expected 'accept' or "),
+        (mistaken_user, "the elicitation handler's content does not match the requested schema: count: expected an "),
+    ],
+)
+async def test_elicitation_handler_that_is_invalid_is_the_same_error_in_both_eras(
+    user: ElicitationHandler, fault: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        try:
+            return str(await context.elicit("?", {"type": "object", "properties": {"count": {"type": "integer"}}}))
+        except RemoteError as error:
+            return error.message
+
+    async with Client(server, elicitation=user, revision=revision) as client:
+        if revision == "2025-11-25":
+            assert fault in (await client.call_tool("ask")).text
+        else:
+            with pytest.raises(InvalidMessage, match=re.escape(fault)):
+                await client.call_tool("ask")
+    assert [record.getMessage()[: len(fault)] for record in caplog.records] == [fault]
 
 
 def test_url_elicitation_required_error_becomes_input_required_in_2026_07_28() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -13,6 +14,7 @@ from mcp_ref import (
     CreateMessageRequestParams,
     CreateMessageResult,
     ImageContent,
+    InvalidMessage,
     ProtocolError,
     SamplingMessage,
     Server,
@@ -21,7 +23,7 @@ from mcp_ref import (
     ToolResultContent,
     ToolUseContent,
 )
-from mcp_ref.features.sampling import ModelHint, ModelPreferences, ToolChoice
+from mcp_ref.features.sampling import ModelHint, ModelPreferences, SamplingHandler, ToolChoice
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import request
@@ -293,17 +295,37 @@ async def test_context_sample_tool_use_must_be_followed_by_its_results(kind: str
         await wire.nothing_more()
 
 
-async def test_sampling_handler_with_an_invalid_result_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-        return "noon"  # type: ignore[return-value]
+def plain_model(params: CreateMessageRequestParams) -> CreateMessageResult:
+    return CreateMessageResult("assistant", TextContent("noon"), "m")
 
-    why = "the sampling handler must return a CreateMessageResult, not str"
-    async with Client(server_that_asks(), sampling=model, revision="2025-11-25") as client:
-        assert (await client.call_tool("think")).is_error
-    assert why in caplog.text
-    async with Client(server_that_asks(), sampling=model) as client:
-        with pytest.raises(TypeError, match=why):
-            await client.call_tool("think")
+
+async def word_model(params: CreateMessageRequestParams) -> str:
+    return "noon"
+
+
+async def bare_model(params: CreateMessageRequestParams) -> CreateMessageResult:
+    return CreateMessageResult("assistant", "noon", "m")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    ("model", "fault"),
+    [
+        (plain_model, "the sampling handler must be an `async def` function, not a plain `def` function"),
+        (word_model, "the sampling handler must return CreateMessageResult(...), not str"),
+        (bare_model, "the sampling handler returned an invalid CreateMessageResult: content: expected an object"),
+    ],
+)
+async def test_sampling_handler_that_is_invalid_is_the_same_error_in_both_eras(
+    model: SamplingHandler, fault: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Client(server_that_asks(), sampling=model, revision=revision) as client:
+        if revision == "2025-11-25":
+            assert fault in (await client.call_tool("think")).text
+        else:
+            with pytest.raises(InvalidMessage, match=re.escape(fault)):
+                await client.call_tool("think")
+    assert [record.getMessage()[: len(fault)] for record in caplog.records] == [fault]
 
 
 async def test_sampling_works_between_this_client_and_this_server_with_images() -> None:
