@@ -63,6 +63,7 @@ class StatelessRequest(Channel):
         """True if the result of the method can be `input_required`."""
         self._info, self._notify, self._drain = meta.client_info, notify, drain
         self._responses: Object = {}  # the client's input responses of all rounds, by key
+        self._has_state = False  # True if the request has a `requestState`
         self._earlier_digests: Object = {}  # digests of the input requests of earlier rounds, by key
         self._digests: Object = {}  # digests of the input requests of this round, by key
 
@@ -108,8 +109,13 @@ class StatelessRequest(Channel):
         if key in self._digests:
             raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
         self._digests[key] = digest
-        if self._earlier_digests.get(key, digest) != digest and self._responses.pop(key, None) is not None:
-            log.info("input request %s (%s) has changed, so its response is ignored: pass key= to keep it", key, method)
+        if digest and key in self._responses and not self._has_state:
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response {key!r} in inputResponses needs the "
+                                "requestState of the result with this input request")  # fmt: skip
+        if self._earlier_digests.get(key, "") != digest and self._responses.pop(key, None) is not None:
+            log.info(
+                "input request %s (%s) is new or changed: its response is ignored unless it has a key=", key, method
+            )
         if key not in self._responses:
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": request}})
         try:
@@ -131,6 +137,7 @@ class StatelessRequest(Channel):
         except ProtocolError as error:
             log.info("a requestState was refused: %s (all processes of a server need the same state_key)", error)
             raise
+        self._has_state = True
         self._responses |= cast(Object, before["answers"])
         self._earlier_digests = cast(Object, before["questions"])
 

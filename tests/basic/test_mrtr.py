@@ -238,8 +238,25 @@ async def test_input_requests_without_response_are_repeated_alone(kind: str) -> 
         assert await asker.asked({"who": accept("Ada")}) == {"1": first["1"], "3": first["3"]}
         assert await asker.asked({"3": SAID}) == {"1": first["1"]}
         assert await asker.done({"1": ROOTS}) == "2 Ada Paris"
-        asker.state = None  # a client that begins again
-        assert await asker.asked({"1": ROOTS}) == {"who": first["who"], "3": first["3"]}
+
+
+@KINDS
+async def test_input_response_without_its_request_state_is_invalid_params(kind: str) -> None:
+    """Refuse the response: only the state tells the text that the user agreed to. An author's key needs no state."""
+    async with raw_client(make_server(), kind) as wire:
+        asker = tool(wire, "all_at_once")
+        assert (await asker.asked({"who": accept("Ada")})).keys() == {"1", "3"}
+        asker.state = None
+        error = error_of(await asker.send({"1": ROOTS}), INVALID_PARAMS, asker.id)
+        assert "the response '1' in inputResponses needs the requestState" in str(error["message"])
+
+
+@KINDS
+async def test_input_response_before_its_input_request_is_ignored(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        asker = tool(wire, "journey")
+        assert await asker.asked() == {"1": form("From?")}
+        assert await asker.asked({"1": accept("Rome"), "2": accept("Oslo")}) == {"2": form("From Rome to?")}
 
 
 @KINDS
