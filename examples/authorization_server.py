@@ -123,6 +123,7 @@ class AuthorizationServer:
             # A web page can point its own domain name to this machine (DNS rebinding), and the Host header shows it.
             if request.headers.get("host") != urlsplit(self.issuer).netloc:
                 raise Refused("invalid_request", f"the Host header must be that of {self.issuer}")
+            await exchange.read_body()
             route = self.routes.get(f"{request.method} {request.path}")
             result = await route(request) if route else response({"error": "not_found"}, 404)
         except Refused as refusal:
@@ -139,8 +140,7 @@ class AuthorizationServer:
         return response({
             "issuer": self.issuer, **{name: self.issuer + path for name, path in paths.items()},
             "scopes_supported": [*self.scopes],
-            "response_types_supported": ["code"],
-            "grant_types_supported": [*TICKETS, "client_credentials"],
+            "response_types_supported": ["code"], "grant_types_supported": [*TICKETS, "client_credentials"],
             "token_endpoint_auth_methods_supported": [*METHODS],
             "token_endpoint_auth_signing_alg_values_supported": ["ES256"],
             "code_challenge_methods_supported": ["S256"],

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 from mcp_ref import AuthorizationCode, AuthorizationError, Client
-from mcp_ref.lib.http.message import Exchange, HeaderList, StreamingResponse
+from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, StreamingResponse
 from mcp_ref.lib.http.server import serve
 from mcp_ref.server.http import HttpApp
 
@@ -43,6 +43,7 @@ class Shown:
 
     def __init__(self, exchange: Exchange, receiver: str) -> None:
         self.exchange, self.request, self.disconnected = exchange, exchange.request, exchange.disconnected
+        self.read_body = exchange.read_body
         self.name = f"{self.request.method} {self.request.path}"
         query = f"?{self.request.query}" if self.request.query else ""
         show(f"\n{self.name}{query} -> {receiver}", self.request.headers, self.request.body)
@@ -79,9 +80,13 @@ async def alone() -> None:
     async def browse(url: str) -> None:
         await asyncio.to_thread(visit, url)
 
+    async def serve_shown(exchange: Exchange, receiver: str, handler: Handler) -> None:
+        await exchange.read_body()
+        await handler(Shown(exchange, receiver))
+
     async with (
-        await serve(lambda exchange: issuer.handle(Shown(exchange, "authorization server"))) as first,
-        await serve(lambda exchange: app.handle(Shown(exchange, "MCP server"))) as second,
+        await serve(lambda exchange: serve_shown(exchange, "authorization server", issuer.handle)) as first,
+        await serve(lambda exchange: serve_shown(exchange, "MCP server", app.handle)) as second,
     ):
         issuer.issuer, url = (f"http://127.0.0.1:{one.address[1]}" for one in (first, second))
         app = HttpApp(server.catalog, authorization=protect(f"{url}/mcp", issuer.issuer))

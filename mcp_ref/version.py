@@ -19,6 +19,8 @@ CHANGES
 - New for hosts: `Host` connects several servers with one policy. The command line has `--config FILE`.
 - A variable such as `{+path}` of a resource template does not match an absolute path, unless `absolute_paths=True`.
 - On stdio, `initialize` can begin a new session. Before, a second `initialize` was refused.
+- A server over HTTP reads a body only after the checks of the head. So `authenticate` gets requests without their body,
+  and a handler of `lib/http` must call `exchange.read_body()`.
 - `MemoryTaskStore(max_tasks_per_owner=...)` is now `max_tasks_per_caller=...`. `TaskStore.put` returns removed ids.
 - A JSON Schema validation has 1,000,000 steps instead of 2,000,000. Each keyword and each error text costs steps.
 - A thread writes the file of `--store` (`SqliteEventStore`). The file has limits in bytes, and only its owner can read

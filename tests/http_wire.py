@@ -78,6 +78,7 @@ def under_asgi(app: Application) -> Handler:
     """Return a handler that passes each exchange to an ASGI application: a tiny ASGI server."""
 
     async def handle(exchange: Exchange) -> None:
+        await exchange.read_body()
         request = exchange.request
         scope: MutableMapping[str, object] = {
             "type": "http",

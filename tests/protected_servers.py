@@ -51,7 +51,8 @@ class Seen:
         return self.headers.get("authorization", "").removeprefix("Bearer ")
 
 
-def _seen(exchange: Exchange) -> Seen:
+async def _seen(exchange: Exchange) -> Seen:
+    await exchange.read_body()
     request = exchange.request
     values = dict(parse_qsl(request.query, keep_blank_values=True))
     kind = request.headers.get("content-type") or ""
@@ -109,7 +110,7 @@ class _Scripted:
 
     async def handle(self, exchange: Exchange) -> None:
         """Respond to a request."""
-        seen = _seen(exchange)
+        seen = await _seen(exchange)
         self.seen.append(seen)
         if self._instead[seen.path]:
             await self._instead[seen.path].pop(0)(exchange)

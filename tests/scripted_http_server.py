@@ -88,6 +88,7 @@ class Scripted:
         self.steps[key] += steps
 
     async def handle(self, exchange: Exchange) -> None:
+        await exchange.read_body()
         request = exchange.request
         message = json.loads(request.body) if request.body else {}
         first = message[0] if isinstance(message, list) else message

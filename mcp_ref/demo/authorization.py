@@ -84,7 +84,7 @@ class DemoAuthorizationServer:
         self._codes: dict[str, dict[str, str]] = {}  # the authorization request of each code
 
     async def handle(self, exchange: Exchange) -> None:
-        """Respond to one request."""
+        """Respond to one request, whose body has been read."""
         status, location, document = self.respond(exchange.request)
         headers = [("Content-Type", "application/json"), *([("Location", location)] if location else [])]
         await exchange.respond(status, headers, json.dumps(document).encode() if document else b"")
@@ -159,6 +159,7 @@ class PrintedExchange:
 
     def __init__(self, exchange: Exchange, printer: ExchangePrinter) -> None:
         self.request, self.disconnected, self.stream = exchange.request, exchange.disconnected, exchange.stream
+        self.read_body = exchange.read_body
         self._exchange, self._printer, request = exchange, printer, exchange.request
         text = request.query if request.method == "GET" else request.body.decode()
         self._step = printer.begin(request.method, request.path, request.headers, text)
@@ -190,11 +191,16 @@ async def authorization(screen: Screen) -> None:
             async with http.request("GET", location) as response:
                 printer.end(step, response.status, [], "")
 
+    async def serve_issuer(exchange: Exchange) -> None:
+        await exchange.read_body()
+        await issuer.handle(PrintedExchange(exchange, printer))
+
     async def serve_mcp(exchange: Exchange) -> None:
+        await exchange.read_body()
         await app.handle(PrintedExchange(exchange, printer))
 
     async with (
-        await serve(lambda exchange: issuer.handle(PrintedExchange(exchange, printer))) as authorization_server,
+        await serve(serve_issuer) as authorization_server,
         await serve(serve_mcp) as mcp_server,
     ):
         issuer.issuer, url = (f"http://127.0.0.1:{one.address[1]}" for one in (authorization_server, mcp_server))

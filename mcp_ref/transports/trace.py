@@ -192,6 +192,9 @@ class TracedExchange:
         self._exchange, self._trace = exchange, trace
         trace.head("<-", f"{self.request.method} {self.request.path}", _shown_headers(self.request.headers))
 
+    async def read_body(self) -> None:
+        await self._exchange.read_body()
+
     def disconnected(self) -> asyncio.Future[None]:
         return self._exchange.disconnected()
 

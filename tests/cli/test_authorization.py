@@ -59,6 +59,7 @@ class World:
             await self.issuer.handle(exchange)
 
         async def serve_mcp(exchange: Exchange) -> None:
+            await exchange.read_body()
             self.tokens.add((exchange.request.headers.get("authorization") or "").removeprefix("Bearer "))
             is_open = self.protects_calls_only and b'"method":"tools/call"' not in exchange.request.body
             is_open = is_open and not exchange.request.path.startswith("/.well-known/")

@@ -49,8 +49,7 @@ def _parse(parts: list[bytes]) -> tuple[list[Http], int]:
     for part in parts:
         parser.buffer += part
         try:
-            while (request := parser.next_request()) is not None:
-                head, body = request
+            while (head := parser.head or parser.next_head()) and (body := parser.next_body()) is not None:
                 target = head.path + ("?" + head.query if head.query else "")
                 version = "1.0" if head.is_http_1_0 else "1.1"
                 found.append((f"{head.method} {target} HTTP/{version}", list(head.headers), body))

@@ -53,7 +53,7 @@ class _Logged:
     """An exchange that notes its response in a step."""
 
     def __init__(self, exchange: Exchange, step: Step) -> None:
-        self.request, self.disconnected = exchange.request, exchange.disconnected
+        self.request, self.disconnected, self.read_body = exchange.request, exchange.disconnected, exchange.read_body
         self._exchange, self._step = exchange, step
 
     def _note(self, status: int, headers: HeaderList, body: bytes) -> None:
@@ -77,6 +77,7 @@ def logged(
     """Return a handler that notes each request in a log."""
 
     async def handle_logged(exchange: Exchange) -> None:
+        await exchange.read_body()
         request = exchange.request
         values = dict(parse_qsl(request.query) + parse_qsl(request.body.decode("latin-1")))
         if (request.headers.get("content-type") or "").startswith("application/json") and request.body:

@@ -15,7 +15,16 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Final, TypeAlias, cast
 
-from .message import Handler, HeaderList, Headers, HttpLimits, HttpRequest
+from .message import (
+    CLIENT_DISCONNECTED,
+    BodyError,
+    BodyMemory,
+    Handler,
+    HeaderList,
+    Headers,
+    HttpLimits,
+    HttpRequest,
+)
 
 Scope: TypeAlias = MutableMapping[str, object]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, object]]]
@@ -39,10 +48,12 @@ def application(
     Args:
         handler: A coroutine function that responds to one exchange.
         close: A coroutine function to call when the ASGI server sends the event `lifespan.shutdown`.
-        limits: Only `body_size` is used. The ASGI server has its own limits on connections, heads and times.
+        limits: Only `body_size` and `bodies_size` are used. The ASGI server has its own limits on connections, heads
+            and times.
         start: A coroutine function to call when the ASGI server sends the event `lifespan.startup`.
     """
-    body_size = (limits or HttpLimits()).body_size
+    limits = limits or HttpLimits()
+    bodies = BodyMemory(limits.bodies_size)
     steps = {"lifespan.startup": start, "lifespan.shutdown": close}
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,17 +61,15 @@ def application(
             return await _serve_lifespan(receive, send, steps)
         if scope["type"] != "http":
             raise ValueError(f"this application supports only HTTP, not {scope['type']}")
-        body = await _read_body(receive, body_size)
-        if body is None:
-            return  # the client has disconnected
-        exchange = AsgiExchange(_http_request(scope, body), receive, send)
-        if len(body) > body_size:
-            text = f"the body is larger than {body_size} bytes\n".encode()
-            return await exchange.respond(413, [("Content-Type", "text/plain; charset=utf-8")], text)
+        exchange = AsgiExchange(_http_request(scope), receive, send, limits.body_size, bodies)
         try:
             # A handler can cancel its own task. Without a new task, it would cancel the middleware that called `app`.
             await asyncio.ensure_future(handler(exchange))
+        except BodyError as error:
+            if error.status != CLIENT_DISCONNECTED:
+                await exchange.respond(error.status, [("Content-Type", "text/plain")], f"{error}\n".encode())
         finally:
+            bodies.remove(exchange)
             await exchange.finish()
 
     return app
@@ -82,19 +91,7 @@ async def _serve_lifespan(
         await send({"type": f"{event}.complete"})
 
 
-async def _read_body(receive: Receive, limit: int) -> bytes | None:
-    """Return the body, or its beginning if it exceeds the limit. Return None if the client has disconnected."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        body += cast(bytes, message.get("body", b""))
-        if len(body) > limit or not message.get("more_body", False):
-            return bytes(body)
-
-
-def _http_request(scope: Scope, body: bytes) -> HttpRequest:
+def _http_request(scope: Scope) -> HttpRequest:
     headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
     path = cast("bytes | None", scope.get("raw_path")) or cast(str, scope["path"]).encode()
     root = cast(str, scope.get("root_path", "")).encode()
@@ -103,7 +100,7 @@ def _http_request(scope: Scope, body: bytes) -> HttpRequest:
         path.removeprefix(root).partition(b"?")[0].decode("latin-1") or "/",
         cast(bytes, scope.get("query_string", b"")).decode("latin-1"),
         Headers((name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in headers),
-        body,
+        b"",
         cast("tuple[str, int] | None", scope.get("client")),
         scope.get("scheme") == "https",
         root.decode("latin-1"),
@@ -113,12 +110,39 @@ def _http_request(scope: Scope, body: bytes) -> HttpRequest:
 class AsgiExchange:
     """The `Exchange` of one ASGI request."""
 
-    def __init__(self, request: HttpRequest, receive: Receive, send: Send) -> None:
+    def __init__(self, request: HttpRequest, receive: Receive, send: Send, body_size: int, bodies: BodyMemory) -> None:
         self.request, self._receive, self._send = request, receive, send
+        self._body_size, self._bodies, self._body = body_size, bodies, bytearray()
+        self._has_more_body = True
+        self._body_refusal: BodyError | None = None
         self._responded = False
         self._response: AsgiStreamingResponse | None = None
         self._disconnected: asyncio.Future[None] | None = None
         self._disconnect_watcher: asyncio.Task[None] | None = None  # waits for the client to disconnect
+
+    async def read_body(self) -> None:
+        declared = self.request.headers.get("content-length") or ""
+        if declared.isdecimal() and (len(declared) > 15 or int(declared) > self._body_size):
+            raise BodyError(413, f"the body is larger than {self._body_size} bytes")
+        while self._has_more_body:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise BodyError(CLIENT_DISCONNECTED, "the client has disconnected")
+            self._body += cast(bytes, message.get("body", b""))
+            self._has_more_body = cast(bool, message.get("more_body", False))
+            if len(self._body) > self._body_size:
+                raise BodyError(413, f"the body is larger than {self._body_size} bytes")
+            self._bodies.update(self, len(self._body), self._refuse_body)
+            if self._body_refusal is not None:
+                raise self._body_refusal
+        self._bodies.update(self, len(self._body), None)
+        if self._body:
+            self.request.body = bytes(self._body)
+            self._body.clear()
+
+    def _refuse_body(self, error: BodyError) -> None:
+        self._body_refusal = error
+        self._body.clear()
 
     def disconnected(self) -> asyncio.Future[None]:
         if self._disconnected is None:

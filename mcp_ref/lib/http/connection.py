@@ -1,7 +1,8 @@
 """The server's side of one TCP connection. It reads requests, runs the handler, and sends the responses.
 
-The server reads one whole request, runs the handler, and then reads the next request. So responses have the order of
-their requests, and no handler waits for a slow upload. Requests that arrive too early wait in a buffer of limited size.
+The server reads the head of one request, runs the handler, and then reads the next request. So responses have the order
+of their requests. The handler asks for the body: a request that its head makes invalid costs no memory for a body.
+Requests that arrive too early wait in a buffer of limited size.
 
 An attacker can hold many connections open by sending one byte now and then, or by never reading. So requests have time
 limits that further bytes do not extend (`Phase`), and the server disconnects slow readers (`HttpLimits`).
@@ -21,7 +22,16 @@ from enum import Enum
 from typing import Final, cast
 
 from .framing import BadMessage, ResponseHeadWriter
-from .message import Handler, HeaderList, HttpLimits, HttpRequest
+from .message import (
+    CLIENT_DISCONNECTED,
+    SMALL_BODY,
+    BodyError,
+    BodyMemory,
+    Handler,
+    HeaderList,
+    HttpLimits,
+    HttpRequest,
+)
 from .parser import RequestHead, RequestParser
 
 log = logging.getLogger(__name__)
@@ -44,13 +54,14 @@ _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 class Phase(Enum):
     """The phase of a connection. A request whose head or body has already arrived skips HEAD or BODY.
 
-    IDLE -> HEAD -> BODY -> RESPONSE -> IDLE -> ...     any of these -> CLOSING -> CLOSED, or CLOSED at once
+    IDLE -> HEAD -> RESPONSE -> BODY -> RESPONSE -> IDLE -> ...     any of these -> CLOSING -> CLOSED, or CLOSED at once
 
     Phase      The server waits for           Time limit                     After the time limit, the server
     IDLE       the first byte of a request    idle_time (if new: head_time)  closes the connection.
     HEAD       the end of the head            head_time                      sends status 408 and closes.
-    BODY       the end of the body            body_time                      sends status 408 and closes.
     RESPONSE   the handler                    (none)
+    BODY       the body that the handler      body_time                      sends status 408 and closes.
+               has asked for
     CLOSING    the client to read and close   LINGER_SECONDS                 aborts the connection.
 
     In every phase, the server also aborts the connection of a client that leaves much data unread for write_time.
@@ -77,7 +88,7 @@ class Connections:
         """The context variables at the start of the server. Each handler gets a copy."""
         self.received = memoryview(bytearray(MAX_RECEIVED_BYTES))
         """The bytes of the latest `recv`. asyncio would allocate 256 KiB for each `recv`, in 15 microseconds."""
-        self.head_writer = ResponseHeadWriter()
+        self.head_writer, self.bodies = ResponseHeadWriter(), BodyMemory(limits.bodies_size)
         self.open: set[HttpConnection] = set()
         """The connections that are open, or whose handler still runs."""
         self.refused: deque[HttpConnection] = deque()
@@ -112,6 +123,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.parser = RequestParser(connections.limits)
         self.keep_alive, self._stopping = True, False  # _stopping: True while the server stops
         self._exchange: HttpExchange | None = None
+        self._body: asyncio.Future[bytes] | None = None  # not None after a handler has asked for its body
         self._task: asyncio.Task[None] | None = None  # runs the handler
         self._written = 0  # bytes
         self._drained: asyncio.Future[None] | None = None  # not None while the client reads too slowly
@@ -141,30 +153,66 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._phase is CLOSING:
             return
         self.parser.buffer += self._connections.received[:nbytes]
-        if self._phase is not RESPONSE:
+        if self._phase is BODY:
+            self._read_body()
+        elif self._phase is not RESPONSE:
             self._read()
         elif len(self.parser.buffer) > MAX_PIPELINED_BYTES:
             self._transport.pause_reading()
             self._reading_paused = True
 
     def _read(self) -> None:
-        """Start the handler of the next request, or wait for the rest of the request."""
+        """Start the handler of the next request, or wait for the rest of its head."""
         try:
-            parsed = self.parser.next_request()
+            head = self.parser.next_head()
+            # most bodies arrive with their head
+            body = self.parser.next_body() if head is not None and head.length <= SMALL_BODY else None
         except BadMessage as bad:
             return self._refuse(bad.status, str(bad))
-        if parsed is not None:
-            self._start_handler(*parsed)
-        elif self.parser.head is not None and self._phase is not BODY:
-            self._enter_phase(BODY, self._limits.body_time)
-            if self.parser.must_send_continue:
-                self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1] the client waits for this
+        if head is not None:
+            self._start_handler(head, body)
         elif self.parser.buffer and self._phase is IDLE:
             self._enter_phase(HEAD, self._limits.head_time)
 
-    def _start_handler(self, head: RequestHead, body: bytes) -> None:
-        request = HttpRequest(head.method, head.path, head.query, head.headers, body, self._client, self._tls)
-        self._exchange = HttpExchange(request, self, head)
+    async def read_body(self) -> bytes:
+        """Wait for the rest of the current request's body. Raise BodyError."""
+        if self._phase is not RESPONSE:
+            raise BodyError(CLIENT_DISCONNECTED, "the client has disconnected")
+        body: asyncio.Future[bytes] = self._loop.create_future()
+        self._body = body
+        self._enter_phase(BODY, self._limits.body_time)
+        if self.parser.must_send_continue and not self.parser.buffer:
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1] the client waits for this
+        self._read_body()
+        if self._half_closed:
+            self._refuse_body(BodyError(400, "the client has closed the connection before the end of the body"))
+        elif self._reading_paused:
+            self._reading_paused = False
+            self._transport.resume_reading()
+        return await body
+
+    def _read_body(self) -> None:
+        try:
+            body = self.parser.next_body()
+        except BadMessage as bad:
+            return self._refuse_body(BodyError(bad.status, str(bad)))
+        size = self.parser.body_bytes if body is None else len(body)
+        self._connections.bodies.update(self, size, self._refuse_body)
+        if body is not None and self._body is not None and not self._body.done():
+            self._connections.bodies.update(self, size, None)
+            self._phase, self._deadline = RESPONSE, math.inf
+            self._body.set_result(body)
+
+    def _refuse_body(self, error: BodyError) -> None:
+        """Raise an error in the handler that waits for its body, if any."""
+        if self._body is not None and not self._body.done():
+            self._phase, self._deadline = (self._phase if self._phase is CLOSED else RESPONSE), math.inf
+            self.parser.clear()
+            self._body.set_exception(error)
+
+    def _start_handler(self, head: RequestHead, body: bytes | None) -> None:
+        request = HttpRequest(head.method, head.path, head.query, head.headers, b"", self._client, self._tls)
+        self._exchange = HttpExchange(request, self, head, body)
         self._phase, self._deadline = RESPONSE, math.inf
         # Each handler gets a copy of the context, so that its context variables do not leak into the next request.
         # Do not call `create_task`: an eager task factory would run this handler inside the previous handler's task.
@@ -185,7 +233,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the connection's resources. A running handler is notified, and continues."""
         self._enter_phase(CLOSED)
-        self.parser.buffer.clear()
+        self._refuse_body(BodyError(CLIENT_DISCONNECTED, "the client has disconnected"))
+        self.parser.clear()
         self.resume_writing()
         if self._exchange is not None:
             self._exchange.notify_disconnect()
@@ -211,6 +260,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.abort()
             raise
         finally:
+            if self._body is not None:
+                self._body = None
+                self._connections.bodies.remove(self)
             if self._phase is CLOSED:
                 self._connections.remove(self)
 
@@ -218,6 +270,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         request = exchange.request
         try:
             await self._connections.handler(exchange)
+        except BodyError as error:
+            log.debug("refused the body of a request of %s with status %d: %s", self._client, error.status, error)
+            if not exchange.responded:
+                await exchange.respond(error.status, _PLAIN_TEXT, f"{error}\n".encode())
+            return
         except Exception:
             log.exception("the handler of %s %s failed", request.method, request.path)
             if not exchange.responded:
@@ -294,7 +351,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Close after all written bytes are sent. With `linger`, wait until the client has read them and has closed."""
         # [RFC 9112 9.6] if we closed before we read all that the client sent, TCP could discard our response
         self._enter_phase(CLOSING, LINGER_SECONDS)
-        self.parser.buffer.clear()
+        self.parser.clear()
         if self._reading_paused:
             self._transport.resume_reading()
         if self._half_closed or not linger or not self._transport.can_write_eof():
@@ -307,8 +364,10 @@ class HttpConnection(asyncio.BufferedProtocol):
     def close_after_response(self) -> None:
         """Close the connection after the current response, or now without one. Called when the server stops."""
         self.keep_alive, self._stopping = False, True
-        if self._phase in (IDLE, HEAD, BODY):
-            self._close(linger=self._phase is not IDLE)
+        if self._phase in (IDLE, HEAD):
+            self._close(linger=self._phase is HEAD)
+        elif self._phase is BODY:
+            self._refuse_body(BodyError(503, "the server is shutting down"))
 
     def abort(self) -> asyncio.Task[None] | None:
         """Abort the connection and cancel its handler. Return the handler's task, or None if no handler runs."""
@@ -332,9 +391,11 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         if self._phase is IDLE:
             self._close(linger=False)
-        elif self._phase in (HEAD, BODY):
-            seconds = self._limits.head_time if self._phase is HEAD else self._limits.body_time
-            self._refuse(408, f"the {self._phase.value} of the request did not arrive within {seconds:g} s")
+        elif self._phase is HEAD:
+            self._refuse(408, f"the head of the request did not arrive within {self._limits.head_time:g} s")
+        elif self._phase is BODY:
+            why = f"the body of the request did not arrive within {self._limits.body_time:g} s"
+            self._refuse_body(BodyError(408, why))
         else:
             self._transport.abort()
 
@@ -342,13 +403,18 @@ class HttpConnection(asyncio.BufferedProtocol):
 class HttpExchange:
     """The `Exchange` of one request on a connection."""
 
-    __slots__ = ("_connection", "_disconnected", "_head", "request", "responded", "response")
+    __slots__ = ("_body", "_connection", "_disconnected", "_head", "request", "responded", "response")
 
-    def __init__(self, request: HttpRequest, connection: HttpConnection, head: RequestHead) -> None:
-        self.request, self.responded = request, False
+    def __init__(self, request: HttpRequest, connection: HttpConnection, head: RequestHead, body: bytes | None) -> None:
+        self.request, self.responded, self._body = request, False, body
         self.response: HttpStreamingResponse | None = None
         self._connection, self._head = connection, head
         self._disconnected: asyncio.Future[None] | None = None  # made at the first call, because few handlers need it
+
+    async def read_body(self) -> None:
+        if self._body is None:
+            self._body = await self._connection.read_body()
+        self.request.body = self._body
 
     def disconnected(self) -> asyncio.Future[None]:
         if self._disconnected is None:
@@ -384,7 +450,8 @@ class HttpExchange:
     def _begin_response(self, status: int, headers: HeaderList) -> bytes:
         if self.responded:
             raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
-        head = self._connection.response_head(status, headers, self._head.keep_alive)
+        keep_alive = self._head.keep_alive and self._body is not None  # the next bytes are the rest of this body
+        head = self._connection.response_head(status, headers, keep_alive)
         self.responded = True
         return head
 

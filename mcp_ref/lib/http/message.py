@@ -80,7 +80,7 @@ class Headers:
 
 @dataclass(slots=True)
 class HttpRequest:
-    """A request, with its whole body."""
+    """A request."""
 
     method: str
     path: str
@@ -89,7 +89,7 @@ class HttpRequest:
     """The text after "?", or ""."""
     headers: Headers
     body: bytes = b""
-    """The whole body. Chunk sizes are already removed."""
+    """The whole body, after `Exchange.read_body`; else b"". Chunk sizes are already removed."""
     client: tuple[str, int] | None = None
     """The client's address and port. None if unknown, for example for a Unix socket."""
     tls: bool = False
@@ -110,16 +110,34 @@ class HttpLimits:
     """Maximum number of headers; more get status 431."""
     body_size: int = 4 * 1024 * 1024
     """Maximum size of a body without its chunk sizes, in bytes. A larger body gets status 413."""
+    bodies_size: int = 64 * 1024 * 1024
+    """Maximum total size of the bodies over 64 KiB of requests in progress, in bytes (64 MiB). If more arrives, the
+    largest unfinished body gets status 503. The connections limit the bodies up to 64 KiB."""
     head_time: float = 10.0
     """Seconds for a head to arrive, else status 408. After this time, a new connection without any byte is closed."""
     body_time: float = 60.0
-    """Seconds from the end of the head to the end of the body, else status 408."""
+    """Seconds in which a body must arrive after the handler has asked for it, else status 408."""
     idle_time: float = 75.0
     """Seconds that a connection stays open between two requests. (nginx has the same default.)"""
     write_buffer: int = 4 * 1024 * 1024
     """Maximum size of the unread part of a streamed body, in bytes. Above it, a further piece ends the connection."""
     write_time: float = 30.0
     """Seconds in which a client with over 64 KiB unread (512 KiB with TLS) must read some, or it is disconnected."""
+
+
+class BodyError(Exception):
+    """The body of a request is invalid, too large or too late, or the client has disconnected.
+
+    A handler lets this error pass. The server then responds with `status`.
+    """
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+CLIENT_DISCONNECTED: Final = 499
+"""The `status` of a BodyError if the client has disconnected. It is never sent."""
 
 
 class StreamingResponse(Protocol):
@@ -148,6 +166,13 @@ class Exchange(Protocol):
 
     request: HttpRequest
 
+    async def read_body(self) -> None:
+        """Wait for the whole body, and set `request.body`. A handler that refuses the head need not read the body.
+
+        Raises:
+            BodyError: The body is invalid, too large or too late, or the client has disconnected.
+        """
+
     def disconnected(self) -> asyncio.Future[None]:
         """Return a future that is done if the client disconnects before the response has begun."""
 
@@ -156,6 +181,40 @@ class Exchange(Protocol):
 
     async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
         """Send status and headers. Return an object that writes the body. The body ends when the handler returns."""
+
+
+SMALL_BODY: Final = 64 * 1024
+"""Maximum size of a body that does not count for `HttpLimits.bodies_size`, in bytes."""
+
+
+class BodyMemory:
+    """The memory of the bodies over `SMALL_BODY` of one server. They share one limit.
+
+    If it is exceeded, the largest unfinished body is refused. So a client that fills the memory loses its own bodies
+    first, and small bodies are always accepted.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._used = limit, 0  # bytes
+        self._bodies: dict[object, tuple[int, Callable[[BodyError], None] | None]] = {}
+
+    def update(self, owner: object, size: int, refuse: Callable[[BodyError], None] | None) -> None:
+        """Set the size of the owner's body, in bytes. `refuse` ends an unfinished body; None if it is complete."""
+        if size <= SMALL_BODY:
+            return
+        self.remove(owner)
+        self._bodies[owner] = size, refuse
+        self._used += size
+        unfinished = self._bodies.items() if self._used > self._limit else ()
+        sizes = [(size, each, refuse) for each, (size, refuse) in unfinished if refuse is not None]
+        if sizes:
+            _, largest, refuse_largest = max(sizes, key=lambda each: each[0])
+            self.remove(largest)
+            refuse_largest(BodyError(503, "the server receives too many large bodies; try again later"))
+
+    def remove(self, owner: object) -> None:
+        """Forget the owner's body. Called when its request is served."""
+        self._used -= self._bodies.pop(owner, (0, None))[0]
 
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]

@@ -61,18 +61,26 @@ class RequestParser:
         self._chunk_decoder: ChunkDecoder | None = None
         self._body = bytearray()  # the decoded part of a chunked body
 
-    def next_request(self) -> tuple[RequestHead, bytes] | None:
-        """Remove a request from the buffer and return it, or return None if it is incomplete. Raise BadMessage."""
-        self.head = self.head or self._take_head()
-        if self.head is None:
-            return None
-        body = self._take_chunks() if self.head.length == CHUNKED else self._take_bytes(self.head.length)
-        if body is None:
-            return None
-        request, self.head = (self.head, body), None
-        return request
+    @property
+    def body_bytes(self) -> int:
+        """Number of bytes that have arrived of the current request's body."""
+        return len(self._body) + len(self.buffer)
 
-    def _take_head(self) -> RequestHead | None:
+    def clear(self) -> None:
+        """Drop all bytes. Called when the connection takes no further request."""
+        self.buffer.clear()
+        self._body.clear()
+
+    def next_body(self) -> bytes | None:
+        """Remove the body of the current request from the buffer. Return None if it is incomplete. Raise BadMessage."""
+        assert self.head is not None
+        body = self._take_chunks() if self.head.length == CHUNKED else self._take_bytes(self.head.length)
+        if body is not None:
+            self.head = None
+        return body
+
+    def next_head(self) -> RequestHead | None:
+        """Remove a head from the buffer. Return None if it is incomplete. Raise BadMessage."""
         buffer = self.buffer
         if not self._searched_bytes and buffer[:2] == b"\r\n":
             del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore an empty line before the request line
@@ -96,6 +104,7 @@ class RequestParser:
             self.cached_heads[raw] = head
         self._check_body_size(head.length)
         self.must_send_continue = head.expects_continue and not buffer
+        self.head = head
         return head
 
     def _take_bytes(self, length: int) -> bytes | None:

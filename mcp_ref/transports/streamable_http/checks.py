@@ -1,4 +1,4 @@
-"""The checks that the head of an HTTP request must pass before the server decodes its body.
+"""The checks that the head of an HTTP request must pass before the server reads its body.
 
 The server makes the checks in this order. It responds to the first failure with an HTTP status and a JSON-RPC error
 without an id. (In the modern era, server.py makes check 8 for a POST, with the body; its error has an id.)
@@ -80,7 +80,10 @@ PREFLIGHT_SECONDS: Final = 600
 MAX_QUOTED: Final = 100
 """Maximum length of a header value that an error quotes, in characters."""
 Authenticate = Callable[[HttpRequest], Awaitable[str | None] | str | None]
-"""A function, async or not, that returns a request's caller (principal: a non-empty string), or None for a 401."""
+"""A function, async or not, that returns a request's caller (principal: a non-empty string), or None for a 401.
+
+The body of the request has not arrived yet, so `request.body` is empty.
+"""
 Authorize = Callable[[HttpRequest], Awaitable[Access]]
 """A function that returns the rights of a request's caller. Raises AccessRefused."""
 
@@ -190,6 +193,7 @@ class RequestChecks:
             access = await authorize(request) if authorize is not None else Access()
             if checked.deferred_failure is not None:
                 raise checked.deferred_failure.copy()
+            await exchange.read_body()
             access.headers, access.address, access.session_id = request.headers, request.client, checked.session_id
             current_access.set(access)  # all asyncio tasks that this request starts inherit it
             await serve(exchange, checked, access)

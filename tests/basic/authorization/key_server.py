@@ -54,6 +54,7 @@ class KeyServer:
 
     async def handle(self, exchange: Exchange) -> None:
         """Serve one request."""
+        await exchange.read_body()
         path = exchange.request.path
         self.asked.append(path)
         self.heads.append({name.lower(): value for name, value in exchange.request.headers})

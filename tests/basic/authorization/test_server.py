@@ -332,6 +332,9 @@ class Recorded:
     def __init__(self, request: HttpRequest) -> None:
         self.request, self.status = request, 0
 
+    async def read_body(self) -> None:
+        pass
+
     def disconnected(self) -> asyncio.Future[None]:
         raise NotImplementedError
 

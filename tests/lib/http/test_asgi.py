@@ -92,6 +92,9 @@ async def test_asgi_scope_becomes_a_request_and_the_response_is_sent() -> None:
 
     async def handler(exchange: Exchange) -> None:
         seen.append(exchange)
+        assert exchange.request.body == b""
+        await exchange.read_body()
+        await exchange.read_body()
         await exchange.respond(201, [("Content-Type", "text/plain")], b"yes")
 
     call = Call(body(b"ab", more=True), body(b"c"))
@@ -142,6 +145,7 @@ async def test_asgi_cancelled_call_ends_the_handler() -> None:
 @pytest.mark.parametrize("pieces", [[b"12345"], [b"123", b"45"]])
 async def test_asgi_body_over_body_size_is_413(pieces: list[bytes]) -> None:
     async def handler(exchange: Exchange) -> None:
+        await exchange.read_body()
         raise AssertionError
 
     call = Call(*(body(piece, more=True) for piece in pieces))
@@ -150,8 +154,50 @@ async def test_asgi_body_over_body_size_is_413(pieces: list[bytes]) -> None:
     assert b"larger than 4 bytes" in call.body
 
 
-async def test_asgi_disconnect_before_the_whole_body_calls_no_handler() -> None:
+@pytest.mark.parametrize("declared", [b"5", b"9" * 5000])
+async def test_asgi_body_over_body_size_is_413_by_its_content_length(declared: bytes) -> None:
+    async def read(exchange: Exchange) -> None:
+        await exchange.read_body()
+
+    call = Call()  # has no body to receive
+    await calling(read, call, HttpLimits(body_size=4), headers=[(b"content-length", declared)])
+    assert call.sent[0]["status"] == 413
+
+
+async def test_asgi_request_can_be_refused_before_its_body_is_received() -> None:
+    async def refuse(exchange: Exchange) -> None:
+        await exchange.respond(403, [], b"")
+
+    call = Call()  # has no body to receive
+    await calling(refuse, call)
+    assert call.sent[0]["status"] == 403
+
+
+async def test_asgi_bodies_in_progress_share_bodies_size() -> None:
+    async def echo(exchange: Exchange) -> None:
+        await exchange.read_body()
+        await exchange.respond(200, [], b"%d" % len(exchange.request.body))
+
+    app = application(echo, limits=HttpLimits(bodies_size=300_000))
+    pieces: list[asyncio.Queue[Message]] = [asyncio.Queue() for _ in range(2)]
+    calls = [Call(), Call()]
+    running = [
+        asyncio.ensure_future(app(scope(), queue.get, call.send)) for queue, call in zip(pieces, calls, strict=True)
+    ]
+    await pieces[0].put(body(b"x" * 200_000, more=True))
+    await asyncio.sleep(0)
+    await pieces[1].put(body(b"x" * 150_000, more=True))
+    await pieces[1].put(body(b"x", more=False))
+    await running[1]
+    await pieces[0].put(body(b"x", more=True))
+    await running[0]
+    assert [call.sent[0]["status"] for call in calls] == [503, 200]
+    assert calls[1].body == b"150001"
+
+
+async def test_asgi_disconnect_before_the_whole_body_sends_nothing() -> None:
     async def handler(exchange: Exchange) -> None:
+        await exchange.read_body()
         raise AssertionError
 
     call = Call(body(b"12", more=True), GONE)

@@ -6,7 +6,14 @@ import pytest
 
 from mcp_ref.lib.http.framing import BadMessage
 from mcp_ref.lib.http.message import MAX_SHARED_NAMES, Headers, HttpLimits, _shared_name
-from mcp_ref.lib.http.parser import MAX_CACHED_REQUEST_HEADS, RequestParser
+from mcp_ref.lib.http.parser import MAX_CACHED_REQUEST_HEADS, RequestHead, RequestParser
+
+
+def next_request(parser: RequestParser) -> tuple[RequestHead, bytes] | None:
+    head = parser.head or parser.next_head()
+    body = parser.next_body() if head is not None else None
+    return (head, body) if head is not None and body is not None else None
+
 
 HEAD = b"POST /mcp?a=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
 
@@ -15,10 +22,10 @@ def test_request_parser_returns_none_until_the_body_is_complete() -> None:
     parser = RequestParser(HttpLimits())
     for byte in HEAD + b"{":
         parser.buffer.append(byte)
-        assert parser.next_request() is None
+        assert next_request(parser) is None
     assert parser.head is not None and parser.head.length == 2
     parser.buffer += b"}GET"
-    request = parser.next_request()
+    request = next_request(parser)
     assert request is not None
     head, body = request
     assert (head.method, head.path, head.query, body) == ("POST", "/mcp", "a=1", b"{}")
@@ -30,13 +37,13 @@ def test_request_parser_parses_a_repeated_head_once_and_keeps_few_heads() -> Non
     heads = []
     for _ in range(2):
         parser.buffer += HEAD + b"{}"
-        request = parser.next_request()
+        request = next_request(parser)
         assert request is not None
         heads.append(request[0])
     assert heads[0] is heads[1]
     for number in range(3 * MAX_CACHED_REQUEST_HEADS):
         parser.buffer += b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number
-        assert parser.next_request() is not None
+        assert next_request(parser) is not None
     assert len(parser.cached_heads) <= MAX_CACHED_REQUEST_HEADS
 
 
@@ -44,7 +51,7 @@ def test_request_parser_raises_bad_message_with_the_status_of_the_response() -> 
     parser = RequestParser(HttpLimits(body_size=1))
     parser.buffer += HEAD
     with pytest.raises(BadMessage, match="larger than 1 bytes") as caught:
-        parser.next_request()
+        next_request(parser)
     assert caught.value.status == 413
 
 

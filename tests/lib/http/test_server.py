@@ -97,6 +97,7 @@ class Client:
 
 async def echo(exchange: Exchange) -> None:
     """Respond with the method, path, query and body of the request."""
+    await exchange.read_body()
     request = exchange.request
     told = f"{request.method} {request.path} {request.query} {len(request.body)} ".encode()
     await exchange.respond(200, OK, told + request.body)
@@ -172,6 +173,8 @@ async def test_request_reaches_the_handler_as_it_was_sent() -> None:
 
     async def keep(exchange: Exchange) -> None:
         seen.append(exchange)
+        assert exchange.request.body == b""
+        await exchange.read_body()
         await exchange.respond(204, [], b"")
 
     async with bench(keep) as b:
@@ -760,6 +763,103 @@ async def test_refusal_reaches_a_client_that_still_sends() -> None:
         assert await client.ended() == b""
 
 
+LARGE = 1 << 20
+
+
+@pytest.mark.parametrize("body", [post(b"x" * 100, length=LARGE), chunked(b"2\r\nab\r\n")])
+async def test_request_can_be_refused_before_its_body_arrives(body: bytes) -> None:
+    async def refuse(exchange: Exchange) -> None:
+        await exchange.respond(403, OK, b"not for you")
+
+    async with bench(refuse) as b:
+        client = await b.client()
+        answer = await client.ask(body)
+        assert (answer.status, answer.body, answer.headers["connection"]) == (403, b"not for you", "close")
+        with contextlib.suppress(ConnectionError):
+            await client.send(b"x" * LARGE)
+            assert await client.ended() == b""
+
+
+async def test_request_that_is_refused_on_its_head_gets_no_100_continue() -> None:
+    async def refuse(exchange: Exchange) -> None:
+        await exchange.respond(401, OK, b"")
+
+    async with bench(refuse) as b:
+        assert (await (await b.client()).ask(post(b"", "Expect: 100-continue", length=5))).status == 401
+
+
+async def test_request_body_stays_with_the_client_until_the_handler_asks_for_it() -> None:
+    head_seen, go = asyncio.Event(), asyncio.Event()
+
+    async def check(exchange: Exchange) -> None:
+        head_seen.set()
+        await go.wait()
+        await exchange.read_body()
+        await exchange.respond(200, OK, b"%d" % len(exchange.request.body))
+
+    async with bench(check, HttpLimits(body_size=50_000_000, bodies_size=50_000_000)) as b:
+        client = await b.client()
+        sending = asyncio.create_task(client.send(post(b"x" * 50_000_000)))
+        await head_seen.wait()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(sending), 0.2)
+        go.set()
+        assert (await client.answer()).body == b"50000000"
+        await sending
+
+
+async def test_bodies_in_progress_share_bodies_size_and_the_largest_is_refused() -> None:
+    async with bench(limits=HttpLimits(body_size=10 * LARGE, bodies_size=5 * LARGE)) as b:
+        clients = [await b.client() for _ in range(4)]
+        for client, size in zip(clients, (1, 2, 1, 1), strict=True):
+            await client.send(post(b"x" * size * LARGE, length=size * LARGE + 1))
+        await eventually(lambda: b.server._connections.bodies._used == 5 * LARGE)
+        await clients[3].send(b"x")
+        assert (await clients[3].answer()).status == 200
+        late = await b.client()
+        assert (await late.ask(post(b"small"))).status == 200
+        await late.send(post(b"x" * 2 * LARGE, length=3 * LARGE))
+        answer = await clients[1].answer()
+        assert (answer.status, answer.headers["connection"]) == (503, "close")
+        assert b"too many large bodies" in answer.body
+        for client in (clients[0], clients[2]):
+            await client.send(b"x")
+            assert (await client.answer()).status == 200
+        await late.send(b"x" * LARGE)
+        assert (await late.answer()).status == 200
+        assert (b.server._connections.bodies._used, b.server._connections.bodies._bodies) == (0, {})
+
+
+async def test_bodies_of_running_handlers_count_for_bodies_size() -> None:
+    go = asyncio.Event()
+
+    async def wait(exchange: Exchange) -> None:
+        await exchange.read_body()
+        if len(exchange.request.body) > LARGE:
+            await go.wait()
+        await echo(exchange)
+
+    async with bench(wait, HttpLimits(bodies_size=3 * LARGE)) as b:
+        first, second = await b.client(), await b.client()
+        await first.send(post(b"x" * (LARGE + 1)))
+        await eventually(lambda: b.server._connections.bodies._used == LARGE + 1)
+        assert (await second.ask(post(b"x" * 2 * LARGE))).status == 503
+        assert (await (await b.client()).ask(post(b"x" * LARGE))).status == 200
+        go.set()
+        assert (await first.answer()).status == 200
+
+
+async def test_server_close_refuses_a_body_that_is_still_arriving() -> None:
+    async with bench() as b:
+        client = await b.client()
+        await client.send(post(b"x", length=2))
+        await eventually(lambda: Phase.BODY in [each._phase for each in b.server._connections.open])
+        closing = asyncio.create_task(b.server.close(grace=PATIENCE))
+        assert (await client.answer()).status == 503
+        await client.close()
+        await closing
+
+
 async def test_empty_line_before_a_request_is_skipped() -> None:
     async with bench() as b:
         client = await b.client()
@@ -925,6 +1025,7 @@ async def test_disconnect_in_a_request_leaves_nothing(request_: bytes) -> None:
     called = []
 
     async def note(exchange: Exchange) -> None:
+        await exchange.read_body()
         called.append(exchange.request.method)
         await echo(exchange)
 

@@ -371,6 +371,39 @@ async def _ask(web: Web, *lines: str, host: str = "127.0.0.1", method: str = "PO
     return (await web.ask(method, "/mcp", b"{}", *lines, host=host)).status
 
 
+@pytest.mark.parametrize(
+    ("status", "changed"),
+    [
+        (403, {"Host": "evil.example"}),
+        (403, {"Origin": "https://evil.example"}),
+        (405, {"method": "PUT"}),
+        (401, {"Authorization": "Basic x"}),
+        (415, {"Content-Type": "text/plain"}),
+        (406, {"Accept": "text/html"}),
+        (404, {"path": "/elsewhere"}),
+        (413, {"Content-Length": "5000000"}),
+    ],
+)
+async def test_head_is_refused_before_the_body_arrives(status: int, changed: dict[str, str]) -> None:
+    fields = {
+        "method": "POST", "path": "/mcp", "Host": "localhost", "Authorization": "Bearer me", "Accept": BOTH,
+        "Content-Type": JSON_TYPE, "Content-Length": "4000000", **changed,
+    }  # fmt: skip
+    first = f"{fields.pop('method')} {fields.pop('path')} HTTP/1.1"
+    head = "\r\n".join([first, *(f"{name}: {value}" for name, value in fields.items()), "", ""])
+
+    def authenticate(request: HttpRequest) -> str | None:
+        assert request.body == b""
+        return "me" if request.headers.get("authorization") == "Bearer me" else None
+
+    async with served_over_http(Server("s"), authenticate=authenticate) as web:
+        reader, writer = await asyncio.open_connection(*web.address)
+        web.writers.append(writer)
+        writer.write(head.encode() + b"x" * 1000)
+        async with asyncio.timeout(PATIENCE):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 %d " % status)
+
+
 async def test_first_check_that_fails_decides_the_status() -> None:
     async def nobody(_: HttpRequest) -> None:
         return None

@@ -569,6 +569,9 @@ class Unsent:
         fields = {"Host": "localhost", "Accept": SSE_TYPE, "Content-Type": JSON_TYPE, "Mcp-Session-Id": session}
         self.request = HttpRequest("POST", "/mcp", "", Headers(fields.items()), json.dumps(body).encode())
 
+    async def read_body(self) -> None:
+        pass
+
     def disconnected(self) -> asyncio.Future[None]:
         return asyncio.get_running_loop().create_future()
 
