@@ -21,6 +21,7 @@ from mcp_ref.transports.stdio import (
     MAX_UNWRITTEN,
     StdioClientTransport,
     StdioServerTransport,
+    _is_pollable,
     server_environment,
 )
 from tests.forked_python import python
@@ -116,6 +117,35 @@ def test_nothing_that_a_tool_prints_reaches_the_protocol_and_its_children_get_no
     assert [answer["id"] for answer in answers] == ["init", 3, 2] or [a["id"] for a in answers] == ["init", 2, 3]
     result = next(answer for answer in answers if answer["id"] == 2)["result"]
     assert "stdin: ''b''" in json.dumps(result)
+
+
+CLAIMS = """
+import os
+from mcp_ref.transports.stdio import claimed_stdio
+
+with claimed_stdio() as (source, sink):
+    print("printed inside", flush=True)
+    os.set_blocking(source, False)
+    os.set_blocking(sink, False)
+    os.write(sink, b"hidden input: %r, " % os.read(0, 9))
+assert os.get_blocking(0) and os.get_blocking(1)
+print("input afterwards:", input())
+"""
+
+
+def test_standard_input_and_output_are_the_programs_own_again_after_serving() -> None:
+    done = subprocess.run(python(CLAIMS), input=b"a line\n", capture_output=True, timeout=PATIENCE)
+    assert (done.stdout, done.stderr) == (b"hidden input: b'', input afterwards: a line\n", b"printed inside\n")
+
+
+def test_pipes_and_sockets_are_pollable_and_plain_files_are_not(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    first, second = socket.socketpair()
+    with first, second, (tmp_path / "file").open("wb") as file:
+        pollable = [_is_pollable(each) for each in (reading, writing, first.fileno(), file.fileno())]
+    os.close(reading)
+    os.close(writing)
+    assert pollable == [True, True, True, False]
 
 
 @pytest.mark.spec(
