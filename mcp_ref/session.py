@@ -21,7 +21,7 @@ import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 from .basic.cancellation import UNCANCELLABLE, CancelledNotificationParams
 from .basic.channel import Channel, RequestContext
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+_NO_METHODS: Final[frozenset[str]] = frozenset()  # shared, because Python makes a new object of 200 bytes at each call
+_INITIALIZE: Final = frozenset({"initialize"})
 
 Handler = Callable[..., Awaitable[object]]
 """A function that serves a request. Takes the params (a dataclass) and a `RequestContext`, returns a dataclass."""
@@ -101,18 +104,17 @@ class Session(Channel):
         self.transport = transport
         self.capabilities: Object = {}
         self.peer_capabilities: Object = {}
-        self.subscriptions: set[str] = set()
         self.custom_methods: Mapping[str, CustomMethod] = {}
         self.logging_level: str | None = None
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
         """Done when the transport has ended or is closed. The result is the error that ended the transport, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
-        self.dispatcher.unbatchable = self.dispatcher.holds_later = frozenset({"initialize"})
+        self.dispatcher.unbatchable = self.dispatcher.holds_later = _INITIALIZE
         # A client sends no error for unreadable input, because such input is often the output of a `print`.
         self.dispatcher.reports_unreadable = role == "server"
         self._routes: dict[str, Route] = {}
-        self._sendable: set[str] = set()  # cache: the methods that passed `_check_sendable`
+        self._sendable = _NO_METHODS  # cache: the methods that passed `_check_sendable`
         self.use_revision(LATEST_LEGACY)
 
     def use_revision(self, revision: Revision) -> None:
@@ -122,7 +124,7 @@ class Session(Channel):
         self.dispatcher.accepts_batches = revision.batch
         self.dispatcher.omits_unknown_ids = revision.error_id_optional
         self._routes.clear()
-        self._sendable.clear()
+        self._sendable = _NO_METHODS
 
     async def open(self) -> None:
         await self.transport.start(self.dispatcher.receive, self.transport_ended)
@@ -197,7 +199,7 @@ class Session(Channel):
             raise NotInRevision(f"{method} does not exist in revision {self.revision}, the revision of this session")
         if row is not None and not self._is_declared(self.peer_capabilities, row):
             raise CapabilityError(f"the {self.peer_role} does not offer {row.capability}, so {method} was not sent")
-        self._sendable.add(method)
+        self._sendable |= {method}
 
     def handle_error_response(self, error: RemoteError) -> None:
         """Handle an error response to one of our requests. The client overrides this method."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Collection
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from ..jsonrpc.errors import McpError
@@ -45,12 +46,15 @@ class Channel(Protocol):
     revision: Revision
     peer_capabilities: Object
     """The capabilities that the peer declared, as JSON."""
-    subscriptions: set[str]
-    """The URIs that the client subscribed to with `resources/subscribe`."""
     logging_level: str | None
     """The lowest level of the log messages that the client wants; None for no log messages."""
     shared: SharedObjects | None = None
     """The objects that all handlers of a server share; None on a client."""
+
+    @cached_property
+    def subscriptions(self) -> set[str]:
+        """The URIs that the client subscribed to with `resources/subscribe`."""
+        return set()  # at the first use, because few clients subscribe
 
     @property
     def peer_info(self) -> Implementation | None:

@@ -79,7 +79,7 @@ class Announcer:
         wants: Callable[[str, str | None], bool],
         send: Callable[[str, str | None], None],
         drain: Callable[[], Awaitable[object]],
-        ready: asyncio.Event | None = None,
+        ready: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self._wants, self._send, self._drain, self._ready = wants, send, drain, ready
@@ -99,7 +99,7 @@ class Announcer:
     async def _run(self) -> None:
         try:
             if self._ready is not None:
-                await self._ready.wait()
+                await self._ready()
             while self._changes:
                 method, subject = next(iter(self._changes))
                 del self._changes[method, subject]

@@ -57,7 +57,7 @@ async def serve(
         catalog.announcers.add(session.announcer)
         await session.open()
         try:
-            await asyncio.shield(session.ended)
+            await session.ended
         finally:
             await session.open_subscriptions.end()
         await session.dispatcher.finish(FINISH_SECONDS)
@@ -74,14 +74,13 @@ class ServerSession(Session):
         super().__init__("server", transport, limits)
         self.catalog, self.shared, self.custom_methods = catalog, catalog, catalog.custom_methods
         self.phase = NEW
-        self.initialized = asyncio.Event()
-        """Set when the client has sent `notifications/initialized`."""
+        self.initialized: asyncio.Future[None] = self.loop.create_future()
+        """Done when the client has sent `notifications/initialized`."""
         self.logging_level = "debug"
-        self.announcer = Announcer(self._wants, self._send_change, transport.drain, self.initialized)
+        self.announcer = Announcer(self._wants, self._send_change, transport.drain, self._until_initialized)
         self.open_subscriptions = OpenSubscriptions(shares_stream=True)
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
         self._handshake: RequestId | None = None  # the id of `initialize`
-        self._cancelling: set[asyncio.Task[None]] = set()  # each asyncio task cancels an MCP task on the client
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
@@ -97,6 +96,13 @@ class ServerSession(Session):
         if self.dispatcher.is_serving(related):
             self.dispatcher.notify(method, params, related)
 
+    async def _until_initialized(self) -> None:
+        await asyncio.shield(self.initialized)
+
+    @cached_property
+    def _cancelling(self) -> set[asyncio.Task[None]]:
+        return set()  # each asyncio task cancels an MCP task on the client
+
     @cached_property
     def task_owner(self) -> str:
         return owner_of(self.transport.principal, self.revision.era, secrets.token_hex(8))
@@ -108,7 +114,7 @@ class ServerSession(Session):
         if related == self._handshake and self.is_serving(related):
             why = "the client sends `initialized` only after the response to `initialize`"
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: {why}; send it during a later request")
-        await self.initialized.wait()
+        await self._until_initialized()
         if not self.is_serving(related) and not self.is_disconnected:
             raise McpError(
                 f"{method} was not sent: the client's request that needs this input is cancelled or complete"
@@ -154,13 +160,14 @@ class ServerSession(Session):
         self.capabilities = self.codec.encode(declared)
         self.peer_capabilities = self.codec.encode(params.capabilities)
         self.peer_info = params.client_info
-        self.phase = OPERATING if self.initialized.is_set() else INITIALIZING
+        self.phase = OPERATING if self.initialized.done() else INITIALIZING
         return InitializeResult(revision.name, declared, self.catalog.info, self.catalog.instructions)
 
     def _restart(self, context: Context) -> None:
         """Forget the state of the old session, and cancel its requests."""
         self.dispatcher.cancel_others(context.request_id)
-        self.initialized.clear()
+        if self.initialized.done():
+            self.initialized = self.loop.create_future()
         self.subscriptions.clear()
         self.logging_level = "debug"
         self._remove_tasks()
@@ -173,7 +180,8 @@ class ServerSession(Session):
         elif method == "notifications/initialized":
             if self.phase is INITIALIZING:
                 self.phase = OPERATING
-            self.initialized.set()  # the notification can arrive while `initialize` is served
+            if not self.initialized.done():
+                self.initialized.set_result(None)  # the notification can arrive while `initialize` is served
 
     def _wants(self, method: str, subject: str | None) -> bool:
         if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":

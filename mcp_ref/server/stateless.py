@@ -57,7 +57,6 @@ class StatelessRequest(Channel):
         self.revision, self.peer_capabilities = meta.revision, meta.capabilities
         # [2026-07-28 server/utilities/logging#per-request-log-level] without a level, MUST NOT send log messages
         self.logging_level = cast("str | None", meta.log_level) if catalog.logging else None
-        self.subscriptions: set[str] = set()
         self.is_over = False
         self.may_need_input = False
         """True if the result of the method can be `input_required`."""

@@ -22,7 +22,6 @@ Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25): sending, lis
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import secrets
 from collections.abc import Callable
@@ -248,27 +247,29 @@ class SessionTransport(Transport):
         self._trace = trace
         self._receive: Receive | None = None
         self._end = EndReport()
-        self._readable = asyncio.Event()  # set while the session accepts messages
+        self._readable: asyncio.Event | None = asyncio.Event()  # None while the session accepts messages
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         self._receive = receive
-        self._readable.set()
+        self.resume_reading()
         self._end.deliver_to(on_end)
 
     async def receive(self, message: Incoming, frame: bytes) -> None:
         """Deliver a message. If reading is paused, wait first. `frame` is the message as bytes, for the trace."""
         if self._trace is not None and frame:
             self._trace("<-", frame)
-        while not self._readable.is_set():
+        while self._readable is not None:
             await self._readable.wait()
         if self._receive is not None:
             self._receive(message)
 
     def pause_reading(self) -> None:
-        self._readable.clear()
+        self._readable = self._readable or asyncio.Event()
 
     def resume_reading(self) -> None:
-        self._readable.set()
+        if self._readable is not None:
+            self._readable.set()
+            self._readable = None
 
     def end(self) -> None:
         """Report to the session that its transport has ended."""
@@ -276,7 +277,7 @@ class SessionTransport(Transport):
 
     async def close(self) -> None:
         self._receive = None
-        self._readable.set()
+        self.resume_reading()
         self._end.send(ConnectionClosed("the session has ended"))
 
 
@@ -305,8 +306,8 @@ class HttpSession(SessionTransport):
         """The streams that have not ended, by name."""
         self.streams_by_request: dict[RequestId, Stream] = {}
         """The streams of the requests in flight, by request id."""
-        prefix = secrets.token_hex(4)  # random, so that no stream has the name of a stream of an earlier process
-        self._stream_names = (f"{prefix}-{number}" for number in itertools.count(1))
+        self._stream_prefix = secrets.token_hex(4)  # random, so that no stream has a name of an earlier process
+        self._stream_number = 0
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message on the stream of the request that caused the message, or else on the listening stream."""
@@ -353,7 +354,8 @@ class HttpSession(SessionTransport):
 
     def open_stream(self, ids: tuple[RequestId, ...], accepts_json: bool, accepts_sse: bool) -> Stream:
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
-        stream = Stream(self, next(self._stream_names), ids, accepts_json, accepts_sse)
+        self._stream_number += 1
+        stream = Stream(self, f"{self._stream_prefix}-{self._stream_number}", ids, accepts_json, accepts_sse)
         self.streams[stream.name] = stream
         for id in ids:
             self.streams_by_request[id] = stream
