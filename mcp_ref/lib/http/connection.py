@@ -21,7 +21,7 @@ from collections import deque
 from enum import Enum
 from typing import Final, cast
 
-from .framing import BadMessage, ResponseHeadWriter
+from .framing import MAX_RECEIVED_BYTES, BadMessage, ResponseHeadWriter
 from .message import (
     CLIENT_DISCONNECTED,
     SMALL_BODY,
@@ -38,9 +38,6 @@ log = logging.getLogger(__name__)
 
 MAX_PIPELINED_BYTES: Final = 64 * 1024
 """Maximum size of the requests that arrive while a handler runs, in bytes. Above it the server stops reading."""
-
-MAX_RECEIVED_BYTES: Final = 64 * 1024
-"""Maximum number of bytes that the server reads from a connection at once."""
 
 LINGER_SECONDS: Final = 2.0
 """Seconds for the client to read the last response and to close. After this time the server aborts the connection."""

@@ -41,6 +41,9 @@ CHUNKED: Final = -1
 MAX_CHUNK_OVERHEAD: Final = 16 * 1024
 """Maximum size of the chunk extensions and trailers of one message, in bytes. (Go's net/http has the same limit.)"""
 
+MAX_RECEIVED_BYTES: Final = 64 * 1024
+"""Maximum number of bytes that are read from a connection at once."""
+
 MAX_CACHED_RESPONSE_HEADS: Final = 256
 """Maximum number of encoded response heads that a server caches."""
 
