@@ -130,7 +130,7 @@ def check_cursor(rng: random.Random) -> None:
     for changed in (base64.urlsafe_b64encode(inner).decode(), outer):
         with within_limits():
             try:
-                assert 0 <= serial_of(changed) < 10**20
+                assert serial_of(changed) >= 0
             except ProtocolError as error:
                 assert error.code == INVALID_PARAMS and len(str(error)) < 500
 
