@@ -104,7 +104,8 @@ class InputRequests(RequestContext):
             raise self.channel.capability_error("elicitation.form")
         requested = features.typed_json.json_schema(schema) if isinstance(schema, type) else cast(Object, schema)
         if (fault := elicitation.schema_fault(requested, self.revision)) is not None:
-            raise ValueError(f"no form can show this schema: {fault}")
+            advice = "; use a dataclass with a field for each value" if isinstance(schema, type) else ""
+            raise ValueError(f"no form can show this schema: {fault}{advice}")
         mode = "form" if self.revision.elicitation_modes else None
         form = elicitation.ElicitRequestFormParams(message, requested, mode)  # type: ignore[arg-type]
         params = elicitation.ElicitRequestParams(form)

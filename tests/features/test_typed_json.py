@@ -222,3 +222,21 @@ async def test_elicit_result_takes_no_data_from_the_client(action: str) -> None:
         await reply(wire, "elicitation/create", {"action": action, "content": {"row": 1}, "data": "forged"})
         result = result_of(await wire.receive())
         assert result["content"] == [{"type": "text", "text": "None cancel None"}]
+
+
+async def test_elicitation_of_a_single_value_suggests_a_dataclass() -> None:
+    server, errors = Server("s"), list[str]()
+
+    @server.tool()
+    async def ask(context: Context) -> None:
+        try:
+            await context.elicit("Sure?", bool)
+        except ValueError as error:
+            errors.append(str(error))
+
+    async def accept(request: object) -> ElicitResult:
+        raise AssertionError("nothing can be asked")
+
+    async with Client(server, elicitation=accept) as client:
+        await client.call_tool("ask")
+    assert errors[0].endswith("use a dataclass with a field for each value")
