@@ -18,9 +18,9 @@ Uses: event_store.py (the store in memory). A storage in a file: sqlite_store.py
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import logging
-import threading
 import time
 from abc import abstractmethod
 from collections import deque
@@ -52,6 +52,8 @@ LOAD_SECONDS: Final = 3.0
 """Maximum time in which `load` must find a session, in seconds. After it, the server refuses the request with 503."""
 EVENTS_PER_SAVE: Final = 1000
 """Number of events after which no further session is added to one `save`. One session can have more events."""
+MAX_WAITING_CALLS: Final = 10_000
+"""Maximum number of calls of `load` and `save` that wait for the thread. The server refuses more requests with 503."""
 NUMBERS_PER_PROCESS: Final = 2**32
 """Maximum number of events that one process can number."""
 
@@ -262,11 +264,12 @@ class DurableEventStore(MemoryEventStore):
 class _DaemonThread:
     """Calls functions in a thread, one at a time. The thread ends after the last function.
 
-    A daemon thread does not delay the end of the process. The threads of `concurrent.futures` would.
+    The thread does not delay the end of the process, and the event loop does not wait until it runs. The threads of
+    `concurrent.futures` would do the first, and those of `threading` the second.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = _thread.allocate_lock()
         self._jobs: deque[Callable[[], None]] = deque()
         self._is_running = False
 
@@ -274,9 +277,11 @@ class _DaemonThread:
         """Return the result of a function. Raises StoreFailed if it raises an exception, or if no thread can start."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
+            if len(self._jobs) >= MAX_WAITING_CALLS:
+                raise StoreFailed("an earlier call does not end")
             if not self._is_running:
                 try:
-                    threading.Thread(target=self._run_jobs, name="event store", daemon=True).start()
+                    _thread.start_new_thread(self._run_jobs, ())
                 except RuntimeError as error:
                     raise StoreFailed(str(error)) from error
                 self._is_running = True

@@ -3,6 +3,9 @@
 A new process that opens the same file can continue the sessions in it, even if the earlier process was killed. When a
 client sends its next request, `SessionTable` handles the stored `initialize` message of the session again.
 
+If the file cannot be written, an empty file FILE-unsaved exists until the next success. If the process ends before, the
+next process deletes the stored events, because a replay would have a gap.
+
 The file contains session ids and messages, so only its owner can read it. Its size has a bound: events of live sessions
 in `max_bytes`, events of earlier processes in another `max_bytes`, and an `initialize` message for each session.
 
@@ -17,6 +20,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from .durable_store import DurableEventStore, SessionChange
@@ -69,6 +73,7 @@ class SqliteEventStore(DurableEventStore):
     ) -> None:
         self._path, self._max_session_age = os.path.abspath(path), max_session_age
         self._lock = threading.Lock()  # so that `close` waits for the thread
+        self._unsaved_path = f"{self._path}-unsaved"
         # SQLite would create the file with the mode 0644. Its logs have the mode of the file.
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         self._file = os.fstat(handle)
@@ -101,6 +106,7 @@ class SqliteEventStore(DurableEventStore):
             CREATE INDEX IF NOT EXISTS events_of_session ON events (session, number);
             """
         )
+        lacks_events = os.path.exists(self._unsaved_path)
         process_number = int(self._database.execute("PRAGMA user_version").fetchone()[0]) + 1
         with self._database:
             run = self._database.execute
@@ -109,13 +115,23 @@ class SqliteEventStore(DurableEventStore):
             run("DELETE FROM sessions WHERE time < ?", (now - self._max_session_age,))
             newest = "SELECT session FROM sessions ORDER BY time DESC LIMIT ?"
             run(f"DELETE FROM sessions WHERE session NOT IN ({newest})", (MAX_STORED_SESSIONS,))
-            run("DELETE FROM events WHERE time < ?", (now - max_age,))
+            run("DELETE FROM events WHERE time < ?", (float("inf") if lacks_events else now - max_age,))
             run("DELETE FROM events WHERE session NOT IN (SELECT session FROM sessions)")
             sums = f"SELECT number, SUM(LENGTH(data) + {EVENT_COST}) OVER (ORDER BY number DESC) AS size FROM events"
             run(f"DELETE FROM events WHERE number <= (SELECT MAX(number) FROM ({sums}) WHERE size > ?)", (max_bytes,))
         return process_number
 
     def save(self, changes: Sequence[SessionChange]) -> None:
+        try:
+            self._write(changes)
+        except Exception:
+            with suppress(OSError):
+                os.close(os.open(self._unsaved_path, os.O_CREAT | os.O_WRONLY, 0o600))
+            raise
+        with suppress(FileNotFoundError):
+            os.unlink(self._unsaved_path)
+
+    def _write(self, changes: Sequence[SessionChange]) -> None:
         self._check_file()
         now = time.time()
         with self._lock, self._database:
@@ -152,16 +168,19 @@ class SqliteEventStore(DurableEventStore):
         oldest = time.time() - self._max_session_age
         sessions = "SELECT opening, principal FROM sessions WHERE session = ? AND time >= ?"
         events = "SELECT time, stream, number, data FROM events WHERE session = ? ORDER BY number"
-        try:
-            with self._lock:
-                row = self._database.execute(sessions, (session, oldest)).fetchone()
-                found = self._database.execute(events, (session,)).fetchall() if row is not None else []
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise  # for example a locked file, which will be readable later
-            self._note_failure(StoreFailed(f"{self._path} is damaged: {error}"))
-            return None  # the client gets 404, and begins a new session
+        with self._lock:
+            row = self._database.execute(sessions, (session, oldest)).fetchone()
+            found = self._database.execute(events, (session,)).fetchall() if row is not None else []
         return StoredSession(row[0], row[1], [StoredEvent(*event) for event in found]) if row is not None else None
+
+    async def find_session(self, session: str) -> StoredSession | None:
+        try:
+            return await super().find_session(session)
+        except StoreFailed as failure:
+            error = failure.__cause__
+            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+                return None  # the file is damaged: so the client gets 404, not 503, and begins a new session
+            raise
 
     def close(self) -> None:
         """Close the file. First end the server, which saves the last changes."""

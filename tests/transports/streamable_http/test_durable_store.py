@@ -290,6 +290,17 @@ async def test_find_session_names_the_failure_of_the_storage() -> None:
         await store.find_session("s")
 
 
+async def test_durable_store_limits_the_calls_that_wait_for_the_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_store, "MAX_WAITING_CALLS", 2)
+    store, gate = Storage(), threading.Event()
+    store.obstacle = lambda session: gate.wait(5.0)
+    calls = [asyncio.create_task(store.find_session("s")) for _ in range(8)]
+    await eventually(lambda: any(call.done() for call in calls))
+    gate.set()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert {str(result) for result in results} == {"None", "an earlier call does not end"}
+
+
 async def test_durable_store_forgets_sessions_that_began_and_ended_while_the_storage_failed() -> None:
     store, gate = Storage(), threading.Event()
     store.obstacle = lambda session: gate.wait(5.0)

@@ -222,10 +222,13 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def fill(store: SqliteEventStore) -> None:
+    store._database.execute("PRAGMA max_page_count = 1")  # SQLite never goes below the present number of pages
+
+
 @contextlib.contextmanager
 def full(store: SqliteEventStore) -> Iterator[None]:
-    (pages,) = store._database.execute("PRAGMA page_count").fetchone()
-    store._database.execute(f"PRAGMA max_page_count = {pages}")
+    fill(store)
     yield
     store._database.execute("PRAGMA max_page_count = 1000000")
 
@@ -266,6 +269,36 @@ def test_file_gets_after_a_fault_all_that_happened_meanwhile(
     assert caplog.text.count("has failed") == caplog.text.count("works again") == 1
 
 
+@pytest.mark.parametrize("fault", ["locked", "full"])
+def test_file_that_lacks_events_of_the_last_process_replays_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    async def test() -> None:
+        first = SqliteEventStore(str(tmp_path / "events.db"))
+        first.add_session("s", b"{}", None)
+        saved = first.append("s", "get", b"1")
+        await first.flush(5.0)
+        with contextlib.ExitStack() as faults:
+            if fault == "locked":
+                faults.enter_context(locked(tmp_path))
+            else:
+                fill(first)
+            first.append("s", "get", b"2" * 100_000)
+            await eventually(lambda: "has failed" in caplog.text)
+            await first.flush(0.01)
+            first.close()
+        async with opened(tmp_path) as store:
+            assert await continued(store, "s") == StoredSession(b"{}", None, [])
+            assert store.events_after("s", saved) is None
+            saved = store.append("s", "get", b"3")
+        async with opened(tmp_path) as store:
+            assert await continued(store, "s") is not None
+            assert store.events_after("s", saved) == []
+        assert not (tmp_path / "events.db-unsaved").exists()
+
+    run(test())
+
+
 def test_file_that_was_replaced_is_an_error_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with opened(tmp_path) as store:
@@ -291,7 +324,7 @@ def test_sessions_of_a_damaged_file_are_unknown(tmp_path: Path, caplog: pytest.L
             assert await store.find_session("s") is None
 
     run(test())
-    assert "is damaged: database disk image is malformed" in caplog.text
+    assert "DatabaseError: database disk image is malformed" in caplog.text
 
 
 def test_file_that_is_not_sqlite_is_an_error_and_unchanged(tmp_path: Path) -> None:
