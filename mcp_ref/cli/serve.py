@@ -106,7 +106,7 @@ def open_store(path: str) -> SqliteEventStore:
     try:
         return SqliteEventStore(path)
     except (OSError, sqlite3.Error) as error:
-        raise UsageError(f"--store {path}: {error}") from None
+        raise UsageError(f"--store {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def split_target(target: str) -> tuple[str, str | None]:

@@ -350,7 +350,7 @@ def test_address_that_is_not_available_is_1_with_one_line(where: list[str]) -> N
         (["--json-responses"], "--json-responses needs --http"),
         (["--store", "x.db"], "--store needs --http"),
         (["--http", "--port", "http"], "argument --port: invalid int value: 'http'"),
-        (["--http", "--store", "/no/such/folder/x.db"], "--store /no/such/folder/x.db: unable to open database file"),
+        (["--http", "--store", "/no/such/folder/x.db"], "--store /no/such/folder/x.db: No such file or directory"),
         (["--http", "--", "x"], "run takes no server"),
     ],
 )
