@@ -35,8 +35,6 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
-    from .basic.access import HttpCaller as HttpCaller
-    from .basic.access import Principal as Principal
     from .basic.authorization.client import Bearer as Bearer
     from .basic.authorization.errors import AuthorizationError as AuthorizationError
     from .basic.authorization.errors import DiscoveryFailed as DiscoveryFailed
@@ -64,6 +62,8 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .basic.lifecycle import Implementation as Implementation
     from .basic.lifecycle import UnsupportedRevision as UnsupportedRevision
     from .basic.meta import PaginatedRequestParams as PaginatedRequestParams
+    from .basic.principal import HttpCaller as HttpCaller
+    from .basic.principal import Principal as Principal
     from .client.client import Client as Client
     from .client.sync import SyncClient as SyncClient
     from .extensions.auth.dpop import DpopCheck as DpopCheck
@@ -151,7 +151,7 @@ READING_ORDER = (
     "basic/cancellation.py", "basic/progress.py", "basic/versioning.py", "basic/mrtr.py", "basic/subscriptions.py",
     "basic/headers.py",
     "lib/__init__.py", "lib/http/__init__.py", "lib/http/message.py",
-    "basic/access.py", "basic/channel.py",
+    "basic/principal.py", "basic/access.py", "basic/channel.py",
     "lib/uritemplate.py",
     "lib/typed/values.py", "lib/typed/unions.py", "lib/typed/constraints.py", "lib/typed/models.py",
     "lib/typed/annotations.py", "lib/typed/docstrings.py", "lib/typed/signatures.py", "lib/typed/__init__.py",
@@ -212,7 +212,7 @@ READING_ORDER = (
 """The modules in the order in which to read them, as paths inside the package."""
 
 OPTIONAL_READING = (
-    "lib/", "extensions/", "basic/authorization/", "basic/access.py", "jsonrpc/time_limits.py",
+    "lib/", "extensions/", "basic/authorization/", "basic/principal.py", "basic/access.py", "jsonrpc/time_limits.py",
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/completion.py",
     "features/roots.py", "features/sampling.py", "features/elicitation.py", "features/typed_json.py",
     "features/custom_methods.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
@@ -236,7 +236,7 @@ _NAMES_BY_MODULE = {
         "Annotations AudioContent BlobResourceContents EmbeddedResource Icon ImageContent ResourceLink TextContent "
         "TextResourceContents"
     ),
-    "basic.access": "HttpCaller Principal",
+    "basic.principal": "HttpCaller Principal",
     "basic.authorization.server": "Protection",
     "basic.authorization.verifiers": "Introspection JwtVerifier",
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",

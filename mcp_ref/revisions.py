@@ -51,7 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 Era = Literal["legacy", "modern"]
 """Kind of a revision: with handshake or stateless requests. [2026-07-28 basic/versioning#terminology]"""
@@ -158,8 +158,7 @@ class NotInRevision(ValueError):
     """The error for a message whose meaning the peer's revision cannot express. The message was not sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Availability:
+class Availability(NamedTuple):
     """The revisions that have a field or a dataclass. (A dataclass has its availability in a class attribute.)
 
     Args:
@@ -192,8 +191,7 @@ PYTHON_ONLY: Final = Availability(since=R2024_10_07, until=R2024_10_07)
 Sender = Literal["client", "server", "both"]
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(NamedTuple):
     """A request method or notification method, in the revisions from `since` (included) to `until` (excluded).
 
     Args:
@@ -288,8 +286,10 @@ METHODS: Final = (
            "features.elicitation:ElicitationCompleteNotificationParams", since=R2025_11_25, until=R2026_07_28),
 )  # fmt: skip
 
-_METHODS_BY_NAME: Final = {each.name: [row for row in METHODS if row.name == each.name] for each in METHODS}
+_METHODS_BY_NAME: Final[dict[str, list[Method]]] = {}
 """Name -> its rows. A method that changed, such as `tasks/get`, has several rows."""
+for _row in METHODS:
+    _METHODS_BY_NAME.setdefault(_row.name, []).append(_row)
 
 SPECIFIED: Final = frozenset(_METHODS_BY_NAME)
 """The methods of all revisions. Other methods are custom methods, see features/custom_methods.py."""

@@ -20,8 +20,7 @@ import functools
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, cast
 
 from .basic.cancellation import UNCANCELLABLE, CancelledNotificationParams
 from .basic.channel import Channel, RequestContext
@@ -56,8 +55,7 @@ DEFAULT_TIMEOUT = 60.0
 Role = Literal["client", "server"]
 
 
-@dataclass(slots=True)
-class Route:
+class Route(NamedTuple):
     """The handler of a method, and the dataclass of its params."""
 
     method: Method

@@ -8,70 +8,31 @@ A *scope* is a right that a user granted to a client, such as `notes:write`. Eac
 handlers that the request starts find it in `current_access`. A request over stdio has no `Access`: the user started the
 server, so its handlers have the user's own rights. [2026-07-28 basic/authorization/index#protocol-requirements]
 
-A `Principal` does not contain the token: a handler could pass it on to another server, which would take the handler
-for the user. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
-
 Spec:  2026-07-28 basic/authorization/index; RFC 6749, section 3.3
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from socket import AF_INET6, inet_pton
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INVALID_REQUEST, JSON, Batch, Incoming, Notification, Request
+from ..jsonrpc.messages import INVALID_REQUEST, Batch, Incoming, Notification, Request
 
 if TYPE_CHECKING:
     from ..lib.http.message import Headers
+    from .principal import Principal
 
 MAX_SCOPE: Final = 200
 """Maximum length of a scope that a server demands, in characters."""
 
 _IPV4_MAPPED: Final = bytes(10) + b"\xff\xff"
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """The authenticated caller of a request: a user, and the client that acts for the user."""
-
-    issuer: str
-    """The authorization server that knows the user; "" if `authenticate=` named the user."""
-    subject: str
-    """The user, or a program that acts for itself. Unique at its issuer."""
-    client_id: str = ""
-    scopes: frozenset[str] = frozenset()
-    claims: Mapping[str, JSON] = field(default_factory=dict, repr=False, hash=False)
-    """All members of the token. They can contain private data, so the `repr` has none of them."""
-    expires_at: float | None = None
-    """End of the token, in seconds since 1970; None if unknown."""
-    audience: Collection[str] = ()
-    """The servers that the token is made for."""
-    audience_checked: bool = False
-    """True if the author's own verifier has checked the audience. Else `audience` must contain the resource."""
-
-    @property
-    def id(self) -> str:
-        """Issuer, subject and client id, as JSON. Sessions and tasks belong to it. It survives a new token."""
-        return json.dumps([self.issuer, self.subject, self.client_id])
-
-
-@dataclass(frozen=True, slots=True)
-class HttpCaller:
-    """The program that sent a message over HTTP: the headers and the remote address of its request."""
-
-    headers: Headers
-    """The headers, without `Authorization` and `Proxy-Authorization`: a handler must not pass a token on."""
-    address: tuple[str, int] | None
-    """The remote IP address and port; None if unknown, as on a Unix socket. Behind a proxy, those of the proxy."""
 
 
 class AccessRefused(ProtocolError):

@@ -33,19 +33,25 @@ from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Avai
 Role: TypeAlias = Literal["user", "assistant"]
 
 # RFC 3986, appendix A, except that "[" and "]" are allowed in every part
-_URI = re.compile(
+_URI = (
     r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9A-Fa-f]{2})*"
     r"(?:#(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
 )
 # RFC 6838, section 4.2, with parameters
-_MIME_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*(?:\s*;[ -~]*)?")
+_MIME_TYPE = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*(?:\s*;[ -~]*)?"
 
 
 def check_uri(uri: str) -> None:
     """Raise ValueError if a URI breaks RFC 3986."""
     # [2025-11-25 server/resources#custom-uri-schemes] [2025-11-25 server/prompts#embedded-resources]
-    if not _URI.fullmatch(uri):
+    if not re.fullmatch(_URI, uri):
         raise ValueError(f"{uri[:200]!r} is not a URI: it must have a scheme, as in file:///a, and %20 for a space")
+
+
+def includes_uri(subscribed: str, updated: str) -> bool:
+    """Return True if the URI `updated` equals the URI `subscribed` or is below it."""
+    # [2025-11-25 server/resources#subscriptions] might be a sub-resource of the subscribed resource
+    return updated == subscribed or updated.startswith(subscribed if subscribed.endswith("/") else f"{subscribed}/")
 
 
 def check_media(data: str, mime_type: str | None) -> None:
@@ -56,7 +62,7 @@ def check_media(data: str, mime_type: str | None) -> None:
         binascii.a2b_base64(data, strict_mode=True)
     except ValueError as error:
         raise ValueError(f"the data must be Base64 ({error}); to pass raw bytes, use .of(...)") from None
-    if mime_type is not None and not _MIME_TYPE.fullmatch(mime_type):
+    if mime_type is not None and not re.fullmatch(_MIME_TYPE, mime_type):
         raise ValueError(f"{mime_type[:80]!r} is not a MIME type; write it as in image/png")
 
 

@@ -50,7 +50,7 @@ NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/re
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """Maximum integer in a header (53 bits), because JavaScript rounds larger integers. The minimum is the negative."""
 
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _PLAIN_VALUE: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")
 _ENCODED_VALUE: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
@@ -101,7 +101,7 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
     allowed = {id(subschema): path for path, subschema in _property_schemas(schema, ())}
     for subschema in _annotated_schemas(schema):
         name, path = subschema["x-mcp-header"], allowed.get(id(subschema))
-        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
+        if not isinstance(name, str) or not re.fullmatch(_HEADER_NAME, name):
             raise ValueError(f"x-mcp-header must be a valid header name, not {str(name)[:80]!r}")
         if path is None:
             raise ValueError(f"x-mcp-header {name!r} must be on an argument that is reached through `properties` only")

@@ -58,14 +58,14 @@ class PaginatedRequestParams:
 
 
 _LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_KEY = re.compile(rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
+_KEY = rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
 
 
 def is_meta_key(key: str) -> bool:
     """Return True if `key` follows the grammar of `_meta` keys: an optional `label.label/` prefix, then a name."""
     # [2025-11-25 basic/index#_meta] A label starts with a letter; letters, digits and inner hyphens follow. A name can
     # also contain "_" and ".". A text matches the pattern in one way only, so a hostile key cannot slow the match.
-    return len(key) <= 256 and _KEY.fullmatch(key) is not None
+    return len(key) <= 256 and re.fullmatch(_KEY, key) is not None
 
 
 def check_meta_keys(meta: Object | None) -> None:

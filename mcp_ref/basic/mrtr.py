@@ -33,11 +33,8 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "r
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 import json
-from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from ..jsonrpc.errors import InvalidMessage, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
@@ -74,7 +71,7 @@ def request_digest(method: str, params: Object) -> str:
     """Return a digest of a request's method and params, without the params that a retry changes."""
     unchanged = {name: params[name] for name in params.keys() - {"_meta", "inputResponses", "requestState"}}
     text = json.dumps([method, unchanged], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _digest(text)
 
 
 def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now: float) -> str:
@@ -93,6 +90,8 @@ def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now
 def verify_state(key: bytes, state: JSON, digest: str, principal: str | None, now: float) -> Object:
     """Return the data in a state. Raise ProtocolError for a forged or expired state, or a state of another request."""
     signed = state if isinstance(state, str) and len(state) <= MAX_STATE_LENGTH else ""
+    import hmac  # lazy: see `_digest`
+
     text, _, signature = signed.partition(".")
     if not hmac.compare_digest(_signature(key, text).encode(), signature.encode("utf-8", "replace")):
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST reject state that fails verification
@@ -111,10 +110,18 @@ def _state_error(fault: str) -> ProtocolError:
 
 def _binding_digest(digest: str, principal: str | None) -> str:
     # The principal (the authenticated user) is hidden in a digest, because the client can read the state.
-    return hashlib.sha256(json.dumps([digest, principal]).encode()).hexdigest()
+    return _digest(json.dumps([digest, principal]))
+
+
+def _digest(text: str) -> str:
+    import hashlib  # lazy: it takes a thirtieth of the start of a server, and few servers request input
+
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _signature(key: bytes, text: str) -> str:
+    import hmac  # lazy: see `_digest`
+
     return base64.urlsafe_b64encode(hmac.digest(key, text.encode("utf-8", "replace"), "sha256")).decode()
 
 
@@ -124,8 +131,7 @@ MAX_INPUT_REQUESTS: Final = 100
 """Maximum number of input requests that a client accepts in one result."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputRequest:
+class InputRequest(NamedTuple):
     """A request for input inside a result: elicitation, sampling or roots."""
 
     method: str

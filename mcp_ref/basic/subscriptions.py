@@ -48,6 +48,8 @@ class SubscriptionFilter:
 
 @dataclass
 class SubscriptionsListenRequestParams:
+    """The notifications that the client wants on one stream."""
+
     notifications: SubscriptionFilter
     meta: Object | None = None
 
@@ -58,9 +60,3 @@ class SubscriptionsAcknowledgedNotificationParams:
 
     notifications: SubscriptionFilter
     meta: Object | None = None
-
-
-def includes_uri(subscribed: str, updated: str) -> bool:
-    """Return True if the URI `updated` equals the URI `subscribed` or is below it."""
-    # [2025-11-25 server/resources#subscriptions] might be a sub-resource of the subscribed resource
-    return updated == subscribed or updated.startswith(subscribed if subscribed.endswith("/") else f"{subscribed}/")

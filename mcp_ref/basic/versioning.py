@@ -33,8 +33,7 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_met
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
@@ -76,8 +75,7 @@ class MissingCapability(ProtocolError, CapabilityError):
         super().__init__(MISSING_REQUIRED_CLIENT_CAPABILITY, text, {"requiredCapabilities": required})
 
 
-@dataclass(slots=True)
-class RequestMeta:
+class RequestMeta(NamedTuple):
     """The `_meta` of a stateless request. Use `client_info` only for display, because a client can claim any name."""
 
     revision: Revision

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
 from ..basic.meta import NotificationParams, checked_extensions
 from ..basic.progress import ProgressHandler
-from ..extensions.tasks.types import EXTENSION, Task
 from ..features import lazy as features
 from ..features.caching import ResponseCache
+from ..features.task_augmentation import EXTENSION
 from ..revisions import REVISIONS, Era, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
     from ..extensions.tasks.receiver import Tasks
     from ..extensions.tasks.requestor import RunningTask
+    from ..extensions.tasks.types import Task
     from ..features.completion import Completion, Reference
     from ..features.elicitation import ElicitationHandler
     from ..features.logging import LoggingMessageNotificationParams

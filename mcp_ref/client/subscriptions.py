@@ -22,13 +22,13 @@ from enum import Enum, auto
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
+from ..basic.content import includes_uri
 from ..basic.lifecycle import CapabilityError
 from ..basic.meta import EmptyResult
 from ..basic.subscriptions import (
     SubscriptionFilter,
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
-    includes_uri,
 )
 from ..basic.versioning import LOG_LEVEL
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout

@@ -28,7 +28,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from ..basic.subscriptions import includes_uri
+from ..basic.content import includes_uri
 from ..jsonrpc.messages import JSON, Object
 from ..revisions import R2026_07_28, Availability, Revision
 

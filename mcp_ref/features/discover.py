@@ -35,6 +35,8 @@ from .caching import CacheableResult
 
 @dataclass
 class DiscoverResult(CacheableResult):
+    """The revisions and the capabilities of a server."""
+
     supported_versions: list[str]
     """The names of the revisions that the server supports, the latest first."""
     capabilities: ServerCapabilities

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import completion as completion
     from . import custom_methods as custom_methods
+    from . import discover as discover
     from . import elicitation as elicitation
+    from . import logging as logging
     from . import prompts as prompts
     from . import resources as resources
     from . import roots as roots
@@ -28,6 +30,7 @@ def __getattr__(name: str) -> ModuleType:
         AttributeError: The module does not exist.
     """
     try:
-        return importlib.import_module(f".{name}", __package__)
+        module = globals()[name] = importlib.import_module(f".{name}", __package__)
+        return module
     except ModuleNotFoundError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

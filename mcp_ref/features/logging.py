@@ -46,6 +46,8 @@ class SetLevelRequestParams:
 
 @dataclass
 class LoggingMessageNotificationParams:
+    """A log message of the server."""
+
     level: LoggingLevel
     data: JSON
     """The message as any JSON, for example a string, or an object with details."""

@@ -136,6 +136,8 @@ class ListToolsResult(CacheableResult):
 
 @dataclass
 class CallToolRequestParams:
+    """The name and the arguments of a tool call."""
+
     name: str
     arguments: Object | None = None
     meta: Object | None = None
@@ -229,8 +231,10 @@ class ToolError(Exception):
 # ---------------------------------------------------------------------------------------------------- server
 
 
-@dataclass
+@dataclass(eq=False)
 class RegisteredTool:
+    """A tool, its function, and the way in which a client can call it."""
+
     tool: Tool
     function: Callable[..., object]
     signature: Signature

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .errors import ConnectionClosed, McpError, ProtocolError
 from .messages import (
@@ -54,13 +54,14 @@ class Limits:
     """Maximum number of our requests that wait for a response. Further callers wait for a slot."""
 
 
-@dataclass(slots=True)
 class _ActiveRequest:
     """A request of the peer that this side is serving."""
 
-    task: asyncio.Task[None] | None = None
-    running: bool = False
-    cancelled: bool = False
+    __slots__ = ("cancelled", "running", "task")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.running = self.cancelled = False
 
     def stop(self) -> None:
         """Cancel the request. If its task has not begun, only set a flag, because `_run` must run to free the id."""
@@ -69,14 +70,14 @@ class _ActiveRequest:
             self.task.cancel()
 
 
-@dataclass(slots=True)
 class _ReceivedBatch:
     """The responses to one received batch. They are sent as one array when no member is `unfinished`."""
 
-    unfinished: int
-    related: RequestId | None
-    """Id of the first request in the batch. The transport sends the array on the stream of this request."""
-    responses: list[Message | Malformed] = field(default_factory=list)
+    def __init__(self, unfinished: int, related: RequestId | None) -> None:
+        self.unfinished = unfinished
+        self.related = related
+        """Id of the first request in the batch. The transport sends the array on the stream of this request."""
+        self.responses: list[Message | Malformed] = []
 
 
 class Dispatcher(Requester):

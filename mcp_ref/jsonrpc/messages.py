@@ -272,8 +272,7 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
 
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_TOKEN = re.compile(_STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++')
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_TOKEN = _STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++'
 
 
 def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
@@ -294,7 +293,7 @@ def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> M
     The search does not use recursion, so deep nesting cannot exhaust the stack.
     """
     depth, name, previous, id, keys = 0, "", "", None, set[str]()
-    for match in _TOKEN.finditer(str(frame[:ID_SEARCH_BYTES], "utf-8", "replace")):
+    for match in re.finditer(_TOKEN, str(frame[:ID_SEARCH_BYTES], "utf-8", "replace")):
         token = match[0]
         if token in "[{":
             depth += 1
@@ -306,9 +305,10 @@ def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> M
         elif depth == 1 and previous == ":" and name == '"id"' and id is None:
             try:
                 value = json.loads(token)
+                str(value).encode()  # raises UnicodeEncodeError, a ValueError, for half of a surrogate pair
             except ValueError:
                 value = None
-            id = value if is_request_id(value) and not _SURROGATE.search(str(value)) else None
+            id = value if is_request_id(value) else None
         previous = token
     return Malformed(error, id, '"method"' not in keys and ('"result"' in keys or '"error"' in keys))
 

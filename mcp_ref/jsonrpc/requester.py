@@ -19,7 +19,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from .errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout, UnrecognizedReply
@@ -62,7 +62,7 @@ class Transport(Protocol):
         return None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Pending:
     """A request that we sent and that has no response yet."""
 
@@ -94,13 +94,13 @@ class Pending:
             self.response.set_exception(error)
 
 
-@dataclass(slots=True)
 class _UnsentBatch:
     """The requests that one `batch` call has collected and not yet sent."""
 
-    unfinished: int
-    """Number of calls that can still add a request: they have made no request and have not ended."""
-    requests: dict[RequestId, Request] = field(default_factory=dict)
+    def __init__(self, unfinished: int) -> None:
+        self.unfinished = unfinished
+        """Number of calls that can still add a request: they have made no request and have not ended."""
+        self.requests: dict[RequestId, Request] = {}
 
 
 class Requester:

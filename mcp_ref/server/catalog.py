@@ -32,11 +32,9 @@ from ..basic.lifecycle import Implementation, ServerCapabilities, declares
 from ..basic.meta import RequestParams, checked_extensions
 from ..basic.ping import ping
 from ..codec import codec_for
-from ..extensions.tasks.types import EXTENSION, SERVER_CAPABILITY
 from ..features import lazy as features
 from ..features.caching import CacheHints
-from ..features.discover import DiscoverResult
-from ..features.logging import set_level
+from ..features.task_augmentation import EXTENSION, SERVER_CAPABILITY
 from ..jsonrpc.messages import Notification, Object, Request
 from ..revisions import Method, Revision, sorted_revisions
 from ..session import Handler, Route
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from ..extensions.tasks.types import TaskStore
     from ..features.completion import Completions, Reference
     from ..features.custom_methods import CustomMethod
+    from ..features.discover import DiscoverResult
     from ..features.prompts import Prompts
     from ..features.resources import Resources
     from ..features.tools import Tools
@@ -298,7 +297,7 @@ class Catalog:
 
     async def discover(self, params: RequestParams, context: RequestContext) -> DiscoverResult:
         names = [revision.name for revision in reversed(self.revisions)]
-        return DiscoverResult(names, self.capabilities(), self.instructions)
+        return features.discover.DiscoverResult(names, self.capabilities(), self.instructions)
 
     @property
     def state(self) -> object:
@@ -372,7 +371,7 @@ HANDLERS: Final[dict[str, Callable[[Catalog], Handler]]] = {
     "prompts/list": lambda catalog: catalog.prompts.list,
     "prompts/get": lambda catalog: catalog.prompts.get,
     "completion/complete": lambda catalog: catalog.completions.complete,
-    "logging/setLevel": lambda catalog: set_level,
+    "logging/setLevel": lambda catalog: features.logging.set_level,
     "tasks/get": lambda catalog: catalog.tasks.get,
     "tasks/result": lambda catalog: catalog.tasks.result,
     "tasks/list": lambda catalog: catalog.tasks.list,

@@ -22,17 +22,19 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from ..basic.access import HttpCaller, Principal, checked_scopes
+from ..basic.access import checked_scopes
 from ..basic.lifecycle import Implementation
 from ..basic.progress import ProgressReporter, progress_token
 from ..features import lazy as features
-from ..features.logging import LoggingLevel, LoggingMessageNotificationParams, is_wanted
 from ..jsonrpc.messages import JSON
 from .input_requests import InputRequests
 
 if TYPE_CHECKING:
     # Type checkers know this module, even if it is not installed. Before Python 3.13, `typing.TypeVar` has no defaults.
     from typing_extensions import TypeVar as TypeVarWithDefault
+
+    from ..basic.principal import HttpCaller, Principal
+    from ..features.logging import LoggingLevel
 
     S = TypeVarWithDefault("S", default=object, covariant=True)
 else:
@@ -72,6 +74,8 @@ class Context(InputRequests, Generic[S]):
         access = self.access
         if access is None or access.headers is None:
             return None
+        from ..basic.principal import HttpCaller  # lazy: a server on stdio has no HTTP callers
+
         return HttpCaller(access.headers.without("authorization", "proxy-authorization"), access.address)
 
     def require(self, *scopes: str) -> None:
@@ -130,8 +134,9 @@ class Context(InputRequests, Generic[S]):
             ValueError: `level` is not a log level.
         """
         await self._yield_at_interval()
-        if is_wanted(level, self.channel.logging_level) and self.channel.is_serving(self.request_id):
-            params = LoggingMessageNotificationParams(level, data, logger)
+        logging = features.logging
+        if logging.is_wanted(level, self.channel.logging_level) and self.channel.is_serving(self.request_id):
+            params = logging.LoggingMessageNotificationParams(level, data, logger)
             self.channel.notify("notifications/message", params, self.request_id)
             await self.channel.drain(self.request_id)
 

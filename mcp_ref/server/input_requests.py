@@ -13,7 +13,7 @@ Spec:  client/elicitation, client/sampling, client/roots; 2026-07-28 basic/patte
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
@@ -150,7 +150,7 @@ class InputRequests(RequestContext):
         self._require("elicitation.url")
         if (fault := elicitation.url_fault(url)) is not None:
             raise ValueError(fault)
-        page = elicitation.ElicitRequestURLParams(message, url, elicitation_id or secrets.token_urlsafe(16))
+        page = elicitation.ElicitRequestURLParams(message, url, elicitation_id or os.urandom(16).hex())
         params = elicitation.ElicitRequestParams(page)
         return await self._request("elicitation/create", params, elicitation.ElicitResult, timeout, key, as_task)
 

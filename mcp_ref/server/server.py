@@ -18,7 +18,7 @@ Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -120,7 +120,7 @@ class Server:
         task_store: TaskStore | None = None,
         lifespan: Callable[[Server], AbstractAsyncContextManager[object]] | None = None,
     ) -> None:
-        state_key = state_key if state_key is not None else secrets.token_bytes(32)
+        state_key = state_key if state_key is not None else os.urandom(32)
         if not isinstance(state_key, bytes):
             raise TypeError("state_key must be bytes; convert a text setting with bytes.fromhex(setting)")
         if len(state_key) < MIN_STATE_KEY_BYTES:

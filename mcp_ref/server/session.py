@@ -16,21 +16,20 @@ Wire:  C->S initialize; C->S notifications/initialized
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from collections.abc import Coroutine
 from functools import cached_property, partial
 from typing import TypeVar, cast
 
 from ..basic import lifecycle
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
+from ..basic.content import includes_uri
 from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestParams, InitializeResult
 from ..basic.meta import NotificationParams, RequestParams
 from ..basic.progress import ProgressNotificationParams, receive_progress
-from ..basic.subscriptions import includes_uri
 from ..basic.versioning import is_stateless
-from ..extensions.tasks.types import CreateTaskResult, owner_of
 from ..features import lazy as features
-from ..features.task_augmentation import has_task_field
+from ..features.task_augmentation import has_task_field, owner_of
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError, ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, Object, Request, RequestId
@@ -105,7 +104,7 @@ class ServerSession(Session):
 
     @cached_property
     def task_owner(self) -> str:
-        return owner_of(self.transport.principal, self.revision.era, secrets.token_hex(8))
+        return owner_of(self.transport.principal, self.revision.era, os.urandom(8).hex())
 
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
@@ -122,6 +121,7 @@ class ServerSession(Session):
         if not has_task_field(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
         from ..extensions.tasks.requestor import RunningTask, cancel_in_background  # lazy: few clients run tasks
+        from ..extensions.tasks.types import CreateTaskResult  # lazy: few clients run tasks
 
         created = await self.request(method, params, CreateTaskResult, timeout=timeout, related=related)
         running = RunningTask(partial(self._request_about_task, related), self.revision, created.task, result)

@@ -19,19 +19,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic import mrtr, versioning
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
-from ..basic.subscriptions import SubscriptionsListenRequestParams
 from ..basic.versioning import MissingCapability
 from ..codec import ShapeError, codec_for
-from ..extensions.tasks.types import owner_of
 from ..features import lazy as features
 from ..features.caching import CacheableResult
-from ..features.logging import LEVELS
+from ..features.task_augmentation import owner_of
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, Request, RequestId
 from ..revisions import SPECIFIED, Revision, find_method
@@ -39,6 +37,9 @@ from ..session import Route, find_route
 from ..transports.base import Drain, Notify
 from .catalog import Catalog, OpenSubscriptions
 from .context import Context
+
+if TYPE_CHECKING:
+    from ..basic.subscriptions import SubscriptionsListenRequestParams
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -182,9 +183,9 @@ async def serve(
     extension = route.method.capability or ""
     if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
         raise MissingCapability(extension)  # client and server must both declare an extension
-    if meta.log_level is not None and meta.log_level not in LEVELS:
+    if meta.log_level is not None and meta.log_level not in (levels := features.logging.LEVELS):
         # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
-        raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level must be one of {', '.join(LEVELS)}")
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level must be one of {', '.join(levels)}")
     codec = codec_for(meta.revision)
     channel = StatelessRequest(catalog, meta, notify, drain, principal, subscriptions)
     try:

@@ -22,6 +22,7 @@ from typing import cast
 from ..basic.access import Access, until_expiry
 from ..basic.cancellation import CancelledNotificationParams
 from ..basic.channel import RequestContext
+from ..basic.content import includes_uri
 from ..basic.lifecycle import declares
 from ..basic.meta import EmptyResult, NotificationParams
 from ..basic.subscriptions import (
@@ -29,11 +30,10 @@ from ..basic.subscriptions import (
     SubscriptionFilter,
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
-    includes_uri,
 )
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
-from ..extensions.tasks.types import EXTENSION_CAPABILITY
 from ..features import lazy as features
+from ..features.task_augmentation import EXTENSION_CAPABILITY
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from .catalog import Announcer, Catalog, OpenSubscriptions

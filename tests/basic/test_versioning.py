@@ -8,7 +8,7 @@ import pytest
 
 from mcp_ref import Client, Context, Server, TextContent
 from mcp_ref.basic.versioning import is_stateless, read_request_meta
-from mcp_ref.extensions.tasks.types import EXTENSION
+from mcp_ref.features.task_augmentation import EXTENSION
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, REVISIONS

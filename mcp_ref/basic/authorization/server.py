@@ -38,7 +38,8 @@ from ...jsonrpc.messages import Object
 from ...lib.http.message import HeaderList, Headers, HttpRequest
 from ...lib.jose.keys import ALGORITHMS, JoseError
 from ...lib.jose.tokens import MAX_DATE
-from ..access import Access, AccessRefused, Principal, checked_scopes
+from ..access import Access, AccessRefused, checked_scopes
+from ..principal import Principal
 from .addresses import check_fetchable, issuer_metadata_urls, resource_metadata_urls
 from .challenges import read_credentials, write_challenge
 from .errors import VerificationUnavailable, peer_text

@@ -36,7 +36,7 @@ from ...jsonrpc.messages import JSON
 from ...lib.http.client import HttpClient, HttpError, fetch
 from ...lib.jose.keys import ALGORITHMS, MAX_KEY_SET, JoseError, PublicKey, parse_key_set, parse_object
 from ...lib.jose.tokens import MAX_SKEW, UnknownKey, check_claims, parse_jws, read_date, verify
-from ..access import Principal
+from ..principal import Principal
 from .addresses import check_fetchable, issuer_metadata_urls
 from .challenges import split_scopes
 from .errors import VerificationUnavailable, peer_text, peer_url

@@ -24,11 +24,11 @@ import secrets
 import time
 from typing import Final
 
-from ...basic.access import Principal
 from ...basic.authorization.addresses import authorization_base_url
 from ...basic.authorization.challenges import parse_challenges
 from ...basic.authorization.server import ProofCheck, Refusal
 from ...basic.authorization.token_endpoint import Prover
+from ...basic.principal import Principal
 from ...lib.http.message import Headers, HttpRequest
 from ...lib.http.origin import parse_url
 from ...lib.jose import keys

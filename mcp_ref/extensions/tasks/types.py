@@ -51,18 +51,10 @@ from typing import Annotated, Final, Literal, Protocol, cast
 from ...basic.access import current_access
 from ...basic.lifecycle import declares
 from ...basic.versioning import MissingCapability
-from ...features.task_augmentation import TaskSupport
+from ...features.task_augmentation import EXTENSION_CAPABILITY, TaskSupport
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
 from ...revisions import R2026_07_28, Availability, Revision
-
-EXTENSION: Final = "io.modelcontextprotocol/tasks"
-"""The name of the extension in the capability `extensions` (2026-07-28)."""
-
-EXTENSION_CAPABILITY: Final = f"extensions.{EXTENSION}"
-
-SERVER_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-"""The capability `tasks` of a server whose tools can be called as tasks (2025-11-25)."""
 
 _CLIENT_REQUESTS: Final[Object] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
 CLIENT_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": _CLIENT_REQUESTS}
@@ -258,15 +250,6 @@ def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabil
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST be -32601
         raise ProtocolError(METHOD_NOT_FOUND, "Method not found: this tool can only be called as a task")
     return False
-
-
-def owner_of(principal: str | None, era: str, session: str = "") -> str:
-    """Return the owner of new tasks: "era:principal", or "session:id" without a principal, or "" without both.
-
-    A task's result has the JSON of its era. With the era in the owner, clients of the other era cannot get the result.
-    """
-    # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST bind tasks to the authorization context
-    return f"{era}:{principal}" if principal is not None else session and f"session:{session}"
 
 
 def unknown_task() -> ProtocolError:

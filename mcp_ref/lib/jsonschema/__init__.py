@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .compiler import Compiler
 from .errors import SchemaError, ValidationError
 from .limits import TOO_DEEP_MESSAGE, Budget, BudgetExceeded, ValidationLimits
 from .model import CompiledSchema, find_errors
@@ -119,6 +118,8 @@ def compile_schema(
         SchemaError: The schema is malformed, exceeds a limit, has an unknown dialect, or contains a reference without
             a target, an endless loop of references, or a pattern whose matching could take too long.
     """
+    from .compiler import Compiler  # lazy: a server starts before it compiles the schemas of its tools
+
     try:
         root = Compiler(documents or {}, assert_formats, limits).compile_document(schema)
     except RecursionError:

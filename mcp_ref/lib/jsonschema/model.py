@@ -14,11 +14,14 @@ build several keywords as one, such as `if`, `then` and `else`. A builder return
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from .errors import SchemaError, ValidationError, quoted
 from .limits import Budget
-from .patterns import Pattern
 from .values import JSON, Check, Path, Step, is_integer, is_number
+
+if TYPE_CHECKING:
+    from .patterns import Pattern
 
 Applied = Iterable[tuple[Step | None, "CompiledSchema"]]
 """Applied subschemas, each with the name or index of the part that it checks. None means the whole instance."""

@@ -9,29 +9,33 @@ from __future__ import annotations
 import inspect
 import re
 
-_GOOGLE = re.compile(r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters):\s*$")
-_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)")
-_NUMPY = re.compile(r"(Other )?Parameters\s*$")
-_NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()$")  # the text begins on the next line
-_UNDERLINE = re.compile(r"-{3,}\s*$")
-_REST = re.compile(r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$")
+# The module re compiles these patterns at the first use. Most servers never use most of them.
+_GOOGLE = r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters):\s*$"
+_GOOGLE_ENTRY = r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)"
+_NUMPY = r"(Other )?Parameters\s*$"
+_NUMPY_ENTRY = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()$"  # the text begins on the next line
+_UNDERLINE = r"-{3,}\s*$"
+_REST = r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$"
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     """Return the description of a function, and the text about each parameter by name."""
-    lines = inspect.cleandoc(text or "").splitlines()
+    text = inspect.cleandoc(text or "")
+    if ":" not in text and "---" not in text:  # no convention
+        return text.strip(), {}
+    lines = text.splitlines()
     kept: list[str] = []
     found: dict[str, str] = {}
     at = 0
     while at < len(lines):
-        if _GOOGLE.match(lines[at]):
+        if re.match(_GOOGLE, lines[at]):
             end = _end_of_block(lines, at + 1)
             block = inspect.cleandoc("\n".join(["", *lines[at + 1 : end]])).splitlines()
             _read_entries(block, _GOOGLE_ENTRY, found)
-        elif _NUMPY.match(lines[at]) and _UNDERLINE.match("".join(lines[at + 1 : at + 2])):
+        elif re.match(_NUMPY, lines[at]) and re.match(_UNDERLINE, "".join(lines[at + 1 : at + 2])):
             end = _end_of_section(lines, at + 2)
             _read_entries(lines[at + 2 : end], _NUMPY_ENTRY, found)
-        elif field := _REST.match(lines[at]):
+        elif field := re.match(_REST, lines[at]):
             end = _end_of_block(lines, at + 1)
             if field[1] != "type":
                 found[field[2]] = _join_lines(field[3], *lines[at + 1 : end])
@@ -54,16 +58,16 @@ def _end_of_block(lines: list[str], at: int) -> int:
 
 def _end_of_section(lines: list[str], at: int) -> int:
     """Return the index of the line with the next underlined heading, or `len(lines)`."""
-    while at < len(lines) and not _UNDERLINE.match("".join(lines[at + 1 : at + 2])):
+    while at < len(lines) and not re.match(_UNDERLINE, "".join(lines[at + 1 : at + 2])):
         at += 1
     return at
 
 
-def _read_entries(lines: list[str], entry_line: re.Pattern[str], found: dict[str, str]) -> None:
+def _read_entries(lines: list[str], entry_line: str, found: dict[str, str]) -> None:
     """Add the entries of a block to `found`. An entry begins with names, and its text can have several lines."""
     names: list[str] = []
     for line in lines:
-        if entry := entry_line.match(line):  # an indented line does not match: it continues an entry
+        if entry := re.match(entry_line, line):  # an indented line does not match: it continues an entry
             names = [name.strip(" *") for name in entry[1].split(",")]
             found.update(dict.fromkeys(names, entry[2] or ""))
         else:

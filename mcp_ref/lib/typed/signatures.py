@@ -18,7 +18,7 @@ from .unions import Reader, Schema
 from .values import ConversionError
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Parameter:
     """One parameter of a function, for which a caller can send an argument."""
 
@@ -34,7 +34,7 @@ class Parameter:
     """The JSON Schema of the parameter, with description and default."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Signature:
     """The name, the description and the schemas of a function, and the conversion of its arguments."""
 

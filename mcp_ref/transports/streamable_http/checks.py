@@ -47,7 +47,8 @@ from typing import Final
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from ...basic.access import Access, AccessRefused, Principal, current_access
+from ...basic.access import Access, AccessRefused, current_access
+from ...basic.principal import Principal
 from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest
 from ...revisions import LEGACY, Revision, find_revision

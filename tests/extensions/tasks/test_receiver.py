@@ -14,8 +14,8 @@ import pytest
 
 from mcp_ref import Context, MemoryTaskStore, ProtocolError, Server, TextContent, ToolError
 from mcp_ref.basic.channel import RequestContext
-from mcp_ref.extensions.tasks.types import EXTENSION, TaskRequestParams
-from mcp_ref.features.task_augmentation import RELATED_TASK
+from mcp_ref.extensions.tasks.types import TaskRequestParams
+from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.revisions import LATEST_LEGACY

@@ -31,8 +31,8 @@ from mcp_ref import (
 from mcp_ref.basic.channel import RequestContext
 from mcp_ref.extensions.tasks import requestor as tasks_client
 from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MIN_POLL_SECONDS
-from mcp_ref.extensions.tasks.types import EXTENSION, Task, TaskRequestParams
-from mcp_ref.features.task_augmentation import RELATED_TASK
+from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
+from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
 from mcp_ref.jsonrpc.messages import Object
 from tests.raw_peers import Wire, handshake, raw_server
 from tests.settings import PATIENCE

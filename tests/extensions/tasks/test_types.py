@@ -16,8 +16,6 @@ from mcp_ref.codec import ShapeError, codec_for
 from mcp_ref.extensions.tasks.types import (
     DEFAULT_POLL_INTERVAL,
     DEFAULT_TTL,
-    EXTENSION,
-    EXTENSION_CAPABILITY,
     MAX_TTL,
     PAGE_SIZE,
     CreateTaskResult,
@@ -26,11 +24,10 @@ from mcp_ref.extensions.tasks.types import (
     becomes_task,
     chosen_ttl,
     new_task,
-    owner_of,
     timestamp,
     with_status,
 )
-from mcp_ref.features.task_augmentation import TaskSupport
+from mcp_ref.features.task_augmentation import EXTENSION, EXTENSION_CAPABILITY, TaskSupport, owner_of
 from mcp_ref.features.tools import CallToolRequestParams
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, R2025_06_18, R2025_11_25, R2026_07_28, Revision

@@ -1,0 +1,53 @@
+"""The principal: the authenticated caller of a request over HTTP, as a handler sees it.
+
+A `Principal` does not contain the token: a handler could pass it on to another server, which would take the handler
+for the user. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
+
+Spec:  2026-07-28 basic/authorization/index
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..jsonrpc.messages import JSON
+
+if TYPE_CHECKING:
+    from ..lib.http.message import Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The authenticated caller of a request: a user, and the client that acts for the user."""
+
+    issuer: str
+    """The authorization server that knows the user; "" if `authenticate=` named the user."""
+    subject: str
+    """The user, or a program that acts for itself. Unique at its issuer."""
+    client_id: str = ""
+    scopes: frozenset[str] = frozenset()
+    claims: Mapping[str, JSON] = field(default_factory=dict, repr=False, hash=False)
+    """All members of the token. They can contain private data, so the `repr` has none of them."""
+    expires_at: float | None = None
+    """End of the token, in seconds since 1970; None if unknown."""
+    audience: Collection[str] = ()
+    """The servers that the token is made for."""
+    audience_checked: bool = False
+    """True if the author's own verifier has checked the audience. Else `audience` must contain the resource."""
+
+    @property
+    def id(self) -> str:
+        """Issuer, subject and client id, as JSON. Sessions and tasks belong to it. It survives a new token."""
+        return json.dumps([self.issuer, self.subject, self.client_id])
+
+
+class HttpCaller(NamedTuple):
+    """The program that sent a message over HTTP: the headers and the remote address of its request."""
+
+    headers: Headers
+    """The headers, without `Authorization` and `Proxy-Authorization`: a handler must not pass a token on."""
+    address: tuple[str, int] | None
+    """The remote IP address and port; None if unknown, as on a Unix socket. Behind a proxy, those of the proxy."""
