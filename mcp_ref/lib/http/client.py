@@ -91,6 +91,11 @@ class ClientLimits:
     """Maximum number of connections in use. A further request waits at most `head_time` seconds for one of them."""
 
 
+def _time_limit(seconds: float | None) -> AbstractAsyncContextManager[object]:
+    """Return `asyncio.timeout(seconds)`. Without a limit, return a context manager that costs less."""
+    return contextlib.nullcontext() if seconds is None else asyncio.timeout(seconds)
+
+
 class _Connection:
     """A connection to a server, directly or through a proxy."""
 
@@ -111,7 +116,7 @@ class _Connection:
     async def send_request(self, request: bytes) -> tuple[int, str, Headers]:
         """Send a request. Return status, version and headers of the final response."""
         try:
-            async with asyncio.timeout(self._limits.head_time):
+            async with _time_limit(self._limits.head_time):
                 # Do not wait until the request is sent: the server can respond before it has read the whole request.
                 self.writer.write(request)
                 head = await self.read_head()
@@ -142,7 +147,7 @@ class _Connection:
     async def read(self, size: int) -> bytes:
         """Return at most `size` bytes of a body, or b"" at the end of the connection."""
         try:
-            async with asyncio.timeout(self._limits.idle):
+            async with _time_limit(self._limits.idle):
                 return await self.reader.read(size)
         except TimeoutError:
             raise HttpTimeout(f"no further byte of the response came within {self._limits.idle:g} s") from None
@@ -166,13 +171,14 @@ class HttpResponse:
 
     Attributes:
         url: The URL of the response, after redirects.
+        connection: The connection that the rest of the body comes on.
         address: The IP address of the server. None behind a proxy, which alone knows the address.
         is_complete: True if the body was read to its end.
         keep_alive: True if the connection can be reused after the body.
     """
 
     def __init__(self, url: str, method: str, head: tuple[int, str, Headers], connection: _Connection) -> None:
-        self.url, self.address, self._connection = url, connection.address, connection
+        self.url, self.address, self.connection = url, connection.address, connection
         self.status, version, self.headers = head
         # [RFC 9112 6.3, rule 1] these responses have no body, even if they have a Content-Length
         length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
@@ -195,36 +201,39 @@ class HttpResponse:
         if self._length is not None and self._length > limit:
             raise HttpError(f"the response has {self._length} bytes, more than the limit of {limit}")
         body = bytearray()
-        async for piece in self:
-            body += piece
+        while not self.is_complete:
+            body += await self._read_piece()
             if len(body) > limit:
                 raise HttpError(f"the response has more than {limit} bytes, which is the limit")
         return bytes(body)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the pieces of the body as they arrive. Raise HttpError for an incomplete, invalid or encoded body."""
+        while not self.is_complete:
+            if piece := await self._read_piece():
+                yield piece
+
+    async def _read_piece(self) -> bytes:
         coding = self.headers.get("content-encoding") or "identity"
         if coding.lower() != "identity":
             raise HttpError(f"the response is encoded with {coding[:40]}, which the request did not accept")
-        while not self.is_complete:
-            piece = await self._connection.read(min(self._left, _READ_SIZE))
-            if self._length is None:
-                self.is_complete = not piece
-            elif not piece:
-                raise HttpError("the connection ended in the middle of the response")
-            elif self._length == CHUNKED:
-                self._buffer += piece
-                try:
-                    piece = self._chunk_decoder.decode()
-                except BadMessage as bad:
-                    raise HttpError(f"the response is not HTTP/1: {bad}") from bad
-                self.is_complete = self._chunk_decoder.done
-                self.keep_alive = self.keep_alive and not self._buffer
-            else:
-                self._left -= len(piece)
-                self.is_complete = self._left == 0
-            if piece:
-                yield piece
+        piece = await self.connection.read(min(self._left, _READ_SIZE))
+        if self._length is None:
+            self.is_complete = not piece
+        elif not piece:
+            raise HttpError("the connection ended in the middle of the response")
+        elif self._length == CHUNKED:
+            self._buffer += piece
+            try:
+                piece = self._chunk_decoder.decode()
+            except BadMessage as bad:
+                raise HttpError(f"the response is not HTTP/1: {bad}") from bad
+            self.is_complete = self._chunk_decoder.done
+            self.keep_alive = self.keep_alive and not self._buffer
+        else:
+            self._left -= len(piece)
+            self.is_complete = self._left == 0
+        return piece
 
 
 class HttpClient:
@@ -282,76 +291,82 @@ class HttpClient:
             ValueError: The URL, the method or a header is invalid.
         """
         for _ in range(redirects + 1):
-            async with self._request_once(method, url, headers or {}, body, extra, may_connect) as response:
+            response = await self._send(method, url, headers or {}, body, extra, may_connect)
+            try:
                 location = response.headers.get("location")
                 if response.status not in (307, 308) or location is None or redirects == 0:
                     yield response
                     return
-                try:
-                    url = redirect_target(response.url, location)
-                except ValueError as error:
-                    raise HttpError(str(error)) from None
+            finally:
+                await self._release(response.connection, extra, response.is_complete and response.keep_alive)
+            try:
+                url = redirect_target(response.url, location)
+            except ValueError as error:
+                raise HttpError(str(error)) from None
         raise HttpError(f"the server sent more than {redirects} redirects; the last redirect leads to {url}")
 
-    @contextlib.asynccontextmanager
-    async def _request_once(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        extra: bool,
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes, extra: bool,
         may_connect: MayConnect | None,
-    ) -> AsyncIterator[HttpResponse]:
+    ) -> HttpResponse:  # fmt: skip
+        """Send a request, and return its response, after whose body the caller calls `_release`."""
         parts, origin = parse_url(url)
         proxy = self._proxy_for(origin) if origin.scheme == "http" else None
         request = _request_head(method, parts, origin, headers, len(body), proxy) + body
         try:
-            async with asyncio.timeout(self._limits.head_time):
+            async with _time_limit(self._limits.head_time if self._slots.locked() else None):
                 if not extra:
                     await self._slots.acquire()
         except TimeoutError:
             raise HttpTimeout(f"all {self._limits.connections} connections of this client are in use") from None
-        connection = response = None
+        connection = None
         try:
-            while response is None:
+            while True:
                 connection = await self._take_connection(origin, may_connect)
                 try:
-                    response = HttpResponse(url, method, await connection.send_request(request), connection)
+                    return HttpResponse(url, method, await connection.send_request(request), connection)
                 except StaleConnection:
                     # [RFC 9110 9.2.2] a client SHOULD NOT repeat a POST: the server could perform it twice
                     if not connection.used_before or method not in _IDEMPOTENT_METHODS:
                         raise
                     await self._discard(connection)
-            yield response
-        except BadMessage as bad:
-            raise HttpError(f"the response is not HTTP/1: {bad}") from bad
-        finally:
-            if not extra:
-                self._slots.release()
-            if connection is not None:
-                done = response is not None and response.is_complete and response.keep_alive
-                if done and not self._closed and not connection.has_more_to_send():
-                    connection.used_before, connection.free_since = True, asyncio.get_running_loop().time()
-                    self._free.append(connection)
-                else:
-                    await self._discard(connection)
+        except BaseException as error:
+            await self._release(connection, extra, reusable=False)
+            if isinstance(error, BadMessage):
+                raise HttpError(f"the response is not HTTP/1: {error}") from error
+            raise
+
+    async def _release(self, connection: _Connection | None, extra: bool, reusable: bool) -> None:
+        """Free the slot of a request, and keep its connection for another request, or close the connection."""
+        if not extra:
+            self._slots.release()
+        if connection is None:
+            return
+        if reusable and not self._closed and not connection.has_more_to_send():
+            connection.used_before, connection.free_since = True, asyncio.get_running_loop().time()
+            self._free.append(connection)
+        else:
+            await self._discard(connection)
 
     async def _take_connection(self, origin: Origin, may_connect: MayConnect | None) -> _Connection:
         """Return a free or a new connection. Close connections that were unused for too long."""
         if self._closed:
             raise HttpError("the client is closed")
         oldest = asyncio.get_running_loop().time() - self._limits.keep
-        for connection in self._free.copy():
-            if connection.free_since <= oldest or not connection.is_open():
-                self._free.remove(connection)
-                self._all.discard(connection)
-                connection.writer.transport.abort()  # no request uses this connection
-        for connection in reversed(self._free):
+        while self._free and self._free[0].free_since <= oldest:  # the longest unused connection is the first
+            self._abort(self._free.pop(0))
+        for index in reversed(range(len(self._free))):
+            connection = self._free[index]
             if connection.origin == origin and _is_allowed(connection.address, may_connect):
-                self._free.remove(connection)
-                return connection
+                del self._free[index]
+                if connection.is_open():
+                    return connection
+                self._abort(connection)
         return await self._connect(origin, may_connect)
+
+    def _abort(self, connection: _Connection) -> None:
+        self._all.discard(connection)
+        connection.writer.transport.abort()  # no request uses this connection
 
     async def _discard(self, connection: _Connection) -> None:
         self._all.discard(connection)

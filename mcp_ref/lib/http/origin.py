@@ -17,12 +17,16 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from .message import bracket_ipv6
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+MAX_PARSED: Final = 256
+"""Maximum number of parsed URLs that are kept, because a client often sends many requests to one URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Origin:
         return bracket_ipv6(self.host) + (f":{self.port}" if self.port != _DEFAULT_PORTS[self.scheme] else "")
 
 
+@lru_cache(MAX_PARSED)
 def parse_url(url: str) -> tuple[SplitResult, Origin]:
     """Return the parts of a URL and its origin. Raise ValueError for an unusable URL."""
     try:

@@ -112,10 +112,10 @@ def reader_of(annotation: object) -> Reader | None:
 
 def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
     """Return the schema and the reader of an annotation."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is None or (isinstance(annotation, type) and annotation in _SIMPLE_TYPES):
         name, read = _SIMPLE_TYPES[annotation]
         return Conversion({"type": name} if name else {}, read)
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _annotated(arguments, scope)
     if origin is Literal:
