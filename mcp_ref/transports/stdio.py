@@ -33,13 +33,13 @@ import signal
 import socket
 import stat
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 from ..jsonrpc.errors import ConnectionClosed, McpError
 from ..jsonrpc.messages import ID_SEARCH_BYTES, Notification, Outgoing, RequestId, decode, encode, oversize
 from .base import EndReport, OnEnd, Receive, Trace, Transport
+from .system import SYSTEM, ThreadWriter, read_in_thread
 
 MAX_READ = 64 * 1024
 """Maximum number of bytes that asyncio reads from a pipe at once. By default, asyncio reads at most 256 KiB."""
@@ -210,8 +210,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
     finally:
         sys.stdout.flush()
         for kept, original in ((source, 0), (sink, 1)):
-            if hasattr(os, "set_blocking"):
-                os.set_blocking(kept, True)  # other programs that share the pipe, such as a shell, expect blocking mode
+            SYSTEM.restore_blocking(kept)
             os.dup2(kept, original)
             os.close(kept)
         os.close(nothing)
@@ -239,19 +238,20 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
         loop = asyncio.get_running_loop()
         # Give the event loop copies of the descriptors, because uvloop closes a descriptor itself.
         with contextlib.suppress(ValueError, OSError):
-            if _is_socket(self._sink):
+            if SYSTEM.is_pollable(self._sink) and _is_socket(self._sink):
                 await self._open_socket()
-            elif _is_pollable(self._sink):
+            elif SYSTEM.is_pollable(self._sink):
                 sink = os.fdopen(os.dup(self._sink), "wb", 0)
                 self._writer, _ = await loop.connect_write_pipe(lambda: _OutputProtocol(self), sink)
         with contextlib.suppress(ValueError, OSError):
-            if self._reader is None and _is_pollable(self._source):
+            if self._reader is None and SYSTEM.is_pollable(self._source):
                 source = os.fdopen(os.dup(self._source), "rb", 0)
                 self._reader, _ = await loop.connect_read_pipe(lambda: self, source)
                 _limit_reads(self._reader)
+        if self._writer is None:
+            self._writer = ThreadWriter(self._sink, _OutputProtocol(self))
         if self._reader is None:
-            # The event loop cannot wait for a plain file, so a thread reads it.
-            threading.Thread(target=self._read_blocking, args=(loop,), name="mcp-stdin", daemon=True).start()
+            read_in_thread(self._source, self.data_received, lambda: self._lines.paused, self.eof_received)
 
     async def _open_socket(self) -> None:
         """Open a socket for output. Read from it too if it is also our input, as for a program that inetd starts."""
@@ -265,13 +265,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
 
     def _write(self, line: bytes) -> None:
         if self._writer is not None:
-            return self._writer.write(line)
-        view = memoryview(line)
-        try:
-            while view:
-                view = view[os.write(self._sink, view) :]
-        except OSError as error:
-            self.report_end(ConnectionClosed(f"cannot write to standard output: {error}"))
+            self._writer.write(line)
 
     def _input(self) -> asyncio.ReadTransport | None:
         return self._reader if self._reader is not None and not self._reader.is_closing() else None
@@ -296,20 +290,6 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
         self._writable.set()
         if not self._closing:
             self._end.send(error)
-
-    def _read_blocking(self, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            while data := os.read(self._source, 65536):
-                asyncio.run_coroutine_threadsafe(self._feed_from_thread(data), loop).result()
-            loop.call_soon_threadsafe(self.eof_received)
-        except (OSError, RuntimeError):  # the descriptor was closed, or the loop has ended
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self.connection_lost, None)
-
-    async def _feed_from_thread(self, data: bytes) -> None:
-        while self._lines.paused:
-            await asyncio.sleep(0.01)  # the thread that reads the file waits for this coroutine
-        self.data_received(data)
 
     async def close(self) -> None:
         """Send the pending messages, for at most `FLUSH_SECONDS` seconds, and close."""
@@ -360,18 +340,7 @@ def _is_socket(descriptor: int) -> bool:
     return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
 
 
-def _is_pollable(descriptor: int) -> bool:
-    """Return True if asyncio can wait for the descriptor (not for plain files, /dev/null, or on Windows)."""
-    is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
-    return os.name != "nt" and (is_pipe or _is_socket(descriptor) or os.isatty(descriptor))
-
-
-INHERITED_VARIABLES = (
-    ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-    if os.name != "nt"
-    else ("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
-          "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE")
-)  # fmt: skip
+INHERITED_VARIABLES = SYSTEM.inherited_variables
 """The environment variables that a server inherits. Others can hold secrets, so a caller must pass them explicitly."""
 SILENT_GRACE_SECONDS = 0.2
 """Time for which `close` waits, before the first signal, for a server that has written no output, in seconds."""
@@ -397,7 +366,7 @@ def corrected_command(word: str) -> str:
 
 
 class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
-    """The client's transport. It starts a server process. `close` ends the process and (not on Windows) its group.
+    """The client's transport. It starts a server process. `close` ends the process and its child processes.
 
     Args:
         command: The program and its arguments. No shell interprets them.
@@ -437,11 +406,12 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._end.deliver_to(on_end)
         self._lines.receive = receive
         self._exited = loop.create_future()
-        own_group = os.name != "nt"  # signals to the group then reach the processes that the server starts
         environment = server_environment(self._env)
         try:
+            command = SYSTEM.find_program(self.command, environment.get("PATH"))
+            own_group = SYSTEM.has_process_groups  # signals then reach the processes that the server starts
             process, _ = await loop.subprocess_exec(
-                lambda: self, *self.command, env=environment, cwd=self._cwd, start_new_session=own_group
+                lambda: self, *command, env=environment, cwd=self._cwd, start_new_session=own_group
             )
         except (OSError, ValueError) as error:
             better = corrected_command(self.command[0])
@@ -530,24 +500,14 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._write_together()
         if self._stdin is not None:
             self._stdin.close()
-        kill = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has no SIGKILL
-        for step in (None, signal.SIGTERM, kill):
-            if step is not None:
-                self._signal(step)
+        for step in ("wait", "ask", "kill"):
+            if step != "wait":
+                await SYSTEM.end_processes(process.get_pid(), step == "kill", exited.done())
             # A server that has not begun to work has nothing to clean up.
-            grace = self._grace if step is not None or self._has_spoken else min(self._grace, SILENT_GRACE_SECONDS)
-            await asyncio.wait([exited], timeout=grace)
+            is_working = step != "wait" or self._has_spoken
+            await asyncio.wait([exited], timeout=self._grace if is_working else min(self._grace, SILENT_GRACE_SECONDS))
             if exited.done():
                 break
-        self._signal(kill)  # ends the processes that the server left running
+        await SYSTEM.end_processes(process.get_pid(), True, exited.done())  # the processes that the server left running
         process.close()
         await asyncio.sleep(0)  # asyncio reports the closed pipes in the next turn of the loop
-
-    def _signal(self, number: int) -> None:
-        """Send a signal to the server's whole process group (on Windows, to the server process only)."""
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.name == "nt":
-                self._process.send_signal(number)
-            else:
-                os.killpg(self._process.get_pid(), number)

@@ -1,0 +1,126 @@
+"""The differences between operating systems for stdio. The choices for Windows are tested on the system at hand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import Client, ConnectionClosed
+from mcp_ref.jsonrpc.messages import Incoming, Notification
+from mcp_ref.transports import stdio
+from mcp_ref.transports.stdio import StdioClientTransport, StdioServerTransport
+from mcp_ref.transports.system import MAX_UNSENT, Posix, Windows
+from tests.forked_python import python
+from tests.settings import PATIENCE
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="these tests use programs and signals of POSIX")
+
+SERVER = """
+from mcp_ref import Server
+from mcp_ref.transports import stdio, system
+
+stdio.SYSTEM = system.Windows()
+server = Server("s")
+
+@server.tool()
+def echo(text: str) -> str:
+    return text
+
+server.run()
+"""
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the choices for Windows."""
+    monkeypatch.setattr(stdio, "SYSTEM", Windows())
+
+
+def test_pipes_and_sockets_are_pollable_and_plain_files_are_not(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    first, second = socket.socketpair()
+    with first, second, (tmp_path / "file").open("wb") as file:
+        descriptors = [reading, writing, first.fileno(), file.fileno()]
+        assert [Posix().is_pollable(each) for each in descriptors] == [True, True, True, False]
+        assert not any(Windows().is_pollable(each) for each in descriptors)
+    os.close(reading)
+    os.close(writing)
+
+
+async def test_windows_server_reads_and_writes_in_threads() -> None:
+    async with Client(python(SERVER)) as client:
+        for size in (1, MAX_UNSENT * 5):
+            assert (await client.call_tool("echo", {"text": "x" * size})).text == "x" * size
+
+
+async def test_windows_server_whose_client_does_not_read_keeps_its_event_loop_free(windows: None) -> None:
+    source, feeder = os.pipe()
+    reader, sink = os.pipe()
+    received: list[Incoming] = []
+    transport = StdioServerTransport(source, sink)
+    await transport.start(received.append, lambda error: None)
+    transport.send(Notification("n", {"text": "x" * (1 << 20)}))  # more than a pipe takes
+    waiting = asyncio.create_task(transport.drain())
+    os.write(feeder, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    async with asyncio.timeout(PATIENCE):
+        while not received:
+            await asyncio.sleep(0.001)
+    assert not waiting.done()
+    size = 0
+    while size < 1 << 20:
+        size += len(await asyncio.to_thread(os.read, reader, 1 << 16))
+    await asyncio.wait_for(waiting, PATIENCE)
+    await transport.close()
+    for each in (feeder, reader, source, sink):
+        os.close(each)
+
+
+def test_windows_server_ends_at_ctrl_c_while_its_thread_reads() -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(python(SERVER), stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr.read() == b""
+
+
+def test_windows_program_is_found_with_the_endings_of_pathext(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"npx": r"C:\node\npx.CMD", "python3": r"C:\python3.exe"}
+    monkeypatch.setattr("shutil.which", lambda name, path: found.get(name))
+    find = Windows().find_program
+    assert find(["npx", "-y", "server", "C:\\a b"], "C:\\node") == [found["npx"], "-y", "server", "C:\\a b"]
+    assert find(["python3", "a&b"], None) == [found["python3"], "a&b"]
+    assert find(["unknown", "%"], None) == ["unknown", "%"]
+    assert Posix().find_program(["npx", "a&b"], None) == ["npx", "a&b"]
+
+
+@pytest.mark.parametrize("word", ["a&calc", "%PATH%", 'a"b', "a\nb", "a|b", "a>b", "a^b", "!a!"])
+async def test_windows_batch_file_with_an_unsafe_argument_is_not_started(
+    word: str, windows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name, path: r"C:\node\npx.cmd")
+    with pytest.raises(ConnectionClosed, match=r"is not safe for the batch file C:\\node\\npx\.cmd"):
+        async with Client(["npx", word]):
+            pass
+
+
+async def test_windows_client_ends_a_server_and_its_child_processes_with_taskkill(
+    windows: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    taskkill, log = tmp_path / "taskkill", tmp_path / "log"
+    taskkill.write_text(f"#!/bin/sh\necho $* >> {log}\nkill -KILL $2\n")
+    taskkill.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    transport = StdioClientTransport(["sleep", "600"], grace=0.1)
+    await transport.start(lambda message: None, lambda error: None)
+    await transport.close()
+    assert log.read_text() == f"/PID {transport.pid} /T /F\n"
