@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic import mrtr, versioning
@@ -229,9 +230,9 @@ def _find_route(catalog: Catalog, method: str, revision: Revision) -> Route:
     return route
 
 
-async def _listen(params: SubscriptionsListenRequestParams, context: RequestContext) -> object:
+def _listen(params: SubscriptionsListenRequestParams, context: RequestContext) -> Awaitable[object]:
     from .subscriptions import listen  # lazy: most clients never subscribe
 
     channel = context.channel
     assert isinstance(channel, StatelessRequest)
-    return await listen(channel.catalog, channel.open_subscriptions, params, context)
+    return listen(channel.catalog, channel.open_subscriptions, params, context)

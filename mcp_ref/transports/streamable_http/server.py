@@ -127,18 +127,18 @@ class StreamableHttpEndpoint:
             exchange = traced_exchange(exchange, self._trace)
         return self._checks.guard(exchange, self._authorize, self._route)
 
-    async def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
+    def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Coroutine[object, object, None]:
+        # Not a coroutine itself, because each frame below an open stream takes memory for as long as the stream.
         if self._closing:
             raise HttpRefusal(503, "the server is shutting down", RETRY_LATER)
         if checked.method == "POST":
-            return await self._post(exchange, checked, access)
+            return self._post(exchange, checked, access)
         access.require(())
-        match checked.method:
-            case "GET":
-                await self._get(exchange, checked, access)
-            case _:
-                self._table.end(await self._find_session(checked, access))
-                await exchange.respond(204, checked.cors, b"")
+        return (self._get if checked.method == "GET" else self._delete)(exchange, checked, access)
+
+    async def _delete(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
+        self._table.end(await self._find_session(checked, access))
+        await exchange.respond(204, checked.cors, b"")
 
     def _keep_alive(self) -> bool:
         for stateless in (*self._requests, *self._subscriptions):
@@ -158,15 +158,20 @@ class StreamableHttpEndpoint:
         await finish(*tasks, timeout=seconds)
         await finish(*tasks, cancel=True, timeout=seconds)
 
-    async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        frame = exchange.request.body
-        message = decode(frame)
+    def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Coroutine[object, object, None]:
+        message = decode(exchange.request.body)
         if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
             access.check_scopes(message, self._scopes)
         if self._serve_request is not None and self._is_stateless(message, checked):
-            return await self._post_stateless(exchange, checked, message, access)
+            return self._post_stateless(exchange, checked, message, access)
         if isinstance(message, Request) and message.method == "initialize" and checked.session_id is None:
-            return await self._initialize(exchange, checked, message, access)
+            return self._initialize(exchange, checked, message, access)
+        return self._post_in_session(exchange, checked, message, access)
+
+    async def _post_in_session(
+        self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access
+    ) -> None:
+        frame = exchange.request.body
         session = await self._find_session(checked, access) if checked.session_id is not None else None
         errors = _encoded_errors(message, session.revision if session is not None else LATEST_LEGACY)
         if errors is not None:
@@ -244,14 +249,14 @@ class StreamableHttpEndpoint:
         named = checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in LEGACY
         return named or not self._session_revisions
 
-    async def _post_stateless(
+    def _post_stateless(
         self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access
-    ) -> None:
+    ) -> Coroutine[object, object, None]:
         if self._trace is not None:
             self._trace("<-", exchange.request.body)
         match message:
             case Request():
-                await self._serve_stateless(exchange, checked, message, access)
+                return self._serve_stateless(exchange, checked, message, access)
             case Notification():
                 named = find_revision(checked.revision)
                 if checked.revision is not None and (named is None or named in LEGACY):
@@ -260,11 +265,11 @@ class StreamableHttpEndpoint:
                     )
                 # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. In this revision,
                 # clients send no notifications over HTTP, so the server ignores all of them.
-                await exchange.respond(202, checked.cors, b"")
+                return exchange.respond(202, checked.cors, b"")
             case Malformed():
                 id = None if message.expects_no_response else message.id
                 body = encode(ErrorResponse(id, message.error, omit_id=True))
-                await exchange.respond(400, [*JSON_HEADERS, *checked.cors], body)
+                return exchange.respond(400, [*JSON_HEADERS, *checked.cors], body)
             case _:
                 # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST NOT send responses
                 raise HttpRefusal(400, "the body must be a single request or notification")

@@ -86,6 +86,7 @@ class StatelessExchange:
         self._accepts_json, self._accepts_sse = accepts_json, accepts_sse
         self._response: StreamingResponse | None = None
         self._waiting: list[bytes] = []  # the events until the stream is open
+        self._is_stream = False  # True after the first notification
         self._opening_task: asyncio.Task[None] | None = None
         self.task: asyncio.Task[object] | None = None  # runs this exchange, while the request is served
         self._expected_cancellations = 0  # how often the task was cancelled, except by a server shutdown
@@ -115,7 +116,7 @@ class StatelessExchange:
             if self._opening_task is not None:
                 await asyncio.wait([self._opening_task])
         if response is not None and not self._client_left:
-            if access.refusal is not None and not self._waiting:
+            if access.refusal is not None and not self._is_stream:
                 raise access.refusal
             await self._respond(response, status_of(response))
 
@@ -137,7 +138,8 @@ class StatelessExchange:
         response.ended.add_done_callback(self._cancel)
         for event in self._waiting:
             response.write(event)
-        self._response = response
+        self._waiting.clear()
+        self._response, self._opening_task = response, None
 
     async def _respond(self, response: Response | ErrorResponse, status: int) -> None:
         try:
@@ -146,9 +148,10 @@ class StatelessExchange:
             frame = encode(writable(response))
         if self._trace is not None:
             self._trace("->", frame)
-        if not self._waiting and (self._accepts_json or status != 200):
+        if not self._is_stream and (self._accepts_json or status != 200):
             return await self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
-        await (self._opening_task or self._open())
+        if self._response is None:
+            await (self._opening_task or self._open())
         if self._response is not None:
             self._response.write(encode_event(frame))
             self._response.close()
@@ -164,7 +167,8 @@ class StatelessExchange:
         if self._response is not None:
             return self._response.write(event)
         self._waiting.append(event)
-        if self._opening_task is None:
+        if not self._is_stream:
+            self._is_stream = True
             self._opening_task = asyncio.get_running_loop().create_task(self._open())
 
     async def drain(self) -> None:
