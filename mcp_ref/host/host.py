@@ -199,8 +199,7 @@ class Host(HostOptions):
         found: list[tuple[str, T]] = []
         for name, listed in zip(able, lists, strict=True):
             if isinstance(listed, McpError):
-                launch = self._hosted[name].launch
-                self._hosted[name].status.last_error = launch.mask(str(listed)) if launch is not None else None
+                self._hosted[name].status.last_error = self._hosted[name].mask(str(listed))
             elif isinstance(listed, BaseException):
                 raise listed
             else:

@@ -1,7 +1,6 @@
 """One server of a host: the user's consent, the client, the approved tools, and the requests of the server.
 
-    prepare      replace the variables, and ask for `start` and `roots`
-    new_client   create a `Client` whose handlers belong to this server alone
+    prepare      replace the variables; ask for `start` and `roots`; create a `Client` with handlers for this server
     accepted     compare each tool with its approved definition; ask for `definition` if it has changed
     sample       budget -> approval of the request -> the program's model -> approval of the message -> the server
     elicit       budget -> approval, with the true server and the host of a URL -> the program's form -> the server
@@ -165,7 +164,6 @@ class HostedServer(Supervisor):
         self.digest = ""
         """The digest of the configuration for which the user's decisions are valid."""
         self._sampling, self._elicitation = _option_for(options.sampling, name), _option_for(options.elicitation, name)
-        self._roots: list[str] | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}  # by tool name: approvals of definitions
         self._denied: set[str] = set()  # hashes of the definitions that were refused
         self._definitions: dict[str, Tool] = {}  # the approved definitions that this run has seen
@@ -191,8 +189,8 @@ class HostedServer(Supervisor):
         only_call = self.calls[0] if len(self.calls) == 1 else ""
         return Approval(kind, self.config.name, "server", name or only_call, self.config.file)
 
-    async def prepare(self) -> Launch:
-        """Return the server with its variables replaced, after the user's consent."""
+    async def prepare(self) -> Client:
+        """Replace the variables, ask for the user's consent, and return a client for this server alone."""
         options, config = self._options, self.config
         environment = os.environ if options.environment is None else options.environment
         launch = launch_of(config, environment, dict.fromkeys(config.input_ids(), ""))
@@ -207,8 +205,8 @@ class HostedServer(Supervisor):
             await self._policy.check(request, f"{self.digest} start", "always", not _is_suspicious(config.file))
         if config.input_ids():
             launch = launch_of(config, environment, await self._inputs(config))
-        self._roots = await self._approved_roots() if options.approve is not None else None
-        return launch
+        self.launch = launch
+        return self._new_client(launch, await self._approved_roots() if options.approve is not None else None)
 
     async def _approved_roots(self) -> list[str] | None:
         """Return the existing directories to give to the server, or None without directories or consent."""
@@ -224,13 +222,12 @@ class HostedServer(Supervisor):
             return None
         return existing or None
 
-    def new_client(self, launch: Launch) -> Client:
-        """Return a client whose handlers belong to this server alone."""
+    def _new_client(self, launch: Launch, roots: list[str] | None) -> Client:
         options, name = self._options, self.config.name
         throttle = None if self.in_process else Throttle(trace_from_environment())
         authorizer = options.authorization(launch.url) if options.authorization and launch.url else None
         client = Client(
-            self.in_process or launch.url or launch.command, info=options.info, roots=self._roots,
+            self.in_process or launch.url or launch.command, info=options.info, roots=roots,
             sampling=self._sample if self._sampling else None, sampling_tools=options.sampling_tools,
             elicitation=self._elicit if self._elicitation else None,
             elicitation_url=options.elicitation_url and self._elicitation is not None,
@@ -252,16 +249,16 @@ class HostedServer(Supervisor):
         if self._options.on_event is not None:
             self._options.on_event(HostEvent(self.config.name, kind, self.status.state))
 
-    def accepted(self, launch: Launch, tools: list[Tool]) -> list[Tool]:
+    def accepted(self, tools: list[Tool]) -> list[Tool]:
         """Return the tools whose definitions are approved. Ask for the others in the background."""
         approvals, found = self._policy.approvals, []
-        is_first = f"{launch.digest} listed" not in approvals
-        approvals[f"{launch.digest} listed"] = "yes"
+        is_first = f"{self.digest} listed" not in approvals
+        approvals[f"{self.digest} listed"] = "yes"
         unapproved: dict[str, str] = {}
         for tool in tools:
             if not self.config.allows_tool(tool.name):
                 continue
-            key, digest = f"{launch.digest} definition {tool.name}", definition_hash(tool)
+            key, digest = f"{self.digest} definition {tool.name}", definition_hash(tool)
             warnings, before = hidden_text_warnings(tool), approvals.get(key)
             if before == digest or ((is_first or self._policy.approve is None) and not warnings):
                 approvals[key] = digest

@@ -170,15 +170,11 @@ class Supervisor:
         self._task: asyncio.Task[None] | None = None
         self._pauses = Pauses()
 
-    async def prepare(self) -> Launch:
-        """Return the server to start. Raise ConfigurationError, or Refused without consent."""
+    async def prepare(self) -> Client:
+        """Set `launch`, and return a new client. Raise ConfigurationError, or Refused without consent."""
         raise NotImplementedError
 
-    def new_client(self, launch: Launch) -> Client:
-        """Return a new client for the server."""
-        raise NotImplementedError
-
-    def accepted(self, launch: Launch, tools: list[Tool]) -> list[Tool]:
+    def accepted(self, tools: list[Tool]) -> list[Tool]:
         """Return the tools that the configuration and the policy allow."""
         raise NotImplementedError
 
@@ -240,8 +236,11 @@ class Supervisor:
         try:
             yield
         except ConnectionClosed as error:
-            text = self.launch.mask(str(error)) if self.launch is not None else str(error)
-            raise type(error)(text) from None
+            raise type(error)(self.mask(str(error))) from None
+
+    def mask(self, text: str) -> str:
+        """Return a text without the secrets of the server."""
+        return self.launch.mask(text) if self.launch is not None else text
 
     def _change(self, state: ServerState, error: str | None = None, next_try: float | None = None) -> None:
         status, now = self.status, time.time()
@@ -277,16 +276,15 @@ class Supervisor:
         """Start the server once, and serve it until it ends. Return the pause before the next start, or None."""
         if self.config.file is not None:
             self._change(ServerState.UNAPPROVED)
-        self.launch = launch = await self.prepare()
+        client, self._ready_at = await self.prepare(), math.inf
         self._change(ServerState.STARTING)
-        client, self._ready_at = self.new_client(launch), math.inf
         seconds, error = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS), Exception()
         try:
             try:
                 async with self._starting, asyncio.timeout(seconds):
                     await client.connect()
-                    await self._refresh(client, launch)
-                error = await self._serve(client, launch)
+                    await self._refresh(client)
+                error = await self._serve(client)
             except TimeoutError:
                 error = RequestTimeout(f"the server was not ready within {seconds:g} s")
             except (McpError, TypeError, ValueError, OSError) as failure:
@@ -294,7 +292,7 @@ class Supervisor:
             self.status.needs_sign_in = isinstance(error, SignInNeeded)
             if self.status.state is not ServerState.BACKING_OFF:
                 text = "\n".join([str(error), *getattr(error, "__notes__", ())])
-                self._change(ServerState.BACKING_OFF, launch.mask(text))
+                self._change(ServerState.BACKING_OFF, self.mask(text))
         finally:
             self.client = None
             if self._grace is None:
@@ -308,7 +306,7 @@ class Supervisor:
             return None
         return pause
 
-    async def _serve(self, client: Client, launch: Launch) -> Exception:
+    async def _serve(self, client: Client) -> Exception:
         """Serve a ready server: fetch changed lists, and check a suspended server. Return the reason for its end."""
         if self._grace is not None:
             self._grace.cancel()
@@ -330,7 +328,7 @@ class Supervisor:
                 self._lost_calls = 0
                 self._change(ServerState.READY)
             elif self._is_stale and loop.time() >= self._refreshed + self._interval:
-                await self._refresh_again(client, launch)
+                await self._refresh_again(client)
             due = [self._refreshed + self._interval] if self._is_stale else []
             due += [resume_at] if self.status.state is ServerState.SUSPENDED else []
             with contextlib.suppress(TimeoutError):
@@ -340,23 +338,23 @@ class Supervisor:
 
     def _session_ended(self, ended: asyncio.Future[McpError | None]) -> None:
         """Change the state at once, before the callers of lost requests continue."""
-        if self.client is not None and self.launch is not None:
+        if self.client is not None:
             self.client = None
-            self._change(ServerState.BACKING_OFF, self.launch.mask(str(ended.result() or "the connection has ended")))
+            self._change(ServerState.BACKING_OFF, self.mask(str(ended.result() or "the connection has ended")))
         self._wake.set()
 
-    async def _refresh_again(self, client: Client, launch: Launch) -> None:
+    async def _refresh_again(self, client: Client) -> None:
         """Fetch the tools after a change. A failure keeps the old list. An unchanged list doubles the interval."""
         before = self.tools
         try:
-            await self._refresh(client, launch)
+            await self._refresh(client)
         except (McpError, OSError) as error:
-            self.status.last_error = launch.mask(str(error))
+            self.status.last_error = self.mask(str(error))
         self._interval = MIN_PAUSE if self.tools != before else min(2 * self._interval, MAX_PAUSE)
         if self.tools != before:
             self.report("tools")
 
-    async def _refresh(self, client: Client, launch: Launch) -> None:
+    async def _refresh(self, client: Client) -> None:
         """Fetch the tools. Skip tools that exceed a limit, or that `accepted` does not return."""
         self._is_stale, self._refreshed = False, asyncio.get_running_loop().time()
         listed = await client.list_tools() if client.server_can("tools") else []
@@ -367,7 +365,7 @@ class Supervisor:
         ][:MAX_TOOLS]  # fmt: skip
         if len(kept) < len(listed):
             self.status.dropped["tools"] = len(listed) - len(kept)
-        self.tools = {tool.name: tool for tool in self.accepted(launch, kept)}
+        self.tools = {tool.name: tool for tool in self.accepted(kept)}
         self.status.tools = len(self.tools)
 
     def _drop_tools(self) -> None:
