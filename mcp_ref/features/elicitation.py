@@ -223,7 +223,9 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
     defaults = {n: f["default"] for n, f in properties.items() if isinstance(f, dict) and f.get("default") is not None}
     content: Object = {**defaults, **(result.content or {})}  # type: ignore[dict-item]
     if errors := content_errors(request.requested_schema, content):
-        raise ValueError(f"the elicitation handler's content does not match the requested schema: {'; '.join(errors)}")
+        # [2025-11-25 client/elicitation#form-mode-security] a legacy server gets this text, but not the user's values
+        expected = "; ".join(error.partition(", got ")[0] for error in errors)
+        raise ValueError(f"the elicitation handler's content does not match the requested schema: {expected}")
     return ElicitResult("accept", content, result.meta)  # type: ignore[arg-type]
 
 
