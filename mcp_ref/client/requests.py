@@ -46,7 +46,7 @@ class Requests(Connector):
             return await all_pages(fetch, self.max_pages, self.max_items)
         except RemoteError as error:
             if error.code == METHOD_NOT_FOUND:  # a server can declare a capability, and lack one of its lists
-                log.warning("the server has no %s: %s", method, error)
+                log.info("the server has no %s: %s", method, error)
                 return []
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard the cached pages
             if error.code != INVALID_PARAMS or not self.response_cache.forget(self.cache_key[0], method):

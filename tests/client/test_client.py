@@ -70,6 +70,16 @@ async def test_a_client_follows_no_more_pages_than_the_maximum_also_when_cursors
         await wire.nothing_more()
 
 
+async def test_list_that_the_server_lacks_is_empty_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async with raw_server(Client) as (client, wire):
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
+        listing = asyncio.ensure_future(client.list_resource_templates())
+        asked = await wire.receive_object()
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "Method not found"}})
+        assert await asyncio.wait_for(listing, PATIENCE) == []
+    assert caplog.text == ""
+
+
 async def test_list_tools_that_fails_on_a_later_page_keeps_the_known_schemas() -> None:
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
