@@ -24,6 +24,7 @@ Used by: most modules. `dispatcher.py` refuses a batch if the revision has no ba
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
@@ -339,9 +340,17 @@ def encode(message: Outgoing) -> bytes:
     Raise ValueError for NaN, Infinity or a lone surrogate. Raise RecursionError for too deep nesting or a cycle. Raise
     TypeError for a Python object that has no JSON form.
     """
+    if type(message) is Notification and not message.params:
+        return _encode_bare(message.method)
     if type(message) is Batch:
         return b"[" + b",".join(encode(member) for member in message.messages) + b"]"  # type: ignore[arg-type]
     return "".join(_write_chunks(_to_object(message), 0)).encode()  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=16)
+def _encode_bare(method: str) -> bytes:
+    # Cached, because a server often sends `list_changed` to all its sessions at once.
+    return "".join(_write_chunks({"jsonrpc": "2.0", "method": method}, 0)).encode()  # type: ignore[arg-type]
 
 
 def _to_object(message: Message) -> Object:
