@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from socket import AF_INET6, inet_pton
 from types import MappingProxyType
@@ -127,12 +127,9 @@ def network_of(address: str) -> str:
     return packed[:8].hex()  # a client usually has all addresses of its network of 64 bits
 
 
-async def until_expiry(ended: asyncio.Future[None], ends_at: float | None) -> None:
+def until_expiry(ended: asyncio.Future[None], ends_at: float | None) -> Awaitable[object]:
     """Wait until a stream has ended, at most until the time `ends_at`, in seconds since 1970; None for no limit."""
-    if ends_at is None:
-        await ended
-    else:
-        await asyncio.wait([ended], timeout=max(0.0, ends_at - time.time()))
+    return ended if ends_at is None else asyncio.wait([ended], timeout=max(0.0, ends_at - time.time()))
 
 
 def checked_scopes(scopes: Iterable[str]) -> frozenset[str]:

@@ -77,7 +77,6 @@ class ServerSession(Session):
         """Done when the client has sent `notifications/initialized`."""
         self.logging_level = "debug"
         self.announcer = Announcer(self._wants, self._send_change, transport.drain, self._until_initialized)
-        self.open_subscriptions = OpenSubscriptions(shares_stream=True)
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
         self._handshake: RequestId | None = None  # the id of `initialize`
 
@@ -94,6 +93,10 @@ class ServerSession(Session):
         # [2026-07-28 basic/transports/stdio#cancellation] MUST NOT send any further messages for a cancelled request
         if self.dispatcher.is_serving(related):
             self.dispatcher.notify(method, params, related)
+
+    @cached_property
+    def open_subscriptions(self) -> OpenSubscriptions:
+        return OpenSubscriptions(shares_stream=True)
 
     async def _until_initialized(self) -> None:
         await asyncio.shield(self.initialized)
