@@ -351,6 +351,9 @@ class StreamableHttpEndpoint:
         stream = session.streams.get(stream_of(last))
         if stream is not None:
             return await self._send(exchange, stream, checked.cors, last, access.ends_at)
+        if not missed and session.is_of_earlier_process(stream_of(last)):
+            # After an empty response, the client would reconnect again and again.
+            raise HttpRefusal(400, f"no event follows {last[:100]!r}: its request was lost when the server restarted")
         response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])  # the stream has ended
         for event in missed:
             response.write(encode_event(event.data, id=event.id))

@@ -383,6 +383,10 @@ class HttpSession(SessionTransport):
         for id in stream.ids:
             self.streams_by_request.pop(id, None)
 
+    def is_of_earlier_process(self, stream: str) -> bool:
+        """Return True if an earlier process of the server opened this stream. Its request ended with the process."""
+        return stream != LISTENING and not stream.startswith(f"{self._stream_prefix}-")
+
     def touch(self) -> None:
         """Set the time of the last use to now."""
         self.last_used = asyncio.get_running_loop().time()

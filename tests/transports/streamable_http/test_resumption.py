@@ -19,6 +19,8 @@ from mcp_ref import Client, ConnectionClosed, Context, Server, SyncClient
 from mcp_ref.jsonrpc.errors import McpError
 from mcp_ref.transports.streamable_http import resumption
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
+from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
+from tests.raw_http_client import Held, Talk, call, served_over_http
 from tests.server_programs import serving
 from tests.settings import PATIENCE, run
 
@@ -389,6 +391,31 @@ def test_a_server_killed_in_mid_stream_and_started_again_has_kept_all_that_it_st
                     await client.close()
 
     run(test(), 60.0)
+
+
+@pytest.mark.parametrize("revision", STREAMABLE)
+async def test_last_event_id_of_a_request_that_was_lost_with_its_server_is_400(revision: str, tmp_path: Path) -> None:
+    held, path = Held(), str(tmp_path / "events.sqlite")
+    with contextlib.closing(SqliteEventStore(path)) as store, contextlib.closing(SqliteEventStore(path)) as next_store:
+        async with (
+            served_over_http(held.server, store=store) as web,
+            served_over_http(
+                held.server,
+                store=next_store,  # as after SIGKILL, because the first server deletes nothing
+            ) as next_web,
+        ):
+            talk = Talk(web)
+            await talk.handshake(revision)
+            reply = await talk.post(call("hold", name="a", say=True))
+            events = [await reply.event() for _ in range(1 + (revision == LATEST))]
+            await store.flush(PATIENCE)
+            next_talk = Talk(next_web, talk.id)
+            ids = [event["id"] for event in events if event is not None]
+            for number, id in enumerate(ids[:-1]):
+                assert await (await next_talk.get(id)).events() == events[number + 1 :]
+            refused = await next_talk.get(ids[-1])
+            assert refused.status == 400 and "lost when the server restarted" in refused.why
+            held.go.set()
 
 
 def test_a_server_killed_again_and_again_is_found_again_by_clients_with_nothing_under_way(
