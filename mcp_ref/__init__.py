@@ -145,7 +145,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
 
 READING_ORDER = (
     "jsonrpc/__init__.py", "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/time_limits.py", "jsonrpc/requester.py",
-    "jsonrpc/dispatcher.py",
+    "lib/turns.py", "jsonrpc/dispatcher.py",
     "version.py", "revisions.py", "codec.py",
     "basic/__init__.py", "basic/meta.py", "basic/content.py", "basic/lifecycle.py", "basic/ping.py",
     "basic/cancellation.py", "basic/progress.py", "basic/versioning.py", "basic/mrtr.py", "basic/subscriptions.py",

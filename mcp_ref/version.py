@@ -19,6 +19,8 @@ CHANGES
 - New for hosts: `Host` and `SyncHost` connect several servers with one policy. The command line has `--config FILE`.
 - A variable such as `{+path}` of a resource template does not match an absolute path, unless `absolute_paths=True`.
 - On stdio, `initialize` can begin a new session. Before, a second `initialize` was refused.
+- Large results over HTTP take turns, each client has a share of the worker threads, sessions and tasks, and all clients
+  together have limits on unread responses and unfinished bodies: `HttpLimits`, `EndpointLimits`.
 - A server over HTTP reads a body only after the checks of the head. So `authenticate` gets requests without their body,
   and a handler of `lib/http` must call `exchange.read_body()`.
 - `MemoryTaskStore(max_tasks_per_owner=...)` is now `max_tasks_per_caller=...`. `TaskStore.put` returns removed ids.

@@ -17,6 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from ..lib.turns import take_turn
 from .errors import ConnectionClosed, McpError, ProtocolError
 from .messages import (
     INTERNAL_ERROR,
@@ -347,7 +348,9 @@ async def respond(request: Request, result: Awaitable[Object]) -> Response | Err
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
     try:
-        return Response(request.id, await result)
+        response = await result
+        await take_turn(response)
+        return Response(request.id, response)
     except ProtocolError as error:
         return ErrorResponse(request.id, error.to_error())
     except BaseException as error:  # SystemExit too: a handler must not end the server

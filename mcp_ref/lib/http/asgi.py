@@ -15,6 +15,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Final, TypeAlias, cast
 
+from ..turns import Turns, current_turns
 from .message import (
     CLIENT_DISCONNECTED,
     BodyError,
@@ -53,7 +54,7 @@ def application(
         start: A coroutine function to call when the ASGI server sends the event `lifespan.startup`.
     """
     limits = limits or HttpLimits()
-    bodies = BodyMemory(limits.bodies_size)
+    bodies, turns = BodyMemory(limits.bodies_size), Turns()
     steps = {"lifespan.startup": start, "lifespan.shutdown": close}
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,6 +62,7 @@ def application(
             return await _serve_lifespan(receive, send, steps)
         if scope["type"] != "http":
             raise ValueError(f"this application supports only HTTP, not {scope['type']}")
+        current_turns.set(turns)
         exchange = AsgiExchange(_http_request(scope), receive, send, limits.body_size, bodies)
         try:
             # A handler can cancel its own task. Without a new task, it would cancel the middleware that called `app`.

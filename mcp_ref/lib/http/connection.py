@@ -21,6 +21,7 @@ from collections import deque
 from enum import Enum
 from typing import Final, cast
 
+from ..turns import LARGE_MESSAGE, Turns, current_turns
 from .framing import MAX_RECEIVED_BYTES, BadMessage, ResponseHeadWriter
 from .message import (
     CLIENT_DISCONNECTED,
@@ -44,6 +45,9 @@ LINGER_SECONDS: Final = 2.0
 
 MAX_REFUSED: Final = 8
 """Maximum number of connections over the limit that stay open until their clients have read the status 503."""
+
+FULL_WRITE_SECONDS: Final = 1.0
+"""Seconds in which a client must read some of its responses, if all clients have more than `unread_size` unread."""
 
 _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
@@ -81,7 +85,13 @@ class Connections:
     def __init__(self, handler: Handler, limits: HttpLimits, max_open: int) -> None:
         self.handler, self.limits, self.max_open = handler, limits, max_open
         self.loop = asyncio.get_running_loop()
+        self.turns = Turns(self.has_room)
+        self.unread_bytes = 0
+        """Number of unread bytes of the `slow` connections."""
+        self.slow: dict[HttpConnection, int] = {}
+        """The connections whose clients have more than 64 KiB unread (512 KiB with TLS), and these bytes."""
         self.context = contextvars.copy_context()
+        self.context.run(current_turns.set, self.turns)
         """The context variables at the start of the server. Each handler gets a copy."""
         self.received = memoryview(bytearray(MAX_RECEIVED_BYTES))
         """The bytes of the latest `recv`. asyncio would allocate 256 KiB for each `recv`, in 15 microseconds."""
@@ -91,6 +101,19 @@ class Connections:
         self.refused: deque[HttpConnection] = deque()
         """The latest connections over the limit."""
         self._all_closed = asyncio.Event()
+
+    def has_room(self) -> bool:
+        """Return True if clients have less than `unread_size` unread. Else disconnect those that read nothing."""
+        if self.unread_bytes >= self.limits.unread_size:
+            for connection in tuple(self.slow):
+                connection.check_reading(self.loop.time())
+        return self.unread_bytes < self.limits.unread_size
+
+    def count_unread(self, connection: HttpConnection, size: int) -> None:
+        """Set the number of unread bytes of a connection; 0 if it is not slow."""
+        self.unread_bytes += size - self.slow.pop(connection, 0)
+        if size:
+            self.slow[connection] = size
 
     def remove(self, connection: HttpConnection) -> None:
         """Remove a connection that is closed and whose handler has ended."""
@@ -123,6 +146,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._body: asyncio.Future[bytes] | None = None  # not None after a handler has asked for its body
         self._task: asyncio.Task[None] | None = None  # runs the handler
         self._written = 0  # bytes
+        self._responds_small = False  # True if the last response was small, so that the next one is probably small too
         self._drained: asyncio.Future[None] | None = None  # not None while the client reads too slowly
         self._last_read = (0, 0.0)  # bytes that left the write buffer, and the time of the last change
 
@@ -264,9 +288,12 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._connections.remove(self)
 
     async def _run_handler(self, exchange: HttpExchange) -> None:
-        request = exchange.request
+        request, turns, written = exchange.request, self._connections.turns, self._written
+        if turns.is_crowded and not self._responds_small:
+            await turns.wait_to_start()
         try:
             await self._connections.handler(exchange)
+            self._responds_small = self._written - written <= LARGE_MESSAGE
         except BodyError as error:
             log.debug("refused the body of a request of %s with status %d: %s", self._client, error.status, error)
             if not exchange.responded:
@@ -314,6 +341,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not self._transport.is_closing():
             self._written += len(data)
             self._transport.write(data)
+            if self._drained is not None:
+                self._connections.count_unread(self, self._transport.get_write_buffer_size())
 
     def write_piece(self, data: bytes) -> None:
         """Send a piece of a stream. Abort the connection if the client has left too much unread."""
@@ -330,6 +359,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
+            self._connections.count_unread(self, 0)
 
     async def drain(self) -> None:
         """Wait until the client has read most of the written bytes, or has disconnected."""
@@ -377,13 +407,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def check_time_limits(self, now: float) -> None:
         """End a phase or a write that has exceeded its time limit. The server calls this at regular intervals."""
-        if self._drained is not None:
-            read = self._written - self._transport.get_write_buffer_size()
-            if read != self._last_read[0]:
-                self._last_read = (read, now)
-            elif now >= self._last_read[1] + self._limits.write_time:
-                log.info("disconnected %s, which read nothing for %s s", self._client, self._limits.write_time)
-                return self._transport.abort()
+        self.check_reading(now)
         if now < self._deadline:
             return
         if self._phase is IDLE:
@@ -395,6 +419,19 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._refuse_body(BodyError(408, why))
         else:
             self._transport.abort()
+
+    def check_reading(self, now: float) -> None:
+        """Disconnect a client that has much unread, and has read nothing for too long."""
+        if self._drained is not None:
+            unread, seconds = self._transport.get_write_buffer_size(), self._limits.write_time
+            if self._connections.unread_bytes >= self._limits.unread_size:
+                seconds = min(seconds, FULL_WRITE_SECONDS)
+            self._connections.count_unread(self, unread)
+            if self._written - unread != self._last_read[0]:
+                self._last_read = (self._written - unread, now)
+            elif now >= self._last_read[1] + seconds:
+                log.info("disconnected %s, which read nothing for %s s", self._client, seconds)
+                self._transport.abort()
 
 
 class HttpExchange:

@@ -29,6 +29,7 @@ from ...basic.access import Access, ScopeTable
 from ...jsonrpc.messages import Outgoing, RequestId, decode, encode
 from ...lib.http.message import Exchange, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
+from ...lib.turns import note_size
 from ..base import Trace, finish
 from ..streamable_http.checks import SSE_HEADERS, Authorize, CheckedRequest, HttpRefusal, RequestChecks
 from ..streamable_http.session import EndpointLimits, Heartbeat, SessionTransport
@@ -53,6 +54,7 @@ class SseSession(SessionTransport):
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         frame = encode(message)
+        note_size(len(frame))
         if self._trace is not None:
             self._trace("->", frame)
         # [2024-11-05 basic/transports#http-with-sse] server messages are sent as SSE `message` events

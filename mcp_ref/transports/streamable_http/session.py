@@ -33,6 +33,7 @@ from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Outgoing, Request, RequestId, Response, encode
 from ...lib.http.message import StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
+from ...lib.turns import note_size
 from ...revisions import LATEST_LEGACY, find_revision
 from ..base import EndReport, OnEnd, Receive, Trace, Transport
 from .event_store import Event, MemoryEventStore
@@ -312,6 +313,7 @@ class HttpSession(SessionTransport):
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message on the stream of the request that caused the message, or else on the listening stream."""
         frame = encode(message)
+        note_size(len(frame))
         if self._trace is not None:
             self._trace("->", frame)
         final = _ends_stream(message)

@@ -34,6 +34,7 @@ from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
+from ...lib.turns import note_size
 from ..base import Trace
 from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest
 
@@ -146,6 +147,7 @@ class StatelessExchange:
             frame = encode(response)
         except (ValueError, TypeError, RecursionError):
             frame = encode(writable(response))
+        note_size(len(frame))
         if self._trace is not None:
             self._trace("->", frame)
         if not self._is_stream and (self._accepts_json or status != 200):

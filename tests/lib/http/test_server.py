@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import mcp_ref.lib.http.connection as connection_module
 import mcp_ref.lib.http.server as server_module
 from mcp_ref.lib.http.connection import MAX_REFUSED, Phase
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
@@ -593,6 +594,29 @@ async def test_response_to_a_client_that_stops_reading_is_cut_after_write_time()
         await client.send(STREAM + GET)
         await eventually(lambda: b.server.connections == 0)
         await b.is_well()
+
+
+async def test_client_that_reads_nothing_is_cut_early_if_all_clients_have_unread_size_unread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection_module, "FULL_WRITE_SECONDS", 0.1)
+
+    async def send(exchange: Exchange) -> None:
+        await exchange.respond(200, OK, b"x" * 20_000_000)
+
+    async with bench(send, HttpLimits(unread_size=30_000_000, write_time=PATIENCE)) as b:
+        clients = [await b.client(limit=1000) for _ in range(4)]
+        await clients[0].send(GET)
+        await eventually(lambda: 1_000_000 < b.server._connections.unread_bytes < 30_000_000)
+        assert b.server._connections.has_room() and b.server.connections == 4
+        for client in clients[1:]:
+            await client.send(GET)
+        await eventually(lambda: b.server.connections < 4)
+        await eventually(b.server._connections.has_room)
+        for client in clients:
+            await client.close()
+        await eventually(lambda: b.server.connections == 0)
+        assert (b.server._connections.unread_bytes, b.server._connections.slow) == (0, {})
 
 
 async def test_response_to_a_slow_client_that_reads_is_not_cut() -> None:

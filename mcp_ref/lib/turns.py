@@ -1,0 +1,124 @@
+"""Turns: large messages take turns, so that they do not delay small messages.
+
+To encode and send a message of 1 MB, the event loop needs some milliseconds. If a client asks for 400 such messages at
+once, all other clients would wait for seconds. So the loop encodes one large message in each of its iterations, and
+other work goes on in between. Small messages never wait.
+
+If a few results wait already, requests wait too, before their handlers run. Otherwise all results would fill the
+memory. In each iteration the newest request starts, so that the queue of one client does not delay the others.
+
+    async def respond(result):
+        await take_turn(result)
+        data = encode(result)
+        note_size(len(data))
+
+A server sets `current_turns` at its start, and all asyncio tasks of the server inherit it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Final
+
+LARGE_MESSAGE: Final = 64 * 1024
+"""Size from which a message needs a turn, in bytes."""
+
+MAX_WAITING: Final = 4
+"""Number of waiting messages from which requests wait too, before their handlers run."""
+
+FULL_SECONDS: Final = 0.05
+"""Time after which a message waits again, if its receivers have too much unread, in seconds."""
+
+
+class Turns:
+    """The large messages of one server, which wait for their turns.
+
+    Args:
+        has_room: A function that returns False while clients have too much unread. Large messages then wait.
+    """
+
+    def __init__(self, has_room: Callable[[], bool] = lambda: True) -> None:
+        self.is_taken = False
+        """True while a large message must wait."""
+        self._has_room = has_room
+        self.is_crowded = False
+        """True while a request that can have a large result must wait before its handler runs."""
+        self._waiting: deque[asyncio.Future[None]] = deque()  # messages
+        self._starting: deque[asyncio.Future[None]] = deque()  # requests
+
+    def take(self) -> None:
+        """Note that a large message was encoded in this iteration of the event loop."""
+        if not self.is_taken:
+            self.is_taken = True
+            asyncio.get_running_loop().call_soon(self._pass_on)
+
+    async def wait(self) -> None:
+        """Wait until a large message can be encoded."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self.is_crowded = len(self._waiting) >= MAX_WAITING
+        await turn
+
+    async def wait_to_start(self) -> None:
+        """Wait until a request can start."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._starting.append(turn)
+        await turn
+
+    def _pass_on(self) -> None:
+        """Give the turn to the next message, and start the next request."""
+        loop = asyncio.get_running_loop()
+        has_room = self._has_room()
+        if has_room:
+            _end_one(self._waiting)
+        if len(self._waiting) < MAX_WAITING:
+            _end_one(self._starting)
+        _end_one(self._starting, newest=True)
+        self.is_crowded = bool(self._starting) or len(self._waiting) >= MAX_WAITING
+        if not has_room:
+            loop.call_later(FULL_SECONDS, self._pass_on)
+        elif self._waiting or self._starting:
+            loop.call_soon(self._pass_on)
+        else:
+            self.is_taken = False
+
+
+def _end_one(turns: deque[asyncio.Future[None]], newest: bool = False) -> None:
+    """End the oldest or the newest wait that was not cancelled."""
+    while turns:
+        turn = turns.pop() if newest else turns.popleft()
+        if not turn.done():
+            return turn.set_result(None)
+
+
+current_turns: ContextVar[Turns | None] = ContextVar("current_turns", default=None)
+"""The turns of the server that serves the current request; None without such a server."""
+
+
+async def take_turn(value: object) -> None:
+    """Wait for a turn if a message with this value will be large, and another large message was encoded just now."""
+    turns = current_turns.get()
+    if turns is not None and turns.is_taken and is_large(value):
+        await turns.wait()
+
+
+def note_size(size: int) -> None:
+    """Note that a message of this size, in bytes, was encoded."""
+    if size > LARGE_MESSAGE and (turns := current_turns.get()) is not None:
+        turns.take()
+
+
+def is_large(value: object) -> bool:
+    """Estimate if the JSON of a value needs more than `LARGE_MESSAGE` bytes. The time is limited for every value."""
+    left, values = LARGE_MESSAGE, [value]
+    while values and left > 0:
+        one = values.pop()
+        if isinstance(one, str):
+            left -= len(one)
+        elif isinstance(one, (dict, list)):
+            left -= 4 * len(one)  # a small item, such as `1, `
+            values.extend(() if left < 0 else one.values() if isinstance(one, dict) else one)
+    return left <= 0

@@ -1,0 +1,125 @@
+"""Turns: large messages are encoded one by one, and small messages do not wait."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcp_ref.lib.turns import LARGE_MESSAGE, MAX_WAITING, Turns, current_turns, is_large, note_size, take_turn
+from tests.settings import PATIENCE
+
+LARGE = "x" * LARGE_MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("value", "large"),
+    [
+        (None, False),
+        ("x" * 1000, False),
+        (LARGE, True),
+        ({"content": [{"text": LARGE}]}, True),
+        ({"content": [{"text": "x" * 1000}] * 100}, True),
+        ([1] * LARGE_MESSAGE, True),
+        ([1] * 1000, False),
+    ],
+)
+def test_is_large_estimates_the_size_of_the_json(value: object, large: bool) -> None:
+    assert is_large(value) is large
+
+
+class Site:
+    """Messages that are encoded one after the other."""
+
+    def __init__(self, room: bool = True) -> None:
+        self.room = room
+        self.turns = Turns(lambda: self.room)
+        self.encoded: list[str] = []
+        current_turns.set(self.turns)
+
+    async def encode(self, name: str, value: str) -> None:
+        await take_turn(value)
+        note_size(len(value))
+        self.encoded.append(name)
+
+
+async def test_small_messages_overtake_large_messages_which_keep_their_order() -> None:
+    site = Site()
+    large = [asyncio.create_task(site.encode(f"{number}", LARGE + "x")) for number in range(5)]
+    await asyncio.sleep(0)
+    await site.encode("small", "x")
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*large)
+    assert site.encoded == ["0", "small", "1", "2", "3", "4"]
+
+
+async def test_large_messages_wait_for_an_iteration_of_the_event_loop_each() -> None:
+    site, iterations = Site(), 0
+
+    async def count() -> None:
+        nonlocal iterations
+        while True:
+            iterations += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await asyncio.gather(*(site.encode("large", LARGE + "x") for _ in range(20)))
+    counting.cancel()
+    assert iterations >= 20
+    async with asyncio.timeout(PATIENCE):
+        while site.turns.is_taken:
+            await asyncio.sleep(0)
+    await site.encode("alone", LARGE + "x")  # at once
+
+
+async def test_cancelled_message_loses_its_turn() -> None:
+    site = Site()
+    large = [asyncio.create_task(site.encode(f"{number}", LARGE + "x")) for number in range(4)]
+    await asyncio.sleep(0)
+    large[1].cancel()
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.wait(large)
+    assert site.encoded == ["0", "2", "3"]
+
+
+async def test_large_messages_wait_while_the_receivers_have_no_room() -> None:
+    site = Site(room=False)
+    await site.encode("first", LARGE + "x")
+    second = asyncio.create_task(site.encode("second", LARGE + "x"))
+    await site.encode("small", "x")
+    assert not (await asyncio.wait([second], timeout=0.1))[0]
+    site.room = True
+    async with asyncio.timeout(PATIENCE):
+        await second
+    assert site.encoded == ["first", "small", "second"]
+
+
+async def test_newest_waiting_request_starts_with_each_iteration() -> None:
+    site = Site()
+    large = [asyncio.create_task(site.encode("large", LARGE + "x")) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert site.turns.is_crowded
+    older = [asyncio.create_task(site.turns.wait_to_start()) for _ in range(100)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE):
+        await site.turns.wait_to_start()
+        assert len(site.encoded) < 10 and sum(each.done() for each in older) < 10
+        await asyncio.gather(*large, *older)
+
+
+async def test_requests_wait_to_start_while_many_large_messages_wait() -> None:
+    site, most = Site(), 0
+
+    async def serve() -> None:
+        nonlocal most
+        if site.turns.is_crowded:
+            await site.turns.wait_to_start()
+        most = max(most, len(site.turns._waiting) + 1)
+        await site.encode("large", LARGE + "x")
+
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*(serve() for _ in range(50)))
+        assert len(site.encoded) == 50 and most <= MAX_WAITING + 3
+        while site.turns.is_taken:
+            await asyncio.sleep(0)
+    assert not site.turns.is_crowded

@@ -1,0 +1,61 @@
+"""Large responses take turns, so that a client that asks for many of them does not delay other clients."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcp_ref import Server, TextContent
+from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.transports.base import Direction
+from tests.messages import request, stateless_request
+from tests.raw_http_client import Talk, call, served_over_http
+from tests.settings import MODERN, PATIENCE
+
+COUNT = 50
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_small_response_is_sent_between_large_responses(revision: str) -> None:
+    sent: list[str] = []
+    go, large_sent = asyncio.Event(), asyncio.Event()
+
+    def trace(direction: Direction, frame: bytes) -> None:
+        if direction == "->":
+            sent.append("large" if len(frame) > 1_000_000 else "small")
+            if sent[-1] == "large":
+                large_sent.set()
+
+    server = Server("s", trace=trace)
+    begun = 0
+
+    @server.tool()
+    async def large() -> TextContent:
+        nonlocal begun
+        begun += 1
+        await go.wait()
+        return TextContent("x" * 1_000_000)
+
+    async with served_over_http(server) as web:
+        talks = [Talk(web) for _ in range(COUNT + 1)]
+        question: Object = stateless_request("tools/call", {"name": "large", "arguments": {}})
+        small: Object = stateless_request("tools/list")
+        if revision != MODERN:
+            for talk in talks:
+                await talk.handshake(revision)
+            question, small = call("large"), request("ping")
+        *others, own = talks
+        assert (await own.post(small)).status == 200
+        sent.clear()
+        replies = [await talk.send(question) for talk in others]
+        async with asyncio.timeout(PATIENCE):
+            while begun < COUNT:
+                await asyncio.sleep(0)
+            go.set()
+            await large_sent.wait()
+        assert (await own.post(small)).status == 200
+        assert sent.count("large") < COUNT
+        for reply in replies:
+            assert len((await web.take(reply)).body) > 1_000_000
+    assert sent.count("large") == COUNT and sent.count("small") == 1
