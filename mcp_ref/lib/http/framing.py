@@ -108,8 +108,9 @@ def parse_response_head(head: bytes, max_headers: int) -> tuple[int, str, Header
 
 def keeps_open(headers: Headers, version: str) -> bool:
     """Return True if the sender of a message keeps the connection open. HTTP/1.0 keep-alive is not supported."""
-    options = ",".join(headers.get_all("connection")).lower().split(",")
-    return version >= "HTTP/1.1" and "close" not in [option.strip() for option in options]
+    options = headers.get_all("connection")
+    closes = options and "close" in [option.strip() for option in ",".join(options).lower().split(",")]
+    return version >= "HTTP/1.1" and not closes
 
 
 def body_length(headers: Headers) -> int | None:
