@@ -565,15 +565,24 @@ def test_limits_steps_are_proportional_to_the_calls_of_a_validation(schema: JSON
         assert calls < 5 * steps, f"{calls} calls for at most {steps} steps"
 
 
+class Watched(list[JSON]):
+    """A list that counts the items that are read."""
+
+    read = 0
+
+    def __iter__(self) -> Iterator[JSON]:
+        for item in super().__iter__():
+            self.read += 1
+            yield item
+
+
+def test_enum_and_const_do_not_read_an_array_of_another_length() -> None:
+    items = Watched([0] * 70)
+    assert not compile_schema({"enum": [[0], {"a": 0}]}).is_valid(items) and items.read == 0
+    assert compile_schema({"const": [0] * 70}).is_valid(items) and items.read == 70
+
+
 def test_errors_quotes_no_more_of_a_large_value_than_it_shows() -> None:
-    class Watched(list[JSON]):
-        read = 0
-
-        def __iter__(self) -> Iterator[JSON]:
-            for item in super().__iter__():
-                self.read += 1
-                yield item
-
     items = Watched([0] * 70)
     value: JSON = {"text": "x" * 1_000_000, "items": items}
     [error] = compile_schema({"type": "null"}).errors(value)

@@ -55,14 +55,14 @@ def const(reader: SchemaReader) -> Keyword:
 def _allowed_values(name: str, values: list[JSON]) -> Keyword:
     strings = {value for value in values if isinstance(value, str)}
     others = {canonical_text(value) for value in values if not isinstance(value, str)}
-    has_containers = any(isinstance(value, (list, dict)) for value in values)
+    lengths = {len(value) for value in values if isinstance(value, (list, dict))}
     shown = [quoted(value) for value in values[:20]] + (["…"] if len(values) > 20 else [])
     text = f"expected one of {', '.join(shown)}" if len(values) != 1 else f"expected {shown[0]}"
 
     def check(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, str):
             return instance in strings
-        if not others or (isinstance(instance, (list, dict)) and not has_containers):
+        if not others or (isinstance(instance, (list, dict)) and len(instance) not in lengths):
             return False
         return canonical_text(instance, budget) in others
 
