@@ -7,10 +7,9 @@ plain function that waits would stop the requests of all clients.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from inspect import isawaitable
 from math import isfinite
-from typing import cast
 
 from ..basic.channel import RequestContext
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
@@ -29,7 +28,7 @@ async def call(
         arguments = {**arguments, signature.context_parameter: context}
     try:
         if signature.is_async:
-            return await cast(Awaitable[object], function(**arguments))
+            return await function(**arguments)  # type: ignore[misc]
         value = await context.run_in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain function can return a coroutine
     except BaseExceptionGroup as group:

@@ -56,7 +56,7 @@ from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..basic.mrtr import HandlerNeedsInput
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
-from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object, json_writer
 from ..lib.jsonschema import SchemaError, Validator, compile_schema
 from ..lib.typed import Signature, to_json
 from ..revisions import (
@@ -463,7 +463,7 @@ def _blocks_of(value: object) -> list[ContentBlock]:
     return [TextContent(_text_of(to_json(value)))]
 
 
-_write_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would create an encoder for each call
+_write_json = json_writer((", ", ": "))
 
 
 def _text_of(value: JSON) -> str:

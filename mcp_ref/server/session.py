@@ -19,13 +19,13 @@ import asyncio
 import os
 from collections.abc import Coroutine
 from functools import cached_property, partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from ..basic import lifecycle
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.content import includes_uri
 from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestParams, InitializeResult
-from ..basic.meta import NotificationParams, RequestParams
+from ..basic.meta import NotificationParams
 from ..basic.progress import ProgressNotificationParams, receive_progress
 from ..basic.versioning import is_stateless
 from ..features import lazy as features
@@ -147,7 +147,7 @@ class ServerSession(Session):
     def context(self, request: Request, params: object) -> Context:
         if request.method == "initialize":
             self._handshake = request.id
-        return Context(self, request.id, cast(RequestParams, params).meta, self.transport.principal)
+        return Context(self, request.id, params.meta, self.transport.principal)  # type: ignore[attr-defined]
 
     def handler(self, method: Method) -> Handler | None:
         if method.name == "initialize":

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from ..basic import mrtr, versioning
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
-from ..basic.meta import RequestParams
 from ..basic.versioning import MissingCapability
 from ..codec import ShapeError, codec_for
 from ..features import lazy as features
@@ -199,7 +198,7 @@ async def serve(
             channel.read_input(request)
     try:
         try:
-            context = Context(channel, request.id, cast(RequestParams, params).meta, principal)
+            context = Context(channel, request.id, params.meta, principal)  # type: ignore[attr-defined]
             result = await route.handler(params, context)
         except ProtocolError as error:
             raise channel.to_modern_error(error) from None

@@ -26,6 +26,8 @@ def is_number(value: JSON, budget: Budget | None = None) -> bool:
 
 def is_integer(value: JSON, budget: Budget | None = None) -> bool:
     """Return True for a number without a fractional part, such as 1 or 1.0 (Core 4.2.3)."""
+    if type(value) is int:
+        return True  # most values; a subclass of int such as IntEnum takes the next line
     return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 

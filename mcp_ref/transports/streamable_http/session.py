@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -297,8 +298,8 @@ class HttpSession(SessionTransport):
         self.initialized: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Pending until the response to `initialize` is sent. Then True if `initialize` succeeded."""
         self.listening = Stream(self, LISTENING)
-        self.last_used = asyncio.get_running_loop().time()
-        """Time of the last use, in seconds (clock of the event loop)."""
+        self.last_used = time.monotonic()
+        """Time of the last use, in seconds (`time.monotonic`)."""
         self.was_used = False
         """True after a request other than `initialize`."""
         self.at_next_use: list[Callable[[HttpSession], None]] = []
@@ -391,7 +392,7 @@ class HttpSession(SessionTransport):
 
     def touch(self) -> None:
         """Set the time of the last use to now."""
-        self.last_used = asyncio.get_running_loop().time()
+        self.last_used = time.monotonic()
         while self.at_next_use:
             self.at_next_use.pop()(self)
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Final
@@ -192,7 +193,7 @@ class SessionTable:
 
     def keep_alive(self) -> None:
         """Send a comment on every stream, and end the sessions that were idle too long."""
-        oldest = asyncio.get_running_loop().time() - self._limits.session_idle
+        oldest = time.monotonic() - self._limits.session_idle
         for session in tuple(self.by_id.values()):
             session.keep_alive()
             if session.is_idle and session.last_used < oldest:
