@@ -136,7 +136,6 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .transports.streamable_http.durable_store import DurableEventStore as DurableEventStore
     from .transports.streamable_http.durable_store import SessionChange as SessionChange
     from .transports.streamable_http.event_store import MemoryEventStore as MemoryEventStore
-    from .transports.streamable_http.event_store import StoredEvent as StoredEvent
     from .transports.streamable_http.event_store import StoredSession as StoredSession
     from .transports.streamable_http.session import EndpointLimits as EndpointLimits
     from .transports.streamable_http.sqlite_store import SqliteEventStore as SqliteEventStore
@@ -245,7 +244,7 @@ _NAMES_BY_MODULE = {
     "extensions.auth.headless": "ClientCredentials EnterpriseManaged WorkloadIdentity es256_signer",
     "extensions.tasks.types": "MemoryTaskStore Task TaskStore",
     "transports.streamable_http.durable_store": "DurableEventStore SessionChange",
-    "transports.streamable_http.event_store": "MemoryEventStore StoredEvent StoredSession",
+    "transports.streamable_http.event_store": "MemoryEventStore StoredSession",
     "transports.streamable_http.sqlite_store": "SqliteEventStore",
     "transports.streamable_http.session": "EndpointLimits",
     "transports.trace": "tracer",

@@ -179,7 +179,7 @@ class DurableEventStore(MemoryEventStore):
 
     def restore_session(self, session: str, stored: StoredSession) -> None:
         super().restore_session(session, stored)
-        self._save_states[session] = _SaveState(None, stored.events[-1].number if stored.events else 0)
+        self._save_states[session] = _SaveState(None, stored.events[-1][2] if stored.events else 0)
         self._note_change(session)
 
     def _note_change(self, session: str) -> None:
@@ -225,8 +225,8 @@ class DurableEventStore(MemoryEventStore):
         if state is None:
             return SessionChange(session, is_deleted=True)
         events, last = self._sessions[session].events, state.last_number
-        unsaved = [*takewhile(lambda event: event.number > last, reversed(events))][::-1]
-        first_number = events[0].number if events else self._number + 1
+        unsaved = [*takewhile(lambda event: event[2] > last, reversed(events))][::-1]
+        first_number = events[0][2] if events else self._number + 1
         initialize, principal = state.unsaved_opening or (None, None)
         return SessionChange(session, False, initialize, principal, first_number, unsaved)
 
@@ -246,7 +246,7 @@ class DurableEventStore(MemoryEventStore):
             if (state := self._save_states.get(session)) is not None:
                 state.unsaved_opening = None
                 if change.events:
-                    state.last_number = change.events[-1].number
+                    state.last_number = change.events[-1][2]
         self._saving.clear()
 
     def _return_changes(self) -> None:

@@ -25,7 +25,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 MAX_EVENTS = 1000
 """Maximum number of events that a store keeps for one session. It drops the oldest events first."""
@@ -49,13 +48,8 @@ class Event:
     data: bytes
 
 
-class StoredEvent(NamedTuple):
-    """An event in a store. `time` is in seconds, of the store's clock. The numbers in a session increase."""
-
-    time: float
-    stream: str
-    number: int
-    data: bytes
+StoredEvent = tuple[float, str, int, bytes]
+"""An event in a store: time (in seconds, of the store's clock), name of the stream, number, data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +134,7 @@ class MemoryEventStore:
         """
         stored, now = self._sessions[session], self._clock()
         self._number += 1
-        stored.events.append(StoredEvent(now, stream, self._number, data))
+        stored.events.append((now, stream, self._number, data))
         size = len(data) + EVENT_COST
         stored.size += size
         self._size += size
@@ -152,7 +146,7 @@ class MemoryEventStore:
     def _drop_excess(self, session: str, stored: SessionEvents, now: float) -> None:
         events, oldest = stored.events, now - self._max_age
         while events and (
-            len(events) > self._max_events or stored.size > self._max_session_bytes or events[0].time < oldest
+            len(events) > self._max_events or stored.size > self._max_session_bytes or events[0][0] < oldest
         ):
             self._drop_oldest(session, stored)
         while self._size > self._max_bytes:
@@ -187,12 +181,12 @@ class MemoryEventStore:
         stream = stream_of(event_id)
         if stored.dropped.get(stream, 0) > number:
             return None  # the client would miss an event without noticing
-        later = [event for event in stored.events if event.stream == stream and event.number >= number]
+        later = [(n, data) for _, name, n, data in stored.events if name == stream and n >= number]
         if stored.dropped.get(stream) != number:
-            if not later or later[0].number != number:
+            if not later or later[0][0] != number:
                 return None
             del later[0]
-        return [Event(f"{stream}.{event.number}", event.data) for event in later]
+        return [Event(f"{stream}.{n}", data) for n, data in later]
 
     def delete_session(self, session: str) -> None:
         """Delete a session and its events. Do nothing if the session is unknown.
@@ -226,7 +220,7 @@ class MemoryEventStore:
             session: The id of the session.
             stored: The session that `find_session` has returned.
         """
-        restored = SessionEvents(list(stored.events), size=sum(len(e.data) + EVENT_COST for e in stored.events))
+        restored = SessionEvents(list(stored.events), size=sum(len(event[3]) + EVENT_COST for event in stored.events))
         MemoryEventStore.delete_session(self, session)
         self._sessions[session] = restored
         self._size += restored.size

@@ -30,7 +30,6 @@ from .event_store import (
     MAX_BYTES,
     MAX_EVENTS,
     MAX_SESSION_BYTES,
-    StoredEvent,
     StoredSession,
     StoreFailed,
 )
@@ -39,8 +38,10 @@ MAX_SESSION_AGE: Final = 7 * 24 * 3600.0
 """Time for which a later process can continue a session, in seconds (a week)."""
 MAX_STORED_SESSIONS: Final = 10_000
 """Maximum number of sessions of earlier processes in the file. Opening the file deletes the oldest of more."""
+OPEN_SECONDS: Final = 5.0
+"""Time for which `SqliteEventStore(...)` waits if another program has locked the file, in seconds."""
 BUSY_SECONDS: Final = 0.5
-"""Time for which a thread waits if another program has locked the file, in seconds. The event loop never waits."""
+"""Time for which the thread waits if another program has locked the file, in seconds. The event loop never waits."""
 MAX_LOG_BYTES: Final = 256 * 1024 * 1024
 """Maximum size of the file's write-ahead log, in bytes (256 MiB). It grows while another program reads the file."""
 
@@ -79,10 +80,11 @@ class SqliteEventStore(DurableEventStore):
         self._file = os.fstat(handle)
         os.close(handle)
         self._database = sqlite3.connect(
-            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            self._path, timeout=OPEN_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
             process_number = self._prepare(time.time(), max_age, max_bytes)
+            self._database.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
         except BaseException:
             self._database.close()
             raise
@@ -171,7 +173,7 @@ class SqliteEventStore(DurableEventStore):
         with self._lock:
             row = self._database.execute(sessions, (session, oldest)).fetchone()
             found = self._database.execute(events, (session,)).fetchall() if row is not None else []
-        return StoredSession(row[0], row[1], [StoredEvent(*event) for event in found]) if row is not None else None
+        return StoredSession(row[0], row[1], found) if row is not None else None
 
     async def find_session(self, session: str) -> StoredSession | None:
         try:

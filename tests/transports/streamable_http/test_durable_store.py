@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mcp_ref import DurableEventStore, SessionChange, StoredEvent, StoredSession
+from mcp_ref import DurableEventStore, SessionChange, StoredSession
 from mcp_ref.server import session as server_session
 from mcp_ref.transports.streamable_http import durable_store, session_table
 from mcp_ref.transports.streamable_http.event_store import Event, MemoryEventStore, StoreFailed
@@ -36,7 +36,7 @@ class Storage(DurableEventStore):
                 initialize, principal = change.initialize, change.principal
                 if initialize is None:
                     initialize, principal = before.initialize, before.principal
-                kept = [event for event in before.events if event.number >= change.first_number]
+                kept = [event for event in before.events if event[2] >= change.first_number]
                 self.table[change.session] = StoredSession(initialize, principal, [*kept, *change.events])
                 self.saved += len(change.events)
 
@@ -45,7 +45,7 @@ class Storage(DurableEventStore):
         return self.table.get(session)
 
     def data(self, session: str) -> list[bytes]:
-        return [event.data for event in self.table[session].events]
+        return [data for _, _, _, data in self.table[session].events]
 
 
 @pytest.fixture(autouse=True)
@@ -265,7 +265,7 @@ def test_session_that_was_loaded_with_rubbish_leaves_nothing(
 
 
 async def test_restored_session_counts_toward_the_limits_of_bytes() -> None:
-    events = [StoredEvent(0.0, "a", number, b"x" * 800) for number in range(1, 6)]
+    events = [(0.0, "a", number, b"x" * 800) for number in range(1, 6)]
     store = Storage(1, max_session_bytes=3000, max_bytes=5000)
     store._max_age = float("inf")
     for session in "st":
