@@ -11,13 +11,12 @@ of neighboring turns.
 from __future__ import annotations
 
 import argparse
-import compileall
 import os
 import statistics
 from pathlib import Path
 
 from tests.bench.__main__ import add_options, chosen_rows, run_row
-from tests.bench.implementations import CORES, ROOT, ours
+from tests.bench.implementations import CORES, ours
 from tests.bench.rows import Size
 
 
@@ -27,8 +26,6 @@ def main() -> None:
     parser.add_argument("before", type=Path, help="the folder of the other checkout")
     add_options(parser)
     options = parser.parse_args()
-    for path in (options.before, ROOT):
-        compileall.compile_dir(path / "mcp_ref", quiet=1)  # else one of them may start slowly, without cached bytecode
     os.sched_setaffinity(0, CORES[-1:])
     print(f"{'':72} {'before':>10} {'after':>10}")
     for row in chosen_rows(options.rows):
