@@ -59,59 +59,48 @@ def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapp
     """
     if config.problem is not None:
         raise ConfigurationError(config.problem)
-    values, entry = _Values(config, environment, inputs), config.entry
-    text = _read_env_file(config, values.replace("envFile", entry["envFile"])) if "envFile" in entry else ""
-    env: dict[str, str | None] = {**_parse_env_file(text)}
-    env |= {name: values.value_of("env_vars", name) for name in entry.get("env_vars", []) if name in environment}
-    for name, value in entry.get("env", {}).items():
-        env[name] = None if value is None else values.replace(f"env.{name}", str(value))
-    headers = {name: values.replace(f"headers.{name}", value) for name, value in entry.get("headers", {}).items()}
-    for name, variable in entry.get("env_http_headers", {}).items():
-        headers[name] = values.value_of("env_http_headers", variable)
-    if "bearer_token_env_var" in entry:
-        token = values.value_of("bearer_token_env_var", entry["bearer_token_env_var"])
-        headers["Authorization"] = f"Bearer {token}"
-    named = [value for name, value in {**env, **headers}.items() if value and _SECRET_NAME.search(name)]
-    secrets = {value.removeprefix("Bearer ") for value in named}
-    return Launch(
-        [values.replace("args", word) for word in config.command],
-        values.replace("url", entry["url"]) if "url" in entry else None, env, headers,
-        values.replace("cwd", entry["cwd"]) if "cwd" in entry else None,
-        hashlib.sha256(f"{config.digest} {text}".encode()).hexdigest(), secrets | values.secrets,
-    )  # fmt: skip
+    entry, secrets, folder = config.entry, set[str](), os.path.abspath(config.folder)
+    predefined = {
+        "workspaceFolder": folder, "workspaceFolderBasename": os.path.basename(folder),
+        "userHome": os.path.expanduser("~"), "pathSeparator": os.sep,
+    }  # fmt: skip
 
-
-class _Values:
-    """The values of the variables of one server. `secrets` collects those that must not be shown."""
-
-    def __init__(self, config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str]) -> None:
-        self._config, self._environment, self._inputs = config, environment, inputs
-        self.secrets: set[str] = set()
-        folder = os.path.abspath(config.folder)
-        self._predefined = {
-            "workspaceFolder": folder, "workspaceFolderBasename": os.path.basename(folder),
-            "userHome": os.path.expanduser("~"), "pathSeparator": os.sep,
-        }  # fmt: skip
-
-    def replace(self, key: str, text: str) -> str:
-        return _VARIABLE.sub(lambda found: "${" if found[1] is None else self.value_of(key, found[1]), text)
-
-    def value_of(self, key: str, variable: str) -> str:
-        """Return the value of a variable. Raise ConfigurationError if it is not set and has no default."""
-        if variable in self._predefined:
-            return self._predefined[variable]
+    def value_of(key: str, variable: str) -> str:
+        if variable in predefined:
+            return predefined[variable]
         name, has_default, default = variable.removeprefix("env:").partition(":-")
         if name.startswith("input:"):
-            value, advice = self._inputs.get(name[6:]), "describe it in `inputs`, and give ask= to the Host"
+            value, advice = inputs.get(name[6:]), "describe it in `inputs`, and give ask= to the Host"
         else:
-            value, advice = self._environment.get(name), f"set this variable, or write ${{{name}:-default}}"
+            value, advice = environment.get(name), f"set this variable, or write ${{{name}:-default}}"
         if has_default and not value:
             return default
         if value is None:
-            raise ConfigurationError(f"{self._config.place}, {key}: the variable {name!r} is not set; {advice}")
+            raise ConfigurationError(f"{config.place}, {key}: the variable {name!r} is not set; {advice}")
         if name not in INHERITED_VARIABLES:
-            self.secrets.add(value)
+            secrets.add(value)
         return value
+
+    def expand(key: str, text: str) -> str:
+        return _VARIABLE.sub(lambda found: "${" if found[1] is None else value_of(key, found[1]), text)
+
+    text = _read_env_file(config, expand("envFile", entry["envFile"])) if "envFile" in entry else ""
+    env: dict[str, str | None] = {**_parse_env_file(text)}
+    env |= {name: value_of("env_vars", name) for name in entry.get("env_vars", []) if name in environment}
+    for name, value in entry.get("env", {}).items():
+        env[name] = None if value is None else expand(f"env.{name}", str(value))
+    headers = {name: expand(f"headers.{name}", value) for name, value in entry.get("headers", {}).items()}
+    for name, variable in entry.get("env_http_headers", {}).items():
+        headers[name] = value_of("env_http_headers", variable)
+    if "bearer_token_env_var" in entry:
+        headers["Authorization"] = f"Bearer {value_of('bearer_token_env_var', entry['bearer_token_env_var'])}"
+    named = [value for name, value in {**env, **headers}.items() if value and _SECRET_NAME.search(name)]
+    secrets |= {value.removeprefix("Bearer ") for value in named}
+    return Launch(
+        [expand("args", word) for word in config.command], expand("url", entry["url"]) if "url" in entry else None,
+        env, headers, expand("cwd", entry["cwd"]) if "cwd" in entry else None,
+        hashlib.sha256(f"{config.digest} {text}".encode()).hexdigest(), secrets,
+    )  # fmt: skip
 
 
 def _read_env_file(config: ServerConfig, path: str) -> str:

@@ -162,7 +162,6 @@ class Supervisor:
         self.attempted = asyncio.Event()
         """Set when the first start has succeeded or failed."""
         self._lost_calls = 0
-        self._is_over = False  # True if the state can change only by `start`
         self._is_stale = False  # True if the server has reported a change of its tools
         self._wake, self._state_changed = asyncio.Event(), asyncio.Event()
         self._refreshed, self._interval, self._ready_at = 0.0, MIN_PAUSE, math.inf
@@ -184,7 +183,7 @@ class Supervisor:
     async def start(self) -> None:
         """Start the server, from every state."""
         await self.stop()
-        self._pauses, self._is_over = Pauses(), False
+        self._pauses = Pauses()
         self._change(ServerState.IDLE)
         self._task = asyncio.create_task(self._run(), name=f"supervise {self.config.name}")
 
@@ -217,7 +216,7 @@ class Supervisor:
         if wait > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
-                    while self.status.state is not ServerState.READY and not self._is_over:
+                    while self.status.state is not ServerState.READY and self._task and not self._task.done():
                         await self._state_changed.wait()
         return self.check_ready()
 
@@ -268,7 +267,6 @@ class Supervisor:
             log.exception("the supervision of %s failed", self.config.name)
             self._change(ServerState.FAILED, f"internal error: {error}")
         finally:
-            self._is_over = True
             self._state_changed.set()
             self.attempted.set()
 
