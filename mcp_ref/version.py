@@ -27,6 +27,11 @@ CHANGES
 - A JSON Schema validation has 1,000,000 steps instead of 2,000,000. Each keyword and each error text costs steps.
 - A thread writes the file of `--store` (`SqliteEventStore`). The file has limits in bytes, and only its owner can read
   it. Your own store derives from `DurableEventStore`. Before, it had the methods of `EventStore`.
+- Every transport works on uvloop's event loop.
+- A plain `def` handler for elicitation or sampling, and an invalid result of a handler, are an `InvalidMessage` in both
+  eras. Before, the modern era raised TypeError or ValueError, and a legacy server got "Internal error".
+- From 2026-07-28 on, the server refuses a response to an input request without its `requestState`, unless the author
+  chose the key.
 - The package is under the MIT licence.
 
 0.1.0
