@@ -46,8 +46,8 @@ MAX_DEPTH: Final = 200
 """Maximum nesting of arrays and objects, in levels. RFC 8259, section 9 allows this limit."""
 MAX_BATCH: Final = 1000
 """Maximum number of messages in one batch."""
-ID_SEARCH_BYTES: Final = 1 << 20
-"""Maximum number of bytes, from the start of an unreadable frame, that `decode` searches for the `id` (1 MiB)."""
+ID_SEARCH_BYTES: Final = 1 << 18
+"""Maximum number of bytes, from the start of an unreadable frame, that `decode` searches for the `id` (256 KiB)."""
 
 MAX_QUOTED: Final = 200
 """Maximum number of bytes that the log quotes from a frame that is not a JSON object."""

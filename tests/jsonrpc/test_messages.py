@@ -114,7 +114,7 @@ def test_decode_params_by_position_are_invalid_params() -> None:
         (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"\xff"}}', "UTF-8"),
         (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":' + b"9" * 100_000 + b"}}", "digits"),
         (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}", "deeper"),
-        (b'{"params":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b',"id":7,"jsonrpc":"2.0","method":"x"}', "deeper"),
+        (b'{"params":' + b'{"a":' * 40_000 + b"1" + b"}" * 40_000 + b',"id":7,"jsonrpc":"2.0","method":"x"}', "deeper"),
         (b'{"jsonrpc":"2.0","id":7,"method":"ping"', "delimiter"),
         (b'{"jsonrpc":"2.0","id":7,"method":"ping",}', "character"),  # Python 3.13 words it differently
         (b"{'jsonrpc':'2.0'}", "property name"),
@@ -260,6 +260,13 @@ def test_oversize_frame_keeps_its_id_if_its_start_has_one() -> None:
     answer = oversize(b'{"jsonrpc":"2.0","id":4,"result":{"a":"....', 10)
     assert (answer.id, answer.expects_no_response) == (4, True)
     assert oversize(b'{"params":{"id":4,"a":"....', 10).id is None
+
+
+def test_decode_searches_only_the_start_of_an_unreadable_frame_for_the_id() -> None:
+    # The search takes ten times as long as reading valid JSON.
+    for numbers, id in [(100_000, 7), (150_000, None)]:
+        found = decode(b'{"params":[' + b"0," * numbers + b'0],"id":7')
+        assert isinstance(found, Malformed) and found.id == id
 
 
 def test_decode_never_raises() -> None:
