@@ -41,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose rows and rounds."""
     names = [row.name for row in ROWS]
     parser.add_argument("--rows", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each implementation (default: 5)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each implementation (default: 3)")
 
 
 def chosen_rows(names: Sequence[str]) -> list[Row]:

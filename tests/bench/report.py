@@ -57,13 +57,13 @@ def show(value: float | None) -> str:
 
 def table_head(names: Sequence[str]) -> str:
     """Return the first line of the table."""
-    return f"{'':58}" + "".join(f"{name:>16}" for name in names) + "   mcp_ref"
+    return f"{'':70}" + "".join(f"{name:>16}" for name in names) + "   ratios of mcp_ref"
 
 
 def table_line(result: Result) -> str:
     """Return the line of a figure."""
     cells = "".join(f"{show(value):>16}" for value in result.values.values())
-    return f"{f'{result.figure.title}, {result.figure.unit}':58}{cells}   {result.ratios()}"
+    return f"{f'{result.figure.title}, {result.figure.unit}':70}{cells}   {result.ratios()}"
 
 
 def draw(result: Result) -> str:

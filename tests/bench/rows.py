@@ -23,7 +23,7 @@ class Size:
     """Time of load over HTTP."""
     events: int = 2000
     """Number of progress notifications."""
-    calls: int = 1920
+    calls: int = 1280
     """Number of calls over stdio and of calls of a client; a multiple of 64."""
     streams: int = 1000
     """Number of open streams and of sessions."""
@@ -66,7 +66,7 @@ def measure_http(implementation: Implementation, size: Size, *, modern: bool, re
     """Yield the processor time of a tool call over 16 connections, in microseconds."""
     with running(implementation, "http", "0") as server:
         load = HttpLoad(port_of(server), modern, 16)
-        load.run(size.seconds / 2, reconnect)
+        load.run(2 * size.seconds, reconnect)  # until a just-in-time compiler is done
         while True:
             before = server.processor_time()
             calls = load.run(size.seconds, reconnect)

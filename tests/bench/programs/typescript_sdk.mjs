@@ -5,11 +5,13 @@ import { createInterface } from 'node:readline';
 import { listen, requirePeer } from './web.mjs';
 
 const [kind, ...rest] = process.argv.slice(2);
+console.warn = () => {};
 
 async function runClient([target, ...args]) {
   const { Client, StreamableHTTPClientTransport } = requirePeer('@modelcontextprotocol/client');
   const { StdioClientTransport } = requirePeer('@modelcontextprotocol/client/stdio');
-  const client = new Client({ name: 'bench', version: '1' }, { capabilities: {}, versionNegotiation: { mode: 'auto' } });
+  const options = { capabilities: {}, versionNegotiation: { mode: 'auto' } };
+  const client = new Client({ name: 'bench', version: '1' }, options);
   await client.connect(
     target.startsWith('http')
       ? new StreamableHTTPClientTransport(new URL(target))
@@ -28,16 +30,23 @@ async function runClient([target, ...args]) {
 const sessions = new Map();
 let notify;
 
+const {
+  McpServer,
+  WebStandardStreamableHTTPServerTransport: Transport,
+  createMcpHandler,
+  fromJsonSchema
+} = requirePeer('@modelcontextprotocol/server');
+const object = (properties) => fromJsonSchema({ type: 'object', properties, required: Object.keys(properties) });
+const integer = { type: 'integer' };
+const inputSchema = object({ a: integer, b: integer });
+const countSchema = object({ to: integer });
+const outputSchema = object({ result: integer });
+const result = (value) => ({ content: [{ type: 'text', text: String(value) }], structuredContent: { result: value } });
+
 function make() {
-  const { McpServer, fromJsonSchema } = requirePeer('@modelcontextprotocol/server');
-  const object = (properties) => fromJsonSchema({ type: 'object', properties, required: Object.keys(properties) });
-  const integer = { type: 'integer' };
-  const outputSchema = object({ result: integer });
-  const result = (value) => ({ content: [{ type: 'text', text: String(value) }], structuredContent: { result: value } });
   const server = new McpServer({ name: 'bench', version: '1' });
-  const inputSchema = object({ a: integer, b: integer });
   server.registerTool('add', { inputSchema, outputSchema }, ({ a, b }) => result(a + b));
-  server.registerTool('count', { inputSchema: object({ to: integer }), outputSchema }, async ({ to }, { mcpReq }) => {
+  server.registerTool('count', { inputSchema: countSchema, outputSchema }, async ({ to }, { mcpReq }) => {
     const { progressToken } = mcpReq._meta;
     for (let progress = 1; progress <= to; progress++) {
       await mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress, total: to } });
@@ -58,9 +67,6 @@ function make() {
 }
 
 function serveHttp() {
-  const { WebStandardStreamableHTTPServerTransport: Transport, createMcpHandler } = requirePeer(
-    '@modelcontextprotocol/server'
-  );
   const modern = createMcpHandler(make, { legacy: 'reject', responseMode: kind === 'http' ? 'json' : 'sse' });
   notify = modern.notify;
   listen(async (request) => {

@@ -1,5 +1,7 @@
 """zeromcp, a server without dependencies: `zeromcp_server.py http|stdio TOOLS`."""
 
+import contextlib
+import os
 import socket
 import sys
 import threading
@@ -37,9 +39,9 @@ def main(kind: str, tools: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    out, sys.stdout = sys.stdout, sys.stderr  # `serve` prints
-    server.serve("127.0.0.1", port)
-    print(f"http://127.0.0.1:{port}/mcp", file=out, flush=True)
+    with open(os.devnull, "w") as ignored, contextlib.redirect_stdout(ignored):
+        server.serve("127.0.0.1", port)
+    print(f"http://127.0.0.1:{port}/mcp", flush=True)
     threading.Event().wait()
 
 
