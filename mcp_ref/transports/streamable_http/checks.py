@@ -38,6 +38,7 @@ Used by: server.py, stateless.py, ../http_sse/server.py
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import re
@@ -78,6 +79,8 @@ _PARAMETER_HEADER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re
 
 PREFLIGHT_SECONDS: Final = 600
 """Time for which a browser is allowed to reuse the response to a preflight request, in seconds."""
+MAX_CACHED_ACCEPT: Final = 64
+"""Maximum number of parsed `Accept` headers that are cached. Clients send the same few values."""
 MAX_QUOTED: Final = 100
 """Maximum length of a header value that an error quotes, in characters."""
 Authenticate = Callable[[HttpRequest], Awaitable[str | None] | str | None]
@@ -293,8 +296,13 @@ class RequestChecks:
 
 def accepted_types(headers: Headers) -> tuple[bool, bool]:
     """Return two booleans: client accepts JSON, client accepts event streams. Without `Accept`, both are True."""
+    return _accepted_types(",".join(headers.get_all("accept") or ("*/*",)))
+
+
+@functools.lru_cache(maxsize=MAX_CACHED_ACCEPT)
+def _accepted_types(accept: str) -> tuple[bool, bool]:
     kinds = set()
-    for item in ",".join(headers.get_all("accept") or ("*/*",)).lower().split(","):
+    for item in accept.lower().split(","):
         kind, *parameters = (part.strip() for part in item.split(";"))
         if not any(re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters):
             kinds.add(kind)
