@@ -50,7 +50,10 @@ ProgressHandler = Callable[[float, float | None, str | None], None]
 
 
 def progress_token(meta: Object | None) -> RequestId | None:
-    """Return the progress token in a request's `_meta`, or None. The tokens `0` and `""` are valid."""
+    """Return the progress token in a request's `_meta`, or None if it is absent or invalid, for example too long.
+
+    The tokens `0` and `""` are valid.
+    """
     token = (meta or {}).get("progressToken")
     return token if is_request_id(token) else None
 

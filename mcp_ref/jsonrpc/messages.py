@@ -46,6 +46,8 @@ MAX_DEPTH: Final = 200
 """Maximum nesting of arrays and objects, in levels. RFC 8259, section 9 allows this limit."""
 MAX_BATCH: Final = 1000
 """Maximum number of messages in one batch."""
+MAX_ID_LENGTH: Final = 1000
+"""Maximum length of a text that is an id or a progress token, in characters. Many messages can repeat such a text."""
 ID_SEARCH_BYTES: Final = 1 << 18
 """Maximum number of bytes, from the start of an unreadable frame, that `decode` searches for the `id` (256 KiB)."""
 
@@ -228,7 +230,7 @@ def read_message(value: Object) -> Message | Malformed:
     if "id" not in value:
         return Notification(method, params)
     # [2025-11-25 basic/index#requests] a string or integer ID; unlike base JSON-RPC, never null
-    return invalid_request("the id must be a string or an integer")
+    return invalid_request(_ID_RULE)
 
 
 def _read_response(value: Object, id: RequestId | None) -> Message | Malformed:
@@ -241,8 +243,7 @@ def _read_response(value: Object, id: RequestId | None) -> Message | Malformed:
         result = value["result"]
         if type(result) is not dict:
             return _invalid_response("the result must be an object", id)
-        rule = "the id must be a string or an integer"
-        return Response(id, result) if id is not None else _invalid_response(rule, id)
+        return Response(id, result) if id is not None else _invalid_response(_ID_RULE, id)
     error = value["error"]
     if type(error) is not dict or type(error.get("code")) is not int or type(error.get("message")) is not str:
         # [2025-11-25 basic/index#error-responses] code and message are required; codes MUST be integers
@@ -260,8 +261,11 @@ def _read_batch(values: list[JSON]) -> Incoming:
 
 
 def is_request_id(value: JSON) -> TypeGuard[RequestId]:
-    """Return True for a string or an integer. `True` is an int in Python, but a boolean in JSON."""
-    return type(value) is str or type(value) is int
+    """Return True for a string of limited length or an integer. `True` is an int in Python, but a boolean in JSON."""
+    return (type(value) is str and len(value) <= MAX_ID_LENGTH) or type(value) is int
+
+
+_ID_RULE = f"the id must be a string or an integer, a string with at most {MAX_ID_LENGTH} characters"
 
 
 def invalid_request(rule: str, id: RequestId | None = None) -> Malformed:

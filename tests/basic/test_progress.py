@@ -138,8 +138,8 @@ async def test_progress_is_not_sent_without_a_token(kind: str, revision: str) ->
     "2024-11-05/basic/utilities/progress#progress-flow-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("token", [None, True, 1.5, [1], {}])
-async def test_progress_token_of_another_type_is_ignored(kind: str, token: JSON) -> None:
+@pytest.mark.parametrize("token", [None, True, 1.5, [1], {}, "x" * 1001], ids=lambda token: repr(token)[:9])
+async def test_progress_token_of_another_type_or_too_long_is_ignored(kind: str, token: JSON) -> None:
     server = Server("s")
 
     @server.resource("test://steps")

@@ -40,12 +40,19 @@ def refused(frame: bytes) -> Malformed:
     "2025-03-26/basic/index#requests-1",
     "2024-11-05/basic/messages#requests-1",
 )
-@pytest.mark.parametrize("id", [1, 0, -7, "", "0", "abc", 2**53, -(2**63)])
+@pytest.mark.parametrize("id", [1, 0, -7, "", "0", "abc", 2**53, -(2**63), "x" * 1000], ids=lambda id: str(id)[:20])
 def test_decode_id_is_a_string_or_integer_and_keeps_its_type(id: str | int) -> None:
     request = decode(json.dumps({"jsonrpc": "2.0", "id": id, "method": "ping"}).encode())
     assert request == Request(id, "ping", {})
     assert type(request.id) is type(id)
     assert json.loads(encode(Response(id, {})))["id"] == id
+
+
+@pytest.mark.parametrize("rest", [{"method": "ping"}, {"result": {}}, {"method": "ping", "params": 1}])
+def test_decode_id_with_too_many_characters_is_invalid_and_not_repeated(rest: dict[str, object]) -> None:
+    malformed = decode(json.dumps({"jsonrpc": "2.0", "id": "x" * 1001, **rest}).encode())
+    assert isinstance(malformed, Malformed) and malformed.id is None
+    assert len(malformed.error.message) < 200
 
 
 @pytest.mark.spec(

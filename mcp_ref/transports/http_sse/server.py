@@ -32,7 +32,7 @@ from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
 from ..base import Trace, finish
 from ..streamable_http.checks import SSE_HEADERS, Authorize, CheckedRequest, HttpRefusal, RequestChecks
-from ..streamable_http.session import EndpointLimits, Heartbeat, SessionTransport
+from ..streamable_http.session import EndpointLimits, Heartbeat, SessionTransport, check_initialize
 from ..streamable_http.session_table import Serve
 from ..trace import traced_exchange
 
@@ -156,6 +156,7 @@ class SseEndpoint:
         access.session_id = ids[0]
         if session.ends_at is not None and access.ends_at is not None:
             session.ends_at = max(session.ends_at, access.ends_at)
+        check_initialize(message, exchange.request.body, self._limits)
         # The stream carries every response, also the error for an invalid message.
         await session.receive(message, exchange.request.body)
         await exchange.respond(202, checked.cors, b"")

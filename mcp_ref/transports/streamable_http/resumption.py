@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 MAX_RETRY: Final = 60.0
 """Maximum time that a server can make the client wait before it reconnects, in seconds."""
+MAX_EVENT_ID_BYTES: Final = 4096
+"""Maximum size of an event id that the client repeats, in bytes. It cannot resume a stream after a longer id."""
 MIN_RETRY: Final = 0.05
 """Minimum time that the client waits before it reconnects, in seconds."""
 MAX_IDLE_RETRY: Final = 5.0
@@ -130,7 +132,8 @@ def resume_header(parser: EventParser) -> dict[str, str]:
     """Return the header `Last-Event-ID`, or {} if the stream cannot be resumed."""
     # An event id can be any text. It is sent as UTF-8, but a header cannot contain control characters.
     last = parser.last_event_id.encode()
-    return {"Last-Event-ID": last.decode("latin-1")} if last and not _CONTROL_CHARACTERS.search(last) else {}
+    is_header = 0 < len(last) <= MAX_EVENT_ID_BYTES and not _CONTROL_CHARACTERS.search(last)
+    return {"Last-Event-ID": last.decode("latin-1")} if is_header else {}
 
 
 def retry_seconds(parser: EventParser, attempts: int, idle: int) -> float:

@@ -65,7 +65,7 @@ from .checks import (
     RequestChecks,
 )
 from .event_store import MemoryEventStore, stream_of
-from .session import EndpointLimits, Heartbeat, HttpSession, Stream
+from .session import EndpointLimits, Heartbeat, HttpSession, Stream, check_initialize
 from .session_table import RETRY_LATER, Serve, SessionTable
 from .stateless import StatelessExchange, check_request
 
@@ -164,6 +164,7 @@ class StreamableHttpEndpoint:
             access.check_scopes(message, self._scopes)
         if self._serve_request is not None and self._is_stateless(message, checked):
             return self._post_stateless(exchange, checked, message, access)
+        check_initialize(message, exchange.request.body, self._limits)
         if isinstance(message, Request) and message.method == "initialize" and checked.session_id is None:
             return self._initialize(exchange, checked, message, access)
         return self._post_in_session(exchange, checked, message, access)

@@ -37,6 +37,7 @@ from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
 from ...revisions import LATEST_LEGACY, find_revision
 from ..base import EndReport, OnEnd, Receive, Trace, Transport
+from .checks import HttpRefusal
 from .event_store import Event, MemoryEventStore
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,8 @@ class EndpointLimits:
     authentication, all clients are one caller."""
     session_idle: float = 1800.0
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
+    initialize: int = 64 * 1024
+    """Maximum size of an `initialize` message, in bytes (64 KiB). The session stores its content. More gets 413."""
     streams: int = 512
     """Maximum number of streams of one session. The server refuses a further POST with a request with 429."""
     requests: int = 1000
@@ -71,6 +74,12 @@ class EndpointLimits:
     """Time between two comments on a stream, in seconds. Comments keep proxies from closing a silent stream."""
     retry: int = 1000
     """Time after which a client reconnects to a stream whose connection the server closed early, in milliseconds."""
+
+
+def check_initialize(message: Incoming, frame: bytes, limits: EndpointLimits) -> None:
+    """Raise HttpRefusal if an `initialize` message is too large. `frame` is the message as bytes."""
+    if len(frame) > limits.initialize and isinstance(message, Request) and message.method == "initialize":
+        raise HttpRefusal(413, f"an initialize message must have at most {limits.initialize} bytes")
 
 
 class StreamState(Enum):

@@ -125,6 +125,14 @@ async def test_post_of_an_invalid_message_gets_its_error_on_the_stream(body: byt
         assert await client.ask(request("ping")) == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
+async def test_initialize_that_is_too_large_is_413() -> None:
+    async with served_over_http(Server("s"), limits=EndpointLimits(initialize=1000)) as web:
+        client = await connected(web)
+        reply = await client.post(initialize(OLD, {"experimental": {"x": {"y": "z" * 1000}}}))
+        assert (reply.status, reply.why) == (413, "an initialize message must have at most 1000 bytes")
+        await client.handshake()
+
+
 async def test_a_batch_of_the_revision_that_has_them_is_answered_by_one_event() -> None:
     async with served_over_http(Server("s")) as web:
         client = await connected(web)

@@ -17,8 +17,10 @@ import pytest
 
 from mcp_ref import Client, ConnectionClosed, Context, Server, SyncClient
 from mcp_ref.jsonrpc.errors import McpError
+from mcp_ref.lib.http.sse import EventParser
 from mcp_ref.transports.streamable_http import resumption
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
+from mcp_ref.transports.streamable_http.resumption import resume_header
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.raw_http_client import Held, Talk, call, served_over_http
 from tests.server_programs import serving
@@ -484,3 +486,10 @@ def test_a_program_without_asyncio_is_told_when_its_server_is_not_there_or_no_mo
         running.process.wait(PATIENCE)
         with pytest.raises(McpError):
             client.ping()
+
+
+@pytest.mark.parametrize(("length", "is_repeated"), [(4096, True), (4097, False)])
+def test_resume_header_repeats_event_ids_of_limited_length(length: int, is_repeated: bool) -> None:
+    parser = EventParser(10_000)
+    list(parser.feed(b"id: " + b"x" * length + b"\ndata: 1\n\n"))
+    assert resume_header(parser) == ({"Last-Event-ID": "x" * length} if is_repeated else {})
