@@ -458,7 +458,7 @@ def test_a_client_that_does_not_read_makes_its_tool_wait_and_no_other() -> None:
             slow = await talk.post(call("talk_on"))
             for _ in range(100):
                 assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
-            assert sent < number / 2  # only the buffers of the sockets and of our own reader
+            assert sent < number * 3 / 4  # only the buffers of the sockets and of our own reader, at most 68 MiB
             came = await slow.messages()
             assert len(came) == number + 1 and result_of(came[-1])["content"] == []
 
