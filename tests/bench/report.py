@@ -32,7 +32,7 @@ class Result:
         found = []
         for name, end in (("limit", asked), ("official SDK", "")):
             other = self.values.get(name)
-            if ours is not None and other is not None and other > ours / 1000:
+            if ours is not None and other is not None and other > ours / 100:
                 found.append(f"{ours / other:.2f} of {name}{end}")
         return ", ".join(found)
 
