@@ -258,7 +258,8 @@ class DurableEventStore(MemoryEventStore):
         await asyncio.wait([task], timeout=seconds)
         if task.cancel():
             await asyncio.wait([task])
-            log.error("the changes of %d sessions were not saved within %g s", len(self._changed), seconds)
+            count = len(self._changed)
+            self._note_failure(StoreFailed(f"the changes of {count} sessions were not saved within {seconds:g} s"))
 
 
 class _DaemonThread:
