@@ -17,9 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import queue
 import re
-import shutil
 import signal
 import stat
 import threading
@@ -78,6 +76,8 @@ class Windows(Posix):
         pass  # threads leave the mode unchanged
 
     def find_program(self, command: Sequence[str], path: str | None) -> list[str]:
+        import shutil  # lazy: it loads the modules for compression, which takes 3 ms
+
         program = shutil.which(command[0], path=path) or command[0]  # adds .cmd and the other endings of PATHEXT
         if program.lower().endswith((".bat", ".cmd")):
             for word in command[1:]:
@@ -130,8 +130,10 @@ class ThreadWriter(asyncio.WriteTransport):
 
     def __init__(self, descriptor: int, protocol: asyncio.BaseProtocol) -> None:
         super().__init__()
+        from queue import SimpleQueue  # lazy: on POSIX, few servers need these threads
+
         self._loop, self._protocol = asyncio.get_running_loop(), protocol
-        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._unsent = 0  # bytes
         self._is_paused = self._is_closing = False
         threading.Thread(target=self._run, args=(os.dup(descriptor),), name="mcp-stdout", daemon=True).start()
