@@ -523,6 +523,7 @@ OBJECT: JSON = {f"property{n}": n for n in range(3_000)}
     ("schema", "instance"),
     [
         (_doubled({"type": "string"}), 1),
+        (_doubled({"type": "string"}), _nested(90, 1, "[]")),
         (_doubled({"not": {"type": "integer"}}), 1),
         (_doubled({"pattern": "b|c"}), "a" * 50),
         (_doubled({"contains": {"type": "string"}}), [1, 2, 3]),
@@ -542,7 +543,8 @@ OBJECT: JSON = {f"property{n}": n for n in range(3_000)}
         ({"uniqueItems": True}, [{"a": n} for n in range(3_000)]),
         ({"pattern": "\\p{L}+\\d"}, "".join(chr(0x4E00 + n) for n in range(3_000))),
     ],
-    ids=["repeated type", "repeated not", "repeated pattern", "repeated contains", "repeated required", "repeated enum",
+    ids=["repeated type", "nested value", "repeated not", "repeated pattern", "repeated contains", "repeated required",
+         "repeated enum",
          "repeated multipleOf", "repeated dependentRequired", "items", "multipleOf", "contains", "additionalProperties",
          "propertyNames", "patternProperties", "unevaluatedProperties", "anyOf", "if", "uniqueItems", "category"],
 )  # fmt: skip

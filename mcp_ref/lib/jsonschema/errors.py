@@ -7,9 +7,10 @@ the expected value, and often the actual value. Long values are shortened, becau
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 from .values import JSON, Path
+
+_write = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class SchemaError(ValueError):
@@ -52,34 +53,30 @@ def quoted(value: JSON, max_length: int = 80) -> str:
         return f"an array of {len(value)} items"
     if isinstance(value, dict) and len(value) > max_length:
         return f"an object with {len(value)} properties"
-    text = ""
-    for piece in _pieces_of(value, max_length):
-        text += piece
-        if len(text) > max_length:
-            return text[: max_length - 1] + "…"
-    return text
+    text = _start_of(value, max_length)
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"
 
 
-def _pieces_of(value: JSON, max_length: int) -> Iterator[str]:
-    """Yield the JSON text of a value, piece by piece, so that the caller can stop. Long strings lose their end."""
+def _start_of(value: JSON, size: int) -> str:
+    """Return the JSON text of a value, or a part from its start that has more than `size` characters."""
     if isinstance(value, dict):
-        opening = "{"
+        text = "{"
         for name, member in value.items():
-            yield opening + json.dumps(name[:max_length], ensure_ascii=False) + ": "
-            yield from _pieces_of(member, max_length)
-            opening = ", "
-        yield "}" if value else "{}"
-    elif isinstance(value, list):
-        opening = "["
+            if len(text) > size:
+                return text
+            text += (", " if len(text) > 1 else "") + _write(name[:size]) + ": "
+            text += _start_of(member, size - len(text))
+        return text + "}"
+    if isinstance(value, list):
+        text = "["
         for item in value:
-            yield opening
-            yield from _pieces_of(item, max_length)
-            opening = ", "
-        yield "]" if value else "[]"
-    elif isinstance(value, int) and value.bit_length() > 4 * max_length:  # slow to write in decimal digits
-        yield "a number with too many digits"
-    else:
-        yield json.dumps(value[:max_length] if isinstance(value, str) else value, ensure_ascii=False)
+            if len(text) > size:
+                return text
+            text += (", " if len(text) > 1 else "") + _start_of(item, size - len(text))
+        return text + "]"
+    if isinstance(value, int) and value.bit_length() > 320:  # slow to write in decimal digits
+        return "a number with too many digits"
+    return _write(value[: max(0, size)] if isinstance(value, str) else value)
 
 
 def quoted_names(names: list[str]) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Applied = Iterable[tuple[Step | None, "CompiledSchema"]]
 """Applied subschemas, each with the name or index of the part that it checks. None means the whole instance."""
 Apply = Callable[[JSON, Budget], Applied]
-ERROR_COST = 60
+ERROR_COST = 200
 """The cost of one error text, in steps. Several subschemas can report the same error, so there can be millions."""
 Message = str | Callable[..., str]
 """An error text, to which `find_errors` adds the instance, or a function that returns the complete error text."""
