@@ -27,7 +27,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, cast, get_type_hints
@@ -91,14 +91,6 @@ class ConfigurationError(ValueError):
 
 
 @dataclass(frozen=True)
-class InputVariable:
-    """A value that the user types, for `${input:id}`. Only the files of VS Code have it."""
-
-    description: str = ""
-    password: bool = False
-
-
-@dataclass(frozen=True)
 class ServerConfig:
     """One server as a file or a program describes it."""
 
@@ -152,7 +144,8 @@ class Configuration:
     """The servers of one or several files. Raise ConfigurationError if two servers have the same name."""
 
     servers: tuple[ServerConfig, ...] = ()
-    inputs: Mapping[str, InputVariable] = field(default_factory=dict)
+    inputs: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    """The values that the user types for `${input:id}`: by id, the description, and True for a password."""
 
     def __post_init__(self) -> None:
         first: dict[str, ServerConfig] = {}
@@ -246,7 +239,7 @@ def _read_document(document: Object, file: str, folder: str) -> Configuration:
     inputs = document.get("inputs")
     described = [each for each in inputs if isinstance(each, dict)] if isinstance(inputs, list) else []
     return Configuration(tuple(servers), {
-        str(each.get("id")): InputVariable(str(each.get("description", "")), each.get("password") is True)
+        str(each.get("id")): (str(each.get("description", "")), each.get("password") is True)
         for each in described
     })  # fmt: skip
 
@@ -290,22 +283,29 @@ def _ignored(key: str, suggests: bool) -> str:
 
 def _value_fault(key: str, value: object) -> str | None:
     """Return the fault of one value, or None. The text quotes no environment variable and no header."""
-    kind = _TYPES[key]
-    is_positive = type(value) in (int, float) and cast("float", value) > 0
-    if key == "timeout" and not (is_positive and cast("float", value) >= 1000):
+    expected, is_valid = _EXPECTED[_TYPES[key]]
+    if key == "timeout" and not (is_valid(value) and cast("float", value) >= 1000):
         return f"is in milliseconds; write 30000 for 30 s, not {value!r:.80}"
-    if kind is float:
-        return None if is_positive else f"must be a positive number, not {value!r:.80}"
-    if kind is bool:
-        return None if isinstance(value, bool) else f"must be true or false, not {value!r:.80}"
-    if kind is str:
-        return None if isinstance(value, str) and value else f"must be a string, not {value!r:.80}"
-    if kind == list[str]:
-        is_valid = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        return None if is_valid else f"must be a list of strings, not {value!r:.80}"
-    types = (str, int, float, type(None)) if key == "env" else (str,)
-    is_valid = isinstance(value, dict) and all(type(each) in types for each in value.values())
-    return None if is_valid else "must be an object whose values are strings"
+    shown = "" if "values" in expected else f", not {value!r:.80}"
+    return None if is_valid(value) else f"must be {expected}{shown}"
+
+
+def _is_texts(value: object, *others: type) -> bool:
+    """Return True if the values of an object are strings, or have one of the `others` types."""
+    return isinstance(value, dict) and all(type(each) in (str, *others) for each in value.values())
+
+
+_EXPECTED: dict[object, tuple[str, Callable[[object], bool]]] = {
+    str: ("a string", lambda value: isinstance(value, str) and value != ""),
+    bool: ("true or false", lambda value: isinstance(value, bool)),
+    float: ("a positive number", lambda value: type(value) in (int, float) and cast("float", value) > 0),
+    list[str]: ("a list of strings", lambda value: isinstance(value, list) and all(type(e) is str for e in value)),
+    dict[str, str]: ("an object whose values are strings", _is_texts),
+    dict[str, str | float | None]: (
+        "an object whose values are strings", lambda value: _is_texts(value, int, float, type(None))
+    ),
+}  # fmt: skip
+"""For each type of a value: the words for an error, and the check."""
 
 
 def _transport_fault(entry: Mapping[str, object]) -> str | None:
@@ -319,12 +319,9 @@ def _transport_fault(entry: Mapping[str, object]) -> str | None:
         return f"type {entry['type']!r} needs {_TRANSPORTS[kind]!r}"
     if "url" in entry and not str(entry["url"]).startswith(("http://", "https://", "${")):
         return f"url must begin with http:// or https://, not {entry['url']!r:.80}"
-    foreign = entry.keys() & (_URL_KEYS if "command" in entry else _PROCESS_KEYS)
-    return (
-        f"{', '.join(sorted(foreign))} cannot be used with a {'command' if 'command' in entry else 'url'}"
-        if foreign
-        else None
-    )
+    used, foreign = ("command", _URL_KEYS) if "command" in entry else ("url", _PROCESS_KEYS)
+    wrong = ", ".join(sorted(entry.keys() & foreign))
+    return f"{wrong} cannot be used with a {used}" if wrong else None
 
 
 _PROJECT_FILES = (

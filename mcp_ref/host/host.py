@@ -378,7 +378,7 @@ class Host(HostOptions):
         async with self._typing:
             for id in config.input_ids():
                 if id not in self._typed and self.ask is not None and id in described:
-                    self._typed[id] = await self.ask(id, described[id].description, described[id].password)
+                    self._typed[id] = await self.ask(id, *described[id])
         return self._typed
 
 

@@ -100,7 +100,7 @@ def test_read_config_reads_the_file_of_each_known_host(name: str, tmp_path: Path
         case "vscode.json":
             assert launches["fs"].env == {"A": "1", "B": None}
             assert launches["docs"].headers == {"X-Key": "typed"}
-            assert read_config(tmp_path / name).inputs["key"].password
+            assert read_config(tmp_path / name).inputs["key"] == ("API key", True)
         case "gemini.json":
             assert servers["off"].is_disabled and not servers["fs"].is_disabled
             assert servers["docs"].allows_tool("a") and not servers["docs"].allows_tool("b")
