@@ -278,7 +278,8 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
 
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_TOKEN = _STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++'
+# A string without an end is a token too. Otherwise the search would look for its end again at each quote.
+_TOKEN = _STRING + r'?|[\[\]{},:]|[^\s"\[\]{},:]++'
 
 
 def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from typing import Any
 
 import pytest
@@ -274,6 +275,13 @@ def test_decode_searches_only_the_start_of_an_unreadable_frame_for_the_id() -> N
     for numbers, id in [(100_000, 7), (150_000, None)]:
         found = decode(b'{"params":[' + b"0," * numbers + b'0],"id":7')
         assert isinstance(found, Malformed) and found.id == id
+
+
+def test_decode_of_a_string_without_an_end_takes_linear_time() -> None:
+    start = time.process_time()
+    found = decode(b'{"id":7,"method":"' + b'\\"' * 100_000)
+    assert isinstance(found, Malformed) and found.id == 7
+    assert time.process_time() - start < 2  # in quadratic time: a minute
 
 
 def test_decode_never_raises() -> None:
