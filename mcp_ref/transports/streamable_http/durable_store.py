@@ -3,14 +3,15 @@
 The event loop uses only the memory, so a slow disk never blocks it. A thread copies the changes to the storage:
 
     event loop:  append, delete_session -> the set of changed sessions -> a SessionChange for each -> the thread
-    thread:      save(changes)                                                    a failure: again after RETRY_SECONDS
+    thread:      save(changes), again RETRY_SECONDS after a failure
     event loop:  the first request for a session of an earlier process -> the thread: load(session)
 
 - While the storage fails, sessions work, and clients resume from the memory. Only a restart would lose the changes.
 - After a failure, the thread saves the events that the memory still has. If the memory has dropped an unsaved event,
-  the storage deletes the session's earlier events too. So stored sessions have no gaps, and no change waits in a queue.
-- An event is sent before it is saved. If the process is killed in between, a client that knows the event cannot resume
-  after it. The server refuses, as for a dropped event. No later process uses the number of an event again.
+  the storage deletes the session's earlier events too. So a stored session has no gap, and unsaved events need no
+  second copy in memory.
+- An event is sent before it is saved. If the process is killed in between, a client that received the event cannot
+  resume after it. The server then refuses the GET, as for a dropped event. Later processes use other event numbers.
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Uses: event_store.py (the store in memory). A storage in a file: sqlite_store.py
@@ -49,18 +50,18 @@ T = TypeVar("T")
 RETRY_SECONDS: Final = 1.0
 """Time after a failed `save` until the next `save`, in seconds."""
 LOAD_SECONDS: Final = 3.0
-"""Maximum time in which `load` must find a session, in seconds. After it, the server refuses the request with 503."""
+"""Maximum time of one `load`, in seconds. After this time, the server refuses the request with 503."""
 EVENTS_PER_SAVE: Final = 1000
-"""Number of events after which no further session is added to one `save`. One session can have more events."""
+"""Number of sessions and events after which one `save` gets no further session. One session can have more events."""
 MAX_WAITING_CALLS: Final = 10_000
-"""Maximum number of calls of `load` and `save` that wait for the thread. The server refuses more requests with 503."""
+"""Maximum number of calls of `load` and `save` that wait for the thread. Further calls fail (503)."""
 NUMBERS_PER_PROCESS: Final = 2**32
 """Maximum number of events that one process can number."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """The changes of one session since the last successful `save`. A failed `save` can repeat them."""
+    """The changes of one session since the last successful `save`. After a failed `save`, changes can come again."""
 
     session: str
     is_deleted: bool = False
@@ -77,7 +78,7 @@ class SessionChange:
 
 @dataclass(slots=True)
 class _SaveState:
-    """The saved part of a session."""
+    """The progress of saving a session."""
 
     unsaved_opening: tuple[bytes, str | None] | None  # the `initialize` message and the principal, until saved
     last_number: int = 0  # number of the newest saved event
@@ -108,8 +109,8 @@ class DurableEventStore(MemoryEventStore):
         super().__init__(max_events, max_bytes, max_age, time.time, max_session_bytes)
         self._number = process_number * NUMBERS_PER_PROCESS
         self._save_states: dict[str, _SaveState] = {}
-        self._changed: dict[str, None] = {}  # the changed sessions, except those in `_saving`
-        self._saving: dict[str, SessionChange] = {}  # by session
+        self._changed: dict[str, None] = {}  # the sessions with changes for the next `save`
+        self._saving: dict[str, SessionChange] = {}  # the changes in the current `save`, by session
         self._save_task: asyncio.Task[None] | None = None  # not None while there are changes
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
@@ -192,29 +193,29 @@ class DurableEventStore(MemoryEventStore):
         return self._save_task
 
     async def _save_changes(self) -> None:
-        """Save until all changes are saved. After a failure, try one session alone: one session can be the cause."""
-        at_once = EVENTS_PER_SAVE
+        """Save until all changes are saved. After a failure, save one session alone: it can be the cause."""
+        max_count = EVENTS_PER_SAVE
         try:
             while self._changed:
-                self._take_changes(at_once)
+                self._take_changes(max_count)
                 try:
                     await self._thread.run(partial(self.save, [*self._saving.values()]))
                 except StoreFailed as failure:
                     self._note_failure(failure)
-                    at_once = 0
+                    max_count = 0
                     self._return_changes()
                     await asyncio.sleep(RETRY_SECONDS)
                 else:
                     self._note_saved()
-                    at_once = min(2 * at_once + 1, EVENTS_PER_SAVE)
+                    max_count = min(2 * max_count + 1, EVENTS_PER_SAVE)
         finally:
             self._return_changes()
             self._save_task = None
 
-    def _take_changes(self, max_events: int) -> None:
-        """Move changes from `_changed` to `_saving`: one session, and more while there are less than `max_events`."""
+    def _take_changes(self, max_count: int) -> None:
+        """Move at least one session from `_changed` to `_saving`. Stop at `max_count` sessions and events."""
         count = 0
-        while self._changed and (not self._saving or count < max_events):
+        while self._changed and (not self._saving or count < max_count):
             session = next(iter(self._changed))
             del self._changed[session]
             change = self._saving[session] = self._change_of(session)
@@ -234,7 +235,7 @@ class DurableEventStore(MemoryEventStore):
         """Log the first failure after a success."""
         if not self._has_failed:
             self._has_failed = True
-            advice = "the server tries again; if it ends before, the next process does not know the changes"
+            advice = "while it fails, changes are only in memory, and are lost when the server ends"
             text = "the store of sessions and events has failed: %s; %s"
             log.error(text, failure, advice, exc_info=failure.__cause__)
 
@@ -263,10 +264,10 @@ class DurableEventStore(MemoryEventStore):
 
 
 class _DaemonThread:
-    """Calls functions in a thread, one at a time. The thread ends after the last function.
+    """A thread that calls functions, one at a time. It ends after the last function.
 
-    The thread does not delay the end of the process, and the event loop does not wait until it runs. The threads of
-    `concurrent.futures` would do the first, and those of `threading` the second.
+    A thread of `concurrent.futures` would delay the end of the process. `threading.Thread.start` would block the event
+    loop until the thread runs.
     """
 
     def __init__(self) -> None:
@@ -275,7 +276,7 @@ class _DaemonThread:
         self._is_running = False
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Return the result of a function. Raises StoreFailed if it raises an exception, or if no thread can start."""
+        """Return the result of a function. Raise StoreFailed if the function fails, or if the thread cannot call it."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
             if len(self._jobs) >= MAX_WAITING_CALLS:
@@ -302,7 +303,7 @@ class _DaemonThread:
 def _call(function: Callable[[], T], future: asyncio.Future[T]) -> None:
     """Call a function in this thread, and report its outcome to the event loop of the future."""
     if future.cancelled():
-        return  # its caller no longer waits
+        return  # the caller no longer waits
     try:
         report = partial(future.set_result, function())
     except BaseException as error:  # also SystemExit, which would end only the thread

@@ -31,9 +31,9 @@ MAX_EVENTS = 1000
 MAX_SESSION_BYTES = 16 * 1024 * 1024
 """Maximum total size of the events of one session, in bytes (16 MiB). The store drops the oldest events first."""
 MAX_BYTES = 64 * 1024 * 1024
-"""Maximum total size of all events, in bytes (64 MiB). The session that was quiet longest loses its oldest first."""
+"""Maximum total size of all events, in bytes (64 MiB). The least recently used session loses its oldest event."""
 EVENT_COST = 200
-"""Size that an event counts in addition to its data, in bytes: its number, its time, and the objects around them."""
+"""Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
 MAX_DROPPED_STREAMS = 1000
 """Maximum number of streams of one session for which a store remembers that it dropped events."""
 MAX_AGE = 3600.0
@@ -62,7 +62,7 @@ class StoredSession:
 
 
 class StoreFailed(Exception):
-    """The storage of an event store has failed. `__cause__` is the exception that it raised, if any."""
+    """The storage of an event store has failed. `__cause__` is the exception of the storage, if any."""
 
 
 def stream_of(event_id: str) -> str:
@@ -127,7 +127,7 @@ class MemoryEventStore:
         Args:
             session: The id of the session.
             stream: The name of the stream, without ".".
-            data: The message, as JSON, or nothing if the event only gives an id.
+            data: The message, as JSON, or b"" if the event only gives the client an id.
 
         Returns:
             The id of the event: `stream.number`.
@@ -165,7 +165,7 @@ class MemoryEventStore:
             self._by_age.pop(session, None)
 
     def events_after(self, session: str, event_id: str) -> list[Event] | None:
-        """Return the later events of an event's stream, in order.
+        """Return the events that follow an event on its stream, in order.
 
         Args:
             session: The id of the session.
@@ -206,7 +206,7 @@ class MemoryEventStore:
             session: The id of the session.
 
         Returns:
-            The session, or None if it is unknown: this store ends with its process.
+            The session, or None if it is unknown. A store in memory knows no session of an earlier process.
 
         Raises:
             StoreFailed: The storage of a `DurableEventStore` has failed.

@@ -3,14 +3,14 @@
 A server MAY assign a session id: it sends the id in the `Mcp-Session-Id` header of the response to `initialize`. The
 client then repeats the id on every request [2025-11-25 basic/transports#session-management].
 
-Reasons:
+Rules, and their reasons:
 - An id is random (192 bits from the operating system). An attacker who guesses an id could send requests in another
   client's session, or read its streams (session hijacking).
 - A session belongs to the principal (the authenticated caller) that opened it. A stolen id is useless to other callers.
 - A request for another principal's session gets 404, like a request for an unknown session. Another status would tell
   an attacker that a guessed id exists. After 404, a client MUST send a new `initialize`.
 - The number of sessions is limited, and idle sessions end, because a client can disappear without sending DELETE.
-- Each caller has a share of the sessions. At its share, a caller ends only its own idle sessions.
+- Each caller has a share of the sessions. Above its share, a caller's new session ends an idle session of this caller.
 
 2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes], because a load balancer had
 to send every request of a session to the same process.
@@ -50,9 +50,9 @@ Serve = Callable[[Transport], Coroutine[object, object, None]]
 class IdleOrder:
     """The order in which the table ends the idle sessions of one caller, or of all callers.
 
-    Sessions without a request come first, then the sessions that were used longest ago. A use of a session does not
-    move it: `next_idle` looks at the first session, and moves it to the end if it was used since the last look. So each
-    look is paid by one use, and the number of sessions does not matter.
+    Sessions without a request come first, then the sessions that were used longest ago. The use of a session does not
+    move the session. Instead, `next_idle` looks at the first session, and moves it to the end if it was used since the
+    last look. So each use of a session costs at most one move.
     """
 
     def __init__(self) -> None:
@@ -92,13 +92,13 @@ class SessionTable:
         self.by_id: dict[str, HttpSession] = {}
         self.store = store
         self._order = IdleOrder()
-        self._orders: dict[str, IdleOrder] = {}  # by caller
+        self._orders: dict[str, IdleOrder] = {}  # the order of each caller's sessions
         self._serve, self._limits, self._trace = serve, limits, trace
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
     def begin(self, initialize: bytes, access: Access) -> HttpSession:
-        """Return a new session with a random id. Raises HttpRefusal if the table is full of sessions in use."""
+        """Return a new session with a random id. Raise HttpRefusal if a limit is reached and no session is idle."""
         self._free_place(access.caller)
         # [2025-11-25 basic/transports#session-management] id: SHOULD be unique and secure, MUST be visible ASCII
         id = secrets.token_urlsafe(24)
@@ -126,7 +126,7 @@ class SessionTable:
             await session.close()
 
     async def find(self, id: str, access: Access) -> HttpSession:
-        """Return the principal's session with this id. Raises HttpRefusal: 404 for other ids, or 503."""
+        """Return the principal's session with this id. Raise HttpRefusal: 404 for other ids, 503 if restoring fails."""
         session = self.by_id.get(id) or await self._restore(id, access)
         if session is not None and not session.initialized.done():
             await asyncio.shield(session.initialized)
@@ -163,14 +163,14 @@ class SessionTable:
         """End an idle session, if the caller or the table has no place for one more."""
         own, limits = self._orders.get(caller), self._limits
         if own is not None and own.size >= limits.sessions_per_caller:
-            order, whose = own, f"your {limits.sessions_per_caller}"
+            order, sessions = own, f"your {limits.sessions_per_caller} sessions"
         elif self._order.size >= limits.sessions:
-            order, whose = self._order, f"all {limits.sessions}"
+            order, sessions = self._order, f"all {limits.sessions} sessions"
         else:
             return
         idle = order.next_idle()
         if idle is None:
-            raise HttpRefusal(503, f"{whose} sessions are in use; try again later", RETRY_LATER)
+            raise HttpRefusal(503, f"{sessions} are in use; try again later", RETRY_LATER)
         self.end(idle)
 
     def end(self, session: HttpSession) -> None:

@@ -3,8 +3,8 @@
 A new process that opens the same file can continue the sessions in it, even if the earlier process was killed. When a
 client sends its next request, `SessionTable` handles the stored `initialize` message of the session again.
 
-If the file cannot be written, an empty file FILE-unsaved exists until the next success. If the process ends before, the
-next process deletes the stored events, because a replay would have a gap.
+After a failed write, an empty file FILE-unsaved exists until a write succeeds. A process that finds this file at its
+start deletes the stored events, because a replay would have a gap.
 
 The file contains session ids and messages, so only its owner can read it. Its size has a bound: events of live sessions
 in `max_bytes`, events of earlier processes in another `max_bytes`, and an `initialize` message for each session.
@@ -37,13 +37,13 @@ from .event_store import (
 MAX_SESSION_AGE: Final = 7 * 24 * 3600.0
 """Time for which a later process can continue a session, in seconds (a week)."""
 MAX_STORED_SESSIONS: Final = 10_000
-"""Maximum number of sessions of earlier processes in the file. Opening the file deletes the oldest of more."""
+"""Maximum number of sessions of earlier processes in the file. Opening the file deletes older sessions."""
 OPEN_SECONDS: Final = 5.0
 """Time for which `SqliteEventStore(...)` waits if another program has locked the file, in seconds."""
 BUSY_SECONDS: Final = 0.5
 """Time for which the thread waits if another program has locked the file, in seconds. The event loop never waits."""
 MAX_LOG_BYTES: Final = 256 * 1024 * 1024
-"""Maximum size of the file's write-ahead log, in bytes (256 MiB). It grows while another program reads the file."""
+"""Maximum size of the file's write-ahead log, in bytes (256 MiB). The log grows while another program reads."""
 
 
 class SqliteEventStore(DurableEventStore):
@@ -181,10 +181,10 @@ class SqliteEventStore(DurableEventStore):
         except StoreFailed as failure:
             error = failure.__cause__
             if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-                return None  # the file is damaged: so the client gets 404, not 503, and begins a new session
+                return None  # the file is damaged: with 404 instead of 503, the client begins a new session
             raise
 
     def close(self) -> None:
-        """Close the file. First end the server, which saves the last changes."""
+        """Close the file. End the server first, because the server saves its last changes when it ends."""
         with self._lock:
             self._database.close()
