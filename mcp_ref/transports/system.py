@@ -5,9 +5,9 @@
     `exec` finds `npx` on the PATH.                   Only .exe files are found. `npx` is the batch file npx.cmd.
     A server has its own process group. A signal      Groups and signals do not exist.
     to the group reaches its child processes.         `taskkill /T` ends the process and its child processes.
-    Descriptors can be left in non-blocking mode.     Consoles have no such mode: `os.set_blocking` fails.
+    Non-blocking mode stays when the program ends.    Consoles do not have this mode: `os.set_blocking` fails.
 
-The tests use the class `Windows` on Linux. Nothing was run on Windows.
+The tests use the class `Windows` on Linux. No test has run on Windows.
 
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 """
@@ -33,7 +33,7 @@ TASKKILL_SECONDS: Final = 5.0
 
 
 class Posix:
-    """The choices on Linux, macOS and similar systems."""
+    """The behavior of stdio on Linux, macOS and similar systems."""
 
     inherited_variables: tuple[str, ...] = (
         "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
@@ -47,21 +47,21 @@ class Posix:
         return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
     def restore_blocking(self, descriptor: int) -> None:
-        """Leave the descriptor as other programs that share it, such as a shell, expect it."""
+        """Make the descriptor blocking again, as other programs that share it expect, such as a shell."""
         os.set_blocking(descriptor, True)
 
     def find_program(self, command: Sequence[str], path: str | None) -> list[str]:
-        """Return the command with its program as the system can start it. Raise OSError if that is not safe."""
+        """Return a command that the system can start. Raise OSError if the arguments are not safe."""
         return list(command)
 
     async def end_processes(self, pid: int, force: bool, has_exited: bool) -> None:
-        """End a server and the processes that it has started. Without `force`, ask the processes to end."""
+        """End a server and the processes that it has started. Without `force`, POSIX only asks the processes to end."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL if force else signal.SIGTERM)
 
 
 class Windows(Posix):
-    """The choices on Windows."""
+    """The behavior of stdio on Windows."""
 
     inherited_variables = (
         "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
@@ -80,10 +80,10 @@ class Windows(Posix):
 
         program = shutil.which(command[0], path=path) or command[0]  # adds .cmd and the other endings of PATHEXT
         if program.lower().endswith((".bat", ".cmd")):
-            for word in command[1:]:
+            for argument in command[1:]:
                 # Windows runs a batch file in its shell, which interprets these characters, even in quotation marks.
-                if re.search(r'["%!&|<>^()\r\n]', word):
-                    raise OSError(f"the argument {word[:80]!r} is not safe for the batch file {program}")
+                if re.search(r'["%!&|<>^()\r\n]', argument):
+                    raise OSError(f"the argument {argument[:80]!r} is not safe for the batch file {program}")
         return [program, *command[1:]]
 
     async def end_processes(self, pid: int, force: bool, has_exited: bool) -> None:
@@ -97,15 +97,15 @@ class Windows(Posix):
 
 
 SYSTEM = Windows() if os.name == "nt" else Posix()
-"""The choices on this system."""
+"""The behavior of stdio on this system."""
 
 
 def read_in_thread(descriptor: int, feed: Callable[[bytes], None], is_paused: Callable[[], bool],
                    ended: Callable[[], object]) -> None:  # fmt: skip
     """Read a descriptor for which the event loop cannot wait. Call `feed` in the event loop, and `ended` at the end.
 
-    The thread reads a copy. On Windows, closing a descriptor waits until a read of this descriptor has returned.
-    Then Ctrl-C would not end the program.
+    The thread reads a copy of the descriptor. On Windows, closing a descriptor waits until its read has returned. So
+    without the copy, Ctrl-C would not end the program.
     """
     loop, source = asyncio.get_running_loop(), os.dup(descriptor)
 

@@ -1,8 +1,8 @@
 """The server's side of one TCP connection. It reads requests, runs the handler, and sends the responses.
 
 The server reads the head of one request, runs the handler, and then reads the next request. So responses have the order
-of their requests. The handler asks for the body: a request that its head makes invalid costs no memory for a body.
-Requests that arrive too early wait in a buffer of limited size.
+of their requests. The server reads a large body only when the handler asks for it. So a refused head costs no memory
+for its body. Requests that arrive while a handler runs wait in a buffer of limited size.
 
 An attacker can hold many connections open by sending one byte now and then, or by never reading. So requests have time
 limits that further bytes do not extend (`Phase`), and the server disconnects slow readers (`HttpLimits`).
@@ -47,7 +47,7 @@ MAX_REFUSED: Final = 8
 """Maximum number of connections over the limit that stay open until their clients have read the status 503."""
 
 FULL_WRITE_SECONDS: Final = 1.0
-"""Seconds in which a client must read some of its responses, if all clients have more than `unread_size` unread."""
+"""Seconds in which a client must read some of its data, if all clients together have over `unread_size` unread."""
 
 _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
@@ -65,7 +65,8 @@ class Phase(Enum):
                has asked for
     CLOSING    the client to read and close   LINGER_SECONDS                 aborts the connection.
 
-    In every phase, the server also aborts the connection of a client that leaves much data unread for write_time.
+    In every phase, the server also aborts the connection of a client that has much unread data, and reads nothing for
+    write_time.
     """
 
     IDLE = "idle"
@@ -89,7 +90,8 @@ class Connections:
         self.unread_bytes = 0
         """Number of unread bytes of the `slow` connections."""
         self.slow: dict[HttpConnection, int] = {}
-        """The connections whose clients have more than 64 KiB unread (512 KiB with TLS), and these bytes."""
+        """The connections whose clients have more than 64 KiB unread (512 KiB with TLS), and the number of
+        unread bytes of each connection."""
         self.context = contextvars.copy_context()
         self.context.run(current_turns.set, self.turns)
         """The context variables at the start of the server. Each handler gets a copy."""
@@ -103,7 +105,7 @@ class Connections:
         self._all_closed = asyncio.Event()
 
     def has_room(self) -> bool:
-        """Return True if clients have less than `unread_size` unread. Else disconnect those that read nothing."""
+        """Return True if clients have less than `unread_size` unread. If not, disconnect clients that read nothing."""
         if self.unread_bytes >= self.limits.unread_size:
             for connection in tuple(self.slow):
                 connection.check_reading(self.loop.time())
@@ -196,7 +198,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._enter_phase(HEAD, self._limits.head_time)
 
     async def read_body(self) -> bytes:
-        """Wait for the rest of the current request's body. Raise BodyError."""
+        """Wait for the rest of the current request's body. Raise BodyError if the body cannot be read."""
         if self._phase is not RESPONSE:
             raise BodyError(CLIENT_DISCONNECTED, "the client has disconnected")
         body: asyncio.Future[bytes] = self._loop.create_future()
@@ -389,7 +391,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def close_after_response(self) -> None:
-        """Close the connection after the current response, or now without one. Called when the server stops."""
+        """Close the connection after the current response, or now if no handler runs. Called when the server stops."""
         self.keep_alive, self._stopping = False, True
         if self._phase in (IDLE, HEAD):
             self._close(linger=self._phase is HEAD)
@@ -421,7 +423,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def check_reading(self, now: float) -> None:
-        """Disconnect a client that has much unread, and has read nothing for too long."""
+        """Disconnect a client that has much unread data, and has read nothing for too long."""
         if self._drained is not None:
             unread, seconds = self._transport.get_write_buffer_size(), self._limits.write_time
             if self._connections.unread_bytes >= self._limits.unread_size:
@@ -484,7 +486,7 @@ class HttpExchange:
     def _begin_response(self, status: int, headers: HeaderList) -> bytes:
         if self.responded:
             raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
-        keep_alive = self._head.keep_alive and self._body is not None  # the next bytes are the rest of this body
+        keep_alive = self._head.keep_alive and self._body is not None  # an unread body is not the next request
         head = self._connection.response_head(status, headers, keep_alive)
         self.responded = True
         return head

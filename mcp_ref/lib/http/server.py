@@ -52,7 +52,7 @@ class HttpServer:
 
     def __init__(self, connections: Connections, sockets: list[socket], tls: SSLContext | None) -> None:
         self._connections, self._sockets, self._tls = connections, sockets, tls
-        self._starting: set[asyncio.Task[None]] = set()  # most end at once, but a TLS handshake takes time
+        self._starting: set[asyncio.Task[None]] = set()  # most end soon, but a TLS handshake takes time
         self._quiet_until = 0.0  # no log line about failures to accept until this time
         self._tasks = [
             asyncio.create_task(self._check_times()),
@@ -173,7 +173,7 @@ async def serve(
     if isinstance(host, socket):
         sockets = [host]
     else:
-        # asyncio finds all addresses of the host. Its listener is closed again, because it has no limit.
+        # asyncio finds all addresses of the host. Its listener is closed again, because it has no limit on connections.
         listener = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
         sockets = [each.dup() for each in listener.sockets]
         listener.close()
@@ -184,9 +184,9 @@ async def serve(
 
 
 def allowed_connections(wanted: int) -> int:
-    """Return the number of connections for which file descriptors suffice, at most `wanted`.
+    """Return the number of connections for which there are enough file descriptors, at most `wanted`.
 
-    Raise the process's soft limit on file descriptors, if it is too low and the hard limit allows more.
+    Increase the process's soft limit on file descriptors, if it is too low and the hard limit allows more.
     """
     if sys.platform == "win32":
         return wanted
