@@ -36,7 +36,7 @@ class Requests(Connector):
         return await self.request(method, load_type(row.params)(**params), load_type(row.result or ""), timeout)
 
     async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
-        """Return the items of all pages of a list. The attribute `member` of a page contains the items."""
+        """Return the items of all pages of a list. `member` is the name of the attribute that contains them."""
 
         async def fetch(cursor: str | None) -> tuple[list[object], str | None]:
             page = vars(await self.request_by_name(method, timeout, cursor=cursor))
@@ -66,8 +66,8 @@ class Requests(Connector):
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
         """Set the lowest level of the log messages that the server sends from now on.
 
-        If the program does not call this method, a legacy server chooses the level, and a modern server sends all
-        messages if the client has `on_log`, otherwise none.
+        Before this call, a legacy server chooses the level. A modern server sends all messages to a client with
+        `on_log`, and none to other clients.
 
         Args:
             level: The level, such as "warning".
@@ -86,10 +86,10 @@ class Requests(Connector):
             *calls: Coroutines of this client's methods. Each one must send one request.
 
         Returns:
-            The results in the order of the calls. A failed call returns its exception, and does not raise it.
+            The results in the order of the calls. The list contains the exception of a failed call.
 
         Raises:
-            CapabilityError: If the negotiated revision does not allow batches.
+            CapabilityError: The negotiated revision does not allow batches.
         """
         if self._server_identity is None or not self.revision.batch:
             for call in calls:

@@ -67,7 +67,7 @@ class Target:
 
     @property
     def name(self) -> str | None:
-        """The URL or command, as the key of the mapping `eras`. None for a `Server` object or a transport."""
+        """The URL or command, as the key in `Client(eras=...)`. None for a `Server` object or a transport."""
         server = self.server
         return "\0".join(server) if isinstance(server, (list, tuple)) else server if isinstance(server, str) else None
 

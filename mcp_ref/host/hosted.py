@@ -1,9 +1,9 @@
 """One server of a host: the user's consent, the client, the approved tools, and the requests of the server.
 
-    prepare      replace the variables; ask for `start` and `roots`; create a `Client` with handlers for this server
-    accepted     compare each tool with its approved definition; ask for `definition` if it has changed
+    prepare      replace the variables; request the approvals `start` and `roots`; create a `Client` for this server
+    accepted     compare each tool with its approved definition; request the approval `definition` if it has changed
     sample       budget -> approval of the request -> the program's model -> approval of the message -> the server
-    elicit       budget -> approval, with the true server and the host of a URL -> the program's form -> the server
+    elicit       budget -> approval, with the server's name and the host of a URL -> the program's form -> the server
 
 The host approves all definitions of a server's first list, except those with hidden characters. With an `approve`
 function, a later change takes the tool out of the list until the user allows the change. Otherwise a server could win
@@ -96,7 +96,7 @@ class HostOptions:
     servers: ServersLike
     _: KW_ONLY
     approve: Approve | None = None
-    """Async function that decides about each `Approval`. Without it: see policy.py."""
+    """Async function that decides about each `Approval`. Without it, the rules in policy.py decide."""
     ask: Callable[[str, str, bool], Awaitable[str]] | None = None
     """Async function that asks the user for `${input:id}`. It gets id, description, and True for a password."""
     approvals: MutableMapping[str, str] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class HostOptions:
     approve_timeout: float = APPROVE_SECONDS
     """Time limit of one decision, in seconds (15 minutes)."""
     audit: Callable[[str], None] | None = None
-    """Called with a line of JSON for each decision and event. An exception at a decision refuses the request."""
+    """Called with a line of JSON for each decision and event. If it fails for a decision, the request is refused."""
     audit_arguments: bool = False
     """True if the audit log contains the arguments of calls, which can be secret."""
     on_event: Callable[[HostEvent], None] | None = None
@@ -139,13 +139,13 @@ class HostOptions:
     on_stderr: Callable[[str, bytes], None] | None = None
     """Called with the server name and the bytes of standard error."""
     environment: Mapping[str, str] | None = None
-    """The variables that `${NAME}` means. Defaults to the environment of the process."""
+    """The variables that replace `${NAME}`. Default: the environment of the process."""
     info: Implementation | None = None
     """The name and version that all servers get."""
 
 
 class HostedServer(Supervisor):
-    """One server of a host. `inputs` returns the typed values of `${input:id}`."""
+    """One server of a host. `whole` is the host's account. `inputs` returns the user's values for `${input:id}`."""
 
     def __init__(
         self, config: ServerConfig, server: InProcessServer | None, options: HostOptions, policy: Policy,
@@ -250,7 +250,7 @@ class HostedServer(Supervisor):
             self._options.on_event(HostEvent(self.config.name, kind, self.status.state))
 
     def accepted(self, tools: list[Tool]) -> list[Tool]:
-        """Return the tools whose definitions are approved. Ask for the others in the background."""
+        """Return the tools with approved definitions. Request the other approvals in the background."""
         approvals, found = self._policy.approvals, []
         is_first = f"{self.digest} listed" not in approvals
         approvals[f"{self.digest} listed"] = "yes"
@@ -272,7 +272,7 @@ class HostedServer(Supervisor):
         return found
 
     async def _ask_definition(self, key: str, tool: Tool, digest: str) -> None:
-        """Ask for the consent to a definition. After an `Allow`, the next list contains the tool."""
+        """Request approval of a definition. After an `Allow`, the next list contains the tool."""
         request = self.approval("definition", full_name(self.config.name, tool.name))
         before = self._definitions.get(tool.name)
         try:
@@ -285,7 +285,7 @@ class HostedServer(Supervisor):
             self._asking.pop(tool.name, None)
 
     async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        """Return a message of the program's model, after two approvals. The server gets no reason of a refusal."""
+        """Return a message of the program's model after two approvals. A server never gets the reason of a refusal."""
         assert self._sampling is not None
         key, approval = f"{self.digest} sample", self.approval("sample")
         try:
@@ -350,7 +350,7 @@ class HostedServer(Supervisor):
             if self._options.audit is not None:
                 text = "" if result is None else json.dumps(asdict(result), default=str)
                 shown = {"arguments": arguments} if self._options.audit_arguments else {}
-                with contextlib.suppress(Refused):  # the tool has run
+                with contextlib.suppress(Refused):  # the result cannot be refused: the tool has run
                     self._policy.record(
                         "result", self.config.name, full, configuration=self.digest, outcome=outcome,
                         seconds=round(seconds, 4), arguments_sha256=digest_of(arguments),

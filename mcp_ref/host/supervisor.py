@@ -5,7 +5,7 @@ or that ends again and again, does not disturb other servers.
 
     Restart   after 1, 2, 4 ... 60 seconds, randomly 20 % more or less. The pause is short again after 60 seconds of
               readiness. A successful start is not enough, or a server that responds and exits would start without end.
-    Tools     of a server that is away stay in the list for 60 seconds, and their calls fail at once.
+    Tools     of a server that is away (not ready) stay in the list for 60 seconds, and calls fail at once.
     Changes   of the list of tools are fetched at most once a second, and ever more rarely if the list is unchanged.
 
 Spec:  2026-07-28 basic/transports/stdio#unexpected-termination, server/tools#list-changed-notification
@@ -46,7 +46,7 @@ GRACE_SECONDS = 60.0
 """Time for which the tools of a server that is away stay in the list, in seconds."""
 
 MIN_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Shortest and longest pause before a restart, and between two lists of tools, in seconds."""
+"""Shortest and longest pause before a restart (without the random part) or a new list of tools, in seconds."""
 
 READY_SECONDS = 60.0
 """Time of readiness after which the pause before a restart is short again, in seconds."""
@@ -74,7 +74,8 @@ class ServerState(Enum):
       v           v                      v    |                 v                                  v
     DISABLED    stays, if denied       FAILED <-- BACKING_OFF <--- the server has ended, or does not respond
     MISCONFIGURED
-    Only a server of a file needs consent. `Host.restart` leads from every state to IDLE. STOPPED: the host is closed.
+    Only a server of a configuration file needs consent. `Host.restart` leads from every state to IDLE. In the state
+    STOPPED, the host is closed.
     """
 
     IDLE = "idle"
@@ -102,7 +103,7 @@ class ServerStatus:
     since: float = 0.0
     """Time of the last transition, in seconds since 1970."""
     next_try: float | None = None
-    """Time of the next start, in seconds since 1970."""
+    """Time of the next start, or of the ping that ends SUSPENDED, in seconds since 1970."""
     last_error: str | None = None
     restarts: int = 0
     """Number of restarts after failures."""
@@ -115,7 +116,7 @@ class ServerStatus:
     in_flight: int = 0
     """Number of calls that wait for a result."""
     dropped: dict[str, int] = field(default_factory=dict)
-    """Numbers of dropped log messages, and of tools over a limit."""
+    """Number of dropped log messages, and number of tools over a limit."""
     needs_sign_in: bool = False
     """True if the user must sign in before the server can start."""
 
@@ -135,7 +136,7 @@ class Pauses:
         """Return the pause before the next start, in seconds, or None after too many failures.
 
         `now` is the time of the failure, `ready_seconds` the time for which the server was ready, and `starts` the
-        number of its processes: a client that finds out the era can start a process twice.
+        number of its processes: to negotiate the era, a client can start the process twice.
         """
         if ready_seconds >= READY_SECONDS:
             self._pause = MIN_PAUSE
@@ -208,7 +209,7 @@ class Supervisor:
             self._wake.set()
 
     async def ready_client(self, wait: float) -> Client:
-        """Return the client of a ready server. Wait `wait` seconds. Raise ServerUnavailable if the server is away."""
+        """Return the client of the server. Raise ServerUnavailable if the server is not ready after `wait` seconds."""
         if self.is_lazy and not self.attempted.is_set():
             if self._task is None:
                 await self.start()
@@ -221,7 +222,7 @@ class Supervisor:
         return self.check_ready()
 
     def check_ready(self) -> Client:
-        """Return the client of a ready server. Raise ServerUnavailable if the server is away."""
+        """Return the client of the server. Raise ServerUnavailable if the server is not ready."""
         status = self.status
         if self.client is not None and status.state is ServerState.READY:
             return self.client
@@ -296,7 +297,7 @@ class Supervisor:
             if self._grace is None:
                 self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._drop_tools)
             await client.close()  # the old process has ended before a new one starts
-        log.warning("the server %s is away: %s", self.config.name, self.status.last_error)
+        log.warning("the server %s is not available: %s", self.config.name, self.status.last_error)
         now = time.monotonic()
         pause = self._pauses.after_failure(now, now - self._ready_at, client.starts)
         if pause is None or _is_permanent(error):
@@ -320,7 +321,7 @@ class Supervisor:
             is_suspended = self.status.state is ServerState.SUSPENDED
             if self._lost_calls >= MAX_LOST_CALLS and not is_suspended:
                 resume_at = loop.time() + SUSPEND_SECONDS
-                self._change(ServerState.SUSPENDED, "successive calls had no response", SUSPEND_SECONDS)
+                self._change(ServerState.SUSPENDED, "several calls in a row got no response", SUSPEND_SECONDS)
             elif is_suspended and loop.time() >= resume_at:
                 await client.ping(timeout=5 * MIN_PAUSE)
                 self._lost_calls = 0

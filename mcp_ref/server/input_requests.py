@@ -237,7 +237,7 @@ class InputRequests(RequestContext):
             raise InvalidMessage(f"the client sent an invalid result of roots/list: {error}") from None
 
     async def request(self, method: str, params: object = None, *, returns: type[T], timeout: float | None = 60.0) -> T:
-        """Send a request with a custom method to the client, which the specification does not define.
+        """Send the client a request with a custom method, which the specification does not define.
 
         Args:
             method: The method, such as `com.example/confirm`.
