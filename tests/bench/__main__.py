@@ -1,13 +1,13 @@
-"""Measure the speed and memory of mcp_ref beside the limit and beside other implementations.
+"""Compare the speed and memory of mcp_ref with a minimal program, the limit, and with other implementations.
 
     python3 -m tests.bench                           # all rows, in less than ten minutes
     python3 -m tests.bench --rows stdio-legacy start --rounds 9
     python3 -m tests.bench --report report.html      # also write a page with bar charts
     python3 -m tests.bench.compare ../before --rows stdio-legacy    # this checkout against another checkout
 
-"limit" is an asyncio.Protocol with `json` and without validation. Peers come from the folder that MCP_REF_PEERS names.
-All implementations of a row run at the same time and are measured in short turns, one after the other, because other
-work on a machine changes its speed within seconds. The table has the medians. Needs Linux.
+The limit is an asyncio.Protocol with `json` and without validation. The other implementations are in the folder that
+MCP_REF_PEERS names. All implementations of a row run at the same time. They are measured in short, alternating turns,
+because other work on a machine changes its speed within seconds. The table has the medians. The program needs Linux.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.bench.rows import ROWS, Row, Size, Turns
 
 
 def run_row(row: Row, implementations: Sequence[Implementation], rounds: int, size: Size) -> Values:
-    """Measure a row of some implementations, in alternating order."""
+    """Measure a row for some implementations, in alternating order."""
     work: dict[str, Turns] = {each.name: row.measure(each, size) for each in implementations}
     turns: dict[str, list[tuple[float, ...]]] = {name: [] for name in work}
     try:

@@ -38,7 +38,7 @@ class Figure:
     title: str
     unit: str
     asked: str = ""
-    """The largest ratio to the limit that is asked for."""
+    """The largest acceptable ratio to the limit, or "" for any ratio."""
 
 
 Turns = Generator[tuple[float, ...], None, None]
@@ -66,7 +66,7 @@ def measure_http(implementation: Implementation, size: Size, *, modern: bool, re
     """Yield the processor time of a tool call over 16 connections, in microseconds."""
     with running(implementation, "http", "0") as server:
         load = HttpLoad(port_of(server), modern, 16)
-        load.run(2 * size.seconds, reconnect)  # until a just-in-time compiler is done
+        load.run(2 * size.seconds, reconnect)  # warm up, also for just-in-time compilers
         while True:
             before = server.processor_time()
             calls = load.run(size.seconds, reconnect)
@@ -127,7 +127,7 @@ def measure_client(implementation: Implementation, size: Size, *, http: bool) ->
 
 
 def measure_streams(implementation: Implementation, size: Size, *, modern: bool) -> Turns:
-    """Yield the time until a change reaches all streams, in ms, and the memory of a stream and of a session, in kB."""
+    """Yield the processor time to notify all streams, in ms, and the memory of a stream and of a session, in kB."""
     with running(implementation, "sse", "0") as server, ExitStack() as stack:
         caller = stack.enter_context(closing(Connection(port_of(server), modern)))
         caller.ask("tools/call", ADD, FIRST_ID)
@@ -190,4 +190,4 @@ ROWS = [
     Row("start-10000", (Figure("start with 10,000 tools", "processor ms"), Figure("memory with 10,000 tools", "MB")),
         partial(measure_start, many=True)),
 ]  # fmt: skip
-"""The rows in the order of the table. The asked ratio is the largest ratio of mcp_ref to the limit."""
+"""The rows in the order of the table. `asked` is the largest acceptable ratio of mcp_ref to the limit."""
