@@ -3,10 +3,10 @@
     python3 -m tests.chaos                          ten minutes, with a new seed
     python3 -m tests.chaos --seed 7 --seconds 20    the same faults in the same order for the same seed
 
-Each round starts a few clients (workload.py), applies one or two faults (faults.py) while they work, and heals them.
-Then all calls must have ended, with a result or an exception of the package. A client that received the events of a
-call received each of them once and in order, or its call failed. A new client must be served. The server and this
-process must hold no more tasks, threads, descriptors, children and memory than before the first round.
+Each round starts a few clients (workload.py), applies one or two faults (faults.py) while the clients work, and ends
+the faults. Then all calls must have ended, with a result or an exception of the package. The events of a call must have
+arrived in order and once, up to its end or failure. A new client must be served. The server and this process must have
+no more tasks, threads, descriptors and children than before the first round. Their memory can grow by `MAX_GROWTH`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WARM_ROUNDS = 5
 
 
 async def play_round(world: World, rng: random.Random, faults: list[str]) -> None:
-    """Run some clients under the faults, and check what they did."""
+    """Run some clients under the faults, and check that all their calls end."""
     outcomes = Outcomes()
     jobs = [asyncio.create_task(rng.choice(JOBS)(world, random.Random(rng.random()), outcomes)) for _ in range(6)]
     await asyncio.sleep(rng.uniform(0, 0.5))

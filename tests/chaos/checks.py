@@ -1,4 +1,4 @@
-"""The checks after each round of faults, and after each row of the soak."""
+"""The checks after each round of faults, and before each row of the table of soak.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.chaos.server import held
 from tests.settings import MODERN
 
 PATIENCE = 15.0
-"""Maximum time for all calls to end after a fault, and for the processes to come to rest, in seconds."""
+"""Maximum time for all calls to end after a fault, and for the processes to release their resources, in seconds."""
 
 
 def children() -> list[int]:
@@ -29,17 +29,17 @@ async def check_service(url: str) -> None:
 
 
 async def check_rest(process: ServerProcess, server: State, ours: State) -> None:
-    """Check that the server and this process come to hold no more than `server` and `ours`, and one child."""
+    """Wait until the server and this process have no more resources than `server` and `ours`, and one child."""
     deadline = time.monotonic() + PATIENCE
     while True:
         gc.collect()
         now = {"server": await process.get("/state"), "clients": held()}
         before = {"server": server, "clients": ours}
         extra = {
-            f"{who}: {kind}": (before[who][kind], now[who][kind])
-            for who in now
+            f"{name}: {kind}": (before[name][kind], now[name][kind])
+            for name in now
             for kind in ("tasks", "threads", "descriptors")
-            if now[who][kind] > before[who][kind]
+            if now[name][kind] > before[name][kind]
         }
         if len(children()) > 1:
             extra["children"] = (1, len(children()))
@@ -47,5 +47,5 @@ async def check_rest(process: ServerProcess, server: State, ours: State) -> None
             return
         if time.monotonic() > deadline:
             tasks = "\n".join(map(str, asyncio.all_tasks()))
-            raise AssertionError(f"left behind, before and now: {extra}\n{tasks}")
+            raise AssertionError(f"not released (number before, number now): {extra}\n{tasks}")
         await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The faults. Each one is applied while the clients work, and heals itself before it returns."""
+"""The faults. Each fault begins while the clients work, and ends before its function returns."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def terminate_server(world: World, rng: random.Random) -> None:
 
 
 async def fill_disk(world: World, rng: random.Random) -> None:
-    """Let each write to a file fail, and sometimes cut the connections meanwhile."""
+    """Let each write to a file fail. Sometimes also cut the connections."""
     with contextlib.suppress(ProcessLookupError):
         world.server.limit(resource.RLIMIT_FSIZE, 0)
         await asyncio.sleep(rng.uniform(0.1, 1))
@@ -76,7 +76,7 @@ async def cut_connections(world: World, rng: random.Random) -> None:
 
 
 async def delay_connections(world: World, rng: random.Random) -> None:
-    """Delay all data."""
+    """Delay all data between the clients and the server."""
     world.proxy.delay = rng.uniform(0.05, 0.3)
     await asyncio.sleep(rng.uniform(0.2, 1))
     world.proxy.delay = 0.0
@@ -108,7 +108,7 @@ async def exhaust_descriptors(world: World, rng: random.Random) -> None:
 
 
 async def stop_server(world: World, rng: random.Random) -> None:
-    """Stop the server's process for a moment, as a laptop that sleeps."""
+    """Suspend the server's process for a moment, like a laptop that sleeps."""
     with contextlib.suppress(ProcessLookupError):
         world.server.process.send_signal(signal.SIGSTOP)
         await asyncio.sleep(rng.uniform(0.2, 2))
@@ -116,7 +116,7 @@ async def stop_server(world: World, rng: random.Random) -> None:
 
 
 async def stall_server(world: World, rng: random.Random) -> None:
-    """Block the event loop of the server by a tool."""
+    """Call a tool that blocks the event loop of the server."""
     with contextlib.suppress(McpError):
         async with Client(world.proxy.url, timeout=5) as client:
             await client.call_tool("stall", {"seconds": rng.uniform(0.2, 1.5)})

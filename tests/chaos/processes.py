@@ -51,19 +51,19 @@ class ServerProcess:
         return code
 
     def check_log(self) -> None:
-        """Check that the process has logged little and no unhandled error, and forget the log."""
+        """Check that the log is short and contains no unhandled error. Then clear the log."""
         text = self.log.decode(errors="replace")
         signs = ("never retrieved", "was destroyed", "never awaited")
         assert len(text) < MAX_LOG and not any(sign in text for sign in signs), text[-3000:]
         self.log = b""
 
     def limit(self, kind: int, value: int | None) -> None:
-        """Set a soft resource limit of the process. None restores the largest value."""
+        """Set a soft resource limit of the process. None sets it to the hard limit."""
         hard = resource.prlimit(self.process.pid, kind)[1]
         resource.prlimit(self.process.pid, kind, (hard if value is None else value, hard))
 
     async def get(self, path: str) -> State:
-        """Request one of the paths of the program itself, without the proxy."""
+        """Return the result of a path of tests/chaos/server.py, such as /state. The proxy is not used."""
         async with asyncio.timeout(10), contextlib.AsyncExitStack() as stack:
             http = HttpClient()
             stack.push_async_callback(http.close)

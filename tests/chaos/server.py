@@ -3,7 +3,7 @@
     python3 -m tests.chaos.server                 serves over stdio
     python3 -m tests.chaos.server store.db        serves over HTTP, with an event store in this file
 
-The path /state returns what the process holds. The path /step moves the clock by a number of seconds.
+The path /state returns the resources of the process (`held`). The path /step moves the clock by a number of seconds.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ async def large(size: int) -> str:
 
 @server.tool()
 async def change(context: Context) -> str:
-    """Add a resource, which all subscribed clients are notified of, and remove it."""
+    """Add and remove a resource, so that all subscribed clients are notified."""
     server.resources.add("chaos://new", lambda: "")
     server.resources.remove("chaos://new")
     return "changed"
 
 
 async def state(request: HttpRequest) -> dict[str, object]:
-    """Return what this process holds."""
+    """Return the resources of this process."""
     return dict(held())
 
 

@@ -1,11 +1,11 @@
-"""A soak: many calls in both eras, by clients that come, go and die. Memory and descriptors must stay as they are.
+"""A soak: many calls in both eras, by clients that come, go and die. Memory and descriptors must not grow.
 
     python3 -m tests.chaos.soak                  100,000 calls
     python3 -m tests.chaos.soak --calls 10000
 
-The program prints a table of ten rows. Before each row, all clients leave, and both processes come to rest. A third of
-the clients die: a proxy resets their connections, so that they end no session. The memory must not grow by more than
-`MAX_GROWTH` after the second row.
+The program prints a table of ten rows. Before each row is printed, all clients leave, and both processes must release
+their resources. A third of the clients connect through a proxy, which resets their connections, so that they cannot end
+their sessions. The memory must not grow by more than `MAX_GROWTH` after the second row.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Soak:
                 self._proxy.cut()
 
     async def _visit(self, end: int) -> None:
-        """Let one client after the other come and call, until `end` calls are made."""
+        """Run one client after another, until `end` calls are made."""
         while self.calls < end:
             self.clients += 1
             url = self._rng.choice([self._url, self._url, self._proxy.url])
@@ -68,7 +68,7 @@ class Soak:
 
 
 async def main(calls: int) -> None:
-    """Print the table. Raise AssertionError if a process does not come to rest or its memory grows."""
+    """Print the table. Raise AssertionError if a process does not release its resources, or if its memory grows."""
     with tempfile.TemporaryDirectory() as folder:
         server = ServerProcess(os.path.join(folder, "store.db"))
         await server.start()
@@ -92,7 +92,7 @@ async def main(calls: int) -> None:
                 print(f"{soak.calls:7} {soak.clients:8} {soak.failed:5} {rate:8.0f}  |{' |'.join(cells)}", flush=True)
                 first = now if row == 1 else first
                 for then, state in zip(first, now, strict=False):
-                    assert state["memory"] <= then["memory"] + MAX_GROWTH, "the memory grows"
+                    assert state["memory"] <= then["memory"] + MAX_GROWTH, "the memory of a process has grown too much"
             await check_service(url)
         finally:
             await proxy.close()

@@ -7,7 +7,7 @@
 A target is a function that makes one input from a random generator, and raises an exception if the package fails. A
 case is a target and a seed. The cases of one run have the seeds N, N + 1 and so on, for all targets in turn. A case
 passes if the package raises only documented exceptions, stays within the limits of inputs.py, and agrees with a second,
-simple reading of the rules. Each run begins with the cases in corpus.txt, which failed before their faults were mended.
+simpler implementation. A run without --case begins with the cases in corpus.txt, which are known from earlier failures.
 """
 
 from __future__ import annotations

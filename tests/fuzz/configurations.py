@@ -32,7 +32,7 @@ MAX_CONFIG = 100_000
 
 
 def check_configuration(rng: random.Random) -> None:
-    """Check that comments change nothing, and that a file grants no consent and raises only ConfigurationError."""
+    """Check that comments change nothing, that a file grants no consent, and that only ConfigurationError is raised."""
     servers: Object = {
         word(rng): {name: rng.choice(ENTRIES[name]) for name in rng.sample(sorted(ENTRIES), rng.randint(1, 5))}
         for _ in range(rng.randint(0, 3))

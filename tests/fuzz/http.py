@@ -83,7 +83,7 @@ def _read_simply(data: bytes, count: int) -> list[Http]:
 
 
 def check_requests(rng: random.Random) -> None:
-    """Check that requests are read as a simple proxy reads them, or refused, and that their pieces do not matter."""
+    """Check that requests are refused, or read as by a simple proxy, no matter how the data is split."""
     valid = [_message(rng, f"{rng.choice(['GET', 'POST', 'X-Y'])} {rng.choice(['/mcp', '/?a=b'])} HTTP/1.1")
              for _ in range(rng.randint(1, 3))]  # fmt: skip
     data = b"".join(raw for raw, _ in valid)
@@ -103,7 +103,7 @@ def check_requests(rng: random.Random) -> None:
 
 
 def check_response(rng: random.Random) -> None:
-    """Check that the head and the body of a response are read back, and that a damaged one raises only BadMessage."""
+    """Check that a response is read back, and that a damaged response raises only BadMessage."""
     raw, (first, headers, body) = _message(rng, f"HTTP/1.1 {rng.randint(100, 599)} OK")
     for data in (raw, damaged(rng, raw, HTTP_FRAGMENTS, MAX_READ)):
         head, _, rest = data.partition(b"\r\n\r\n")
@@ -139,7 +139,7 @@ def _events(parts: list[bytes], limit: int) -> tuple[list[Event], str, int | Non
 
 
 def _read_events_simply(data: bytes) -> tuple[list[Event], str, int | None]:
-    """Return the same from the whole stream, step by step as the HTML standard says."""
+    """Return the events, the last id and `retry` of a stream, by the steps in the HTML standard."""
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     found, lines, name, id, last, retry = list[Event](), list[str](), "", "", "", None
     for line in re.split("\r\n|\r|\n", text)[:-1]:
@@ -161,7 +161,7 @@ def _read_events_simply(data: bytes) -> tuple[list[Event], str, int | None]:
 
 
 def check_events(rng: random.Random) -> None:
-    """Check that events are read back, that their pieces do not matter, and that the standard's steps agree."""
+    """Check that events are read back, and as by the steps of the standard, no matter how the data is split."""
     sent = [(word(rng), rng.choice(["message", "endpoint"]), str(n)) for n in range(rng.randint(1, 4))]
     data = b"".join(encode_event(text.encode(), id=id, event=event) for text, event, id in sent)
     with within_limits():

@@ -51,7 +51,7 @@ def _message(rng: random.Random) -> Object:
 
 
 def _kind(message: JSON) -> type:
-    """Return the class of a message, by a second reading of the rules: one condition for each class."""
+    """Return the class of a message, by a second, simpler implementation: one condition for each class."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         return Malformed
     names, id = message.keys() - {"jsonrpc"}, message.get("id")
@@ -81,7 +81,7 @@ def _strings(item: JSON) -> str:
 
 
 def _strict_json(frame: bytes) -> JSON:
-    """Return the value of a JSON text. Raise ValueError for one that the package must refuse."""
+    """Return the value of a JSON text. Raise ValueError for a text that the package must refuse."""
 
     def members(pairs: list[tuple[str, JSON]]) -> Object:
         assert len({name for name, _ in pairs}) == len(pairs)
@@ -100,7 +100,7 @@ def _strict_json(frame: bytes) -> JSON:
 
 
 def check_message(rng: random.Random) -> None:
-    """Check that each frame has the class of the second reading, and that a valid message is read back."""
+    """Check that `decode` and `_kind` find the same class, and that a valid message is read back."""
     content: JSON = _message(rng) if rng.random() < 0.8 else [_message(rng) for _ in range(rng.randint(0, 3))]
     frame = json.dumps(content, ensure_ascii=rng.random() < 0.5).encode()
     frame = frame if rng.random() < 0.4 else damaged(rng, frame, JSON_FRAGMENTS)
@@ -121,7 +121,7 @@ def check_message(rng: random.Random) -> None:
 
 
 def check_cursor(rng: random.Random) -> None:
-    """Check that a cursor is read back, and that a changed one is another cursor or refused with -32602."""
+    """Check that a cursor is read back, and that a changed cursor is valid too, or refused with -32602."""
     serial = rng.choice([0, 1, rng.randrange(10**6), rng.randrange(10**19)])
     cursor = cursor_of(serial)
     assert serial_of(cursor) == serial

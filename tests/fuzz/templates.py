@@ -10,12 +10,12 @@ from tests.fuzz.inputs import damaged, within_limits, word
 
 TEMPLATE_FRAGMENTS = [b"{", b"}", b"*", b":3", b",", b"{+a}", b"{a,b}", b"{?a*}", b"%2F", b"/", b"..", b"\\", b"a" * 99]
 MAX_URI = 100_000
-"""Maximum length of a URI of this target, in bytes. Servers refuse much shorter ones before they look for templates."""
+"""Maximum length of a URI of this target, in bytes. Servers refuse URIs over `MAX_URI_LENGTH`."""
 LITERALS = ["x://h/", "/", ":", "a", "-", ".md", "?q=1", "%20", "é"]
 
 
 def _values_are_safe(template: UriTemplate, found: dict[str, MatchedValue], absolute: bool) -> bool:
-    """Return True if no value leaves its path segment or its directory, by a second reading of the rules."""
+    """Return True if no value leaves its path segment or its directory, by a second implementation of the rules."""
     for expression in template.parts:
         if isinstance(expression, str):
             continue
@@ -76,5 +76,5 @@ def check_template(rng: random.Random) -> None:
     for given in (uri, damaged(rng, uri.encode(), TEMPLATE_FRAGMENTS, MAX_URI).decode("utf-8", "replace")):
         with within_limits():
             found = template.match(given)
-        if found is not None and len(template.variables) == text.count("{") + text.count(","):  # none occurs twice
+        if found is not None and len(template.variables) == text.count("{") + text.count(","):  # no duplicates
             assert _values_are_safe(template, found, absolute), (text, given, found)
