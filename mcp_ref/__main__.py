@@ -269,7 +269,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # print must not fail if the terminal lacks a character
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
-        return run(options)
+        status = run(options)
+        sys.stdout.flush()  # Python's flush at exit would print an error if the pipe is closed
+        return status
     except UsageError as error:
         print(f"{PROGRAM} {options.name}: {error}", file=sys.stderr)
         return EXIT_USAGE

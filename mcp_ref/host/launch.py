@@ -26,6 +26,9 @@ from .configuration import ConfigurationError, ServerConfig
 MIN_SECRET = 4
 """Minimum length of a secret that is masked in texts, in characters. A shorter text occurs in harmless words."""
 
+MAX_ENV_FILE = 64 * 1024
+"""Maximum size of an `envFile`, in bytes."""
+
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")
 _SECRET_NAME = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
 
@@ -105,12 +108,17 @@ def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapp
 
 def _read_env_file(config: ServerConfig, path: str) -> str:
     try:
-        return Path(config.folder, path).read_text("utf-8")
+        with open(Path(config.folder, path), "rb") as file:
+            content = file.read(MAX_ENV_FILE + 1)
+        if len(content) > MAX_ENV_FILE:
+            raise ValueError(f"it has more than {MAX_ENV_FILE} bytes")
+        return str(content, "utf-8")
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{config.place}: cannot read the envFile {path!r}: {error}") from None
 
 
 def _parse_env_file(text: str) -> dict[str, str]:
     """Return the variables of lines such as `export NAME="value"`. Other lines are ignored."""
-    lines = re.findall(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
-    return {name: re.sub(r"""^(["'])(.*)\1$""", r"\2", value) for name, value in lines}
+    lines = [re.fullmatch(r"(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", line.strip()) for line in text.split("\n")]
+    pairs = [(found[1], found[2].strip()) for found in lines if found is not None]
+    return {name: re.sub(r"""^(["'])(.*)\1$""", r"\2", value) for name, value in pairs}

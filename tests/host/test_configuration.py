@@ -149,6 +149,14 @@ def test_launch_of_reads_the_env_file_and_env_wins(tmp_path: Path) -> None:
     assert launched({"command": "c", "envFile": str(file), "env": {"B": "3", "D": None}}).digest != before
 
 
+def test_launch_of_refuses_a_large_env_file_and_reads_long_blanks_in_linear_time(tmp_path: Path) -> None:
+    file = written(tmp_path, ".env", "A" + " " * 65_000 + "\nB=" + "\t" * 500 + "2")
+    assert launched({"command": "c", "envFile": str(file)}).env == {"B": "2"}
+    file.write_text("A=" + "x" * 65_536)
+    with pytest.raises(ConfigurationError, match="more than 65536 bytes"):
+        launched({"command": "c", "envFile": str(file)})
+
+
 @pytest.mark.parametrize("value", [None, "/elsewhere"])
 async def test_null_in_env_removes_an_inherited_variable(value: str | None) -> None:
     source = (

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from .expressions import PatternError
 from .patterns import Pattern
 
+MAX_REGEX_LENGTH = 10_000
+"""Maximum length of a regular expression in an instance, in characters. The format `regex` fails for longer texts."""
+
 
 def _regex_check(expression: str) -> Callable[[str], bool]:
     """Return a function that checks strings with a regular expression, which `re` compiles at the first check."""
@@ -151,7 +154,9 @@ def _ascii_check(check: Callable[[str], bool]) -> Callable[[str], bool]:
 
 
 def is_regex(text: str) -> bool:
-    """Return True for a regular expression that patterns.py accepts."""
+    """Return True for a regular expression that patterns.py accepts, with at most `MAX_REGEX_LENGTH` characters."""
+    if len(text) > MAX_REGEX_LENGTH:
+        return False
     try:
         Pattern(text)
     except (PatternError, RecursionError):
