@@ -11,7 +11,7 @@ principal or the remote address (`Access.caller`). If several sessions have the 
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -42,7 +42,7 @@ class Workers(ThreadPoolExecutor):
         super().__init__(MAX_WORKERS, WORKER_NAME_PREFIX, lambda: threads.append(threading.current_thread()))
         self._lock = threading.RLock()
         self._running = 0
-        self._running_by_client: defaultdict[str | _Session, int] = defaultdict(int)  # each caller, and each session
+        self._running_by_client: Counter[str | _Session] = Counter()  # each caller, and each session
         self._waiting: dict[_Session, _Calls] = {}  # the session whose turn is next is the first
 
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:

@@ -85,6 +85,15 @@ def test_workers_forget_a_waiting_call_that_is_cancelled(pool: Pool) -> None:
     assert pool.call("192.0.2.1").result(PATIENCE) == "192.0.2.1"
 
 
+def test_workers_forget_a_client_whose_calls_never_ran(pool: Pool) -> None:
+    for number in range(2 * MAX_WORKERS):  # all threads are busy
+        pool.call(f"192.0.2.{number}")
+    known = len(pool.workers._running_by_client)
+    for number in range(10):
+        assert pool.call("198.51.100.1", f"session {number}").cancel()
+    assert len(pool.workers._running_by_client) == known
+
+
 def test_workers_cancel_waiting_calls_at_their_end(pool: Pool) -> None:
     calls = [pool.call("192.0.2.1") for _ in range(SHARE + 10)]
     pool.workers.shutdown(wait=False, cancel_futures=True)
