@@ -29,6 +29,7 @@ Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 b
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 
 from ...basic.access import Access, ScopeTable, until_expiry
@@ -194,7 +195,11 @@ class StreamableHttpEndpoint:
         stream = self._open_stream(session, checked, ids)
         session.was_used = True
         await session.receive(message, frame)
-        body = await stream.json_body
+        try:
+            body = await stream.json_body
+        except asyncio.CancelledError:  # for example by middleware of an ASGI application, with a time limit
+            stream.note_failed_response()
+            raise
         if body is not None:
             if access.refusal is not None and isinstance(message, Request):
                 raise access.refusal  # by the handler; not for a batch, whose other results would be lost

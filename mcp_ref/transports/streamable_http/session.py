@@ -108,7 +108,8 @@ class Stream:
         INTERRUPTED ------------------> DETACHED ---------+
                                                   end
 
-    `end` leads to ENDED from every state. The listening stream begins in DETACHED, where its events wait for a GET.
+    `end` leads to ENDED from every state, and a cancelled POST to DETACHED. The listening stream begins in DETACHED,
+    where its events wait for a GET.
     """
 
     def __init__(
@@ -195,7 +196,7 @@ class Stream:
 
     def note_failed_response(self) -> None:
         """Note that the HTTP response could not begin."""
-        if self.state in (OPENING, INTERRUPTED):
+        if self.state in (UNDECIDED, OPENING, INTERRUPTED):
             self.state = DETACHED
         self._note_response_begun()
 

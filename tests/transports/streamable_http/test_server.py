@@ -8,10 +8,11 @@ import json
 
 import pytest
 
-from mcp_ref import Server, TextContent
+from mcp_ref import Context, Server, TextContent
 from mcp_ref.basic.access import Access
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.message import HeaderList, Headers, HttpRequest, StreamingResponse
+from mcp_ref.lib.http.message import Exchange, HeaderList, Headers, HttpRequest, StreamingResponse
+from mcp_ref.server.http import HttpApp
 from mcp_ref.transports.base import Transport
 from mcp_ref.transports.streamable_http import session_table
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
@@ -393,6 +394,41 @@ async def test_a_client_that_leaves_has_not_cancelled(revision: str, say: bool) 
         while not held.ended:
             assert (await talk.post(request("ping", id="after"))).status == 200
         assert held.ended == ["x came to its end"]
+
+
+@pytest.mark.parametrize("say", [False, True], ids=["without a message", "with a message"])
+@every_revision
+async def test_a_cancelled_post_leaves_no_stream_when_its_request_has_ended(
+    revision: str, say: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An ASGI server or a middleware can cancel the POST. In the legacy era, the request continues.
+    handle, posts = HttpApp.handle, list[asyncio.Task[object] | None]()
+
+    async def handle_in_task(app: HttpApp, exchange: Exchange) -> None:
+        posts.append(asyncio.current_task())
+        await handle(app, exchange)
+
+    monkeypatch.setattr(HttpApp, "handle", handle_in_task)
+    held = Held()
+
+    @held.server.tool()
+    async def work(context: Context) -> TextContent:
+        held.begun.put_nowait("work")
+        await held.go.wait()
+        if say:
+            await context.log("info", "it goes on")
+        return TextContent("done")
+
+    async with http_session(held.server, revision) as talk:
+        (session,) = talk.web.site._endpoint.sessions.values()
+        await talk.send(call("work", 5))
+        await held.has_begun()
+        assert posts[-1] is not None and posts[-1].cancel()
+        await asyncio.wait([posts[-1]])
+        assert not session.is_idle
+        held.go.set()
+        await eventually(lambda: session.is_idle)
+        assert (await talk.post(call("add", 5, a=1, b=2))).json == answered("3", 5)
 
 
 # ------------------------------------------------------------------------------------------------ batches
