@@ -124,8 +124,11 @@ class Dispatcher(Requester):
         """Handle the content of one received frame, without waiting. Do nothing after `close`."""
         if self._closed:
             return
-        if self._held is not None and len(self._held) < self._limits.max_in_flight:
-            return self._held.append(incoming)
+        if self._held is not None:
+            self._held.append(incoming)
+            if self._has_held_enough(self._held):
+                self._transport.pause_reading()
+            return
         match incoming:
             case Batch():
                 self._receive_batch(incoming)
@@ -215,8 +218,13 @@ class Dispatcher(Requester):
         finally:
             self._free_slot(entry.task)  # a done callback of the task would cost another turn of the event loop
 
+    def _has_held_enough(self, held: list[Incoming]) -> bool:
+        return len(held) >= self._limits.max_in_flight - 1  # the request that holds them uses a slot too
+
     def _receive_held(self) -> None:
         held, self._held = self._held or [], None
+        if self._has_held_enough(held):
+            self._transport.resume_reading()
         for incoming in held:
             self.receive(incoming)
 

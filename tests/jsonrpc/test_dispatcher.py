@@ -583,6 +583,20 @@ async def test_dispatcher_full_table_stops_reading_until_a_slot_is_free() -> Non
     assert not bench.transport.paused
 
 
+async def test_dispatcher_stops_reading_before_more_messages_are_held_than_have_slots() -> None:
+    bench = Bench(max_in_flight=4, patience=1000)
+    bench.dispatcher.holds_later = frozenset({"begin"})
+    bench.receive(Request(0, "begin"), Request(1, "x"), Request(2, "x"))
+    assert not bench.transport.paused
+    bench.receive(Request(3, "x"))
+    assert bench.transport.paused
+    bench.gate.set()
+    sent = await bench.transport.wait_for(4)
+    assert [isinstance(message, Response) and message.id for message in sent] == [0, 1, 2, 3]
+    await turns()
+    assert not bench.transport.paused
+
+
 async def test_dispatcher_slot_is_held_until_peer_has_read_the_response() -> None:
     bench = Bench(max_in_flight=1, patience=1000)
     bench.gate.set()

@@ -76,10 +76,13 @@ server.run()
 """
 
 
-def test_run_responds_to_requests_that_a_slow_initialize_held_up_when_the_input_ended() -> None:
+@pytest.mark.parametrize("count", [1, 600])
+def test_run_responds_to_requests_that_a_slow_initialize_held_up_when_the_input_ended(count: int) -> None:
     # The input has ended before the middleware lets `initialize` pass, so the tool call is still held.
-    messages = [initialize(), notification("notifications/initialized"), request("tools/call", {"name": "ok"}, 2)]
+    calls = [request("tools/call", {"name": "ok"}, number) for number in range(count)]
+    messages = [initialize(), notification("notifications/initialized"), *calls]
     sent = "".join(json.dumps(message) + "\n" for message in messages)
     command = [sys.executable, "-c", PIPED]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, input=sent, text=True, timeout=PATIENCE)
-    assert [json.loads(line)["id"] for line in ended.stdout.splitlines()] == ["init", 2]
+    responses = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [each["id"] for each in responses if "result" in each] == ["init", *range(count)]
