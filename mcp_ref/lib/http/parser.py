@@ -22,6 +22,9 @@ from .message import Headers, HttpLimits
 MAX_CACHED_REQUEST_HEADS: Final = 8
 """Maximum number of parsed heads that the parser of one connection caches."""
 
+MAX_CACHED_HEAD_SIZE: Final = 4 * 1024
+"""Maximum size of a head that is cached, in bytes. Else each connection could fill half a megabyte with large heads."""
+
 _REQUEST_LINE: Final = re.compile(rf"{TOKEN} ([!-~]+) HTTP/([0-9]\.[0-9])")
 
 
@@ -98,7 +101,8 @@ class RequestParser:
             head = parse_request_head(raw, self._limits.header_count)
             if len(self.cached_heads) >= MAX_CACHED_REQUEST_HEADS:
                 self.cached_heads.clear()
-            self.cached_heads[raw] = head
+            if len(raw) <= MAX_CACHED_HEAD_SIZE:
+                self.cached_heads[raw] = head
         self._check_body_size(head.length)
         self.must_send_continue = head.expects_continue and not buffer
         self.head = head

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_ref.lib.http.framing import BadMessage
 from mcp_ref.lib.http.message import MAX_SHARED_NAMES, Headers, HttpLimits, _shared_name
-from mcp_ref.lib.http.parser import MAX_CACHED_REQUEST_HEADS, RequestHead, RequestParser
+from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_CACHED_REQUEST_HEADS, RequestHead, RequestParser
 
 
 def next_request(parser: RequestParser) -> tuple[RequestHead, bytes] | None:
@@ -45,6 +45,15 @@ def test_request_parser_parses_a_repeated_head_once_and_keeps_few_heads() -> Non
         parser.buffer += b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number
         assert next_request(parser) is not None
     assert len(parser.cached_heads) <= MAX_CACHED_REQUEST_HEADS
+
+
+def test_request_parser_does_not_keep_large_heads() -> None:
+    parser = RequestParser(HttpLimits())
+    for size in (MAX_CACHED_HEAD_SIZE, MAX_CACHED_HEAD_SIZE + 1):
+        head = b"GET / HTTP/1.1\r\nHost: x\r\nX: \r\n\r\n"
+        parser.buffer += head.replace(b"X: ", b"X: " + b"x" * (size - len(head)))
+        assert next_request(parser) is not None
+    assert [len(raw) for raw in parser.cached_heads] == [MAX_CACHED_HEAD_SIZE]
 
 
 def test_request_parser_raises_bad_message_with_the_status_of_the_response() -> None:
