@@ -82,6 +82,7 @@ class _SaveState:
 
     unsaved_opening: tuple[bytes, str | None] | None  # the `initialize` message and the principal, until saved
     last_number: int = 0  # number of the newest saved event
+    is_stored: bool = False  # True if the storage can know the session, perhaps by a `save` that failed
 
 
 class DurableEventStore(MemoryEventStore):
@@ -153,8 +154,8 @@ class DurableEventStore(MemoryEventStore):
     def delete_session(self, session: str) -> None:
         super().delete_session(session)
         state = self._save_states.pop(session, None)
-        if state is not None and state.unsaved_opening is not None and session not in self._saving:
-            self._changed.pop(session, None)  # the storage does not know the session
+        if state is not None and not state.is_stored:
+            self._changed.pop(session, None)
         else:
             self._note_change(session)
 
@@ -180,7 +181,7 @@ class DurableEventStore(MemoryEventStore):
 
     def restore_session(self, session: str, stored: StoredSession) -> None:
         super().restore_session(session, stored)
-        self._save_states[session] = _SaveState(None, stored.events[-1][2] if stored.events else 0)
+        self._save_states[session] = _SaveState(None, stored.events[-1][2] if stored.events else 0, is_stored=True)
         self._note_change(session)
 
     def _note_change(self, session: str) -> None:
@@ -225,6 +226,7 @@ class DurableEventStore(MemoryEventStore):
         state = self._save_states.get(session)
         if state is None:
             return SessionChange(session, is_deleted=True)
+        state.is_stored = True
         events, last = self._sessions[session].events, state.last_number
         unsaved = [*takewhile(lambda event: event[2] > last, reversed(events))][::-1]
         first_number = events[0][2] if events else self._number + 1

@@ -312,3 +312,21 @@ async def test_durable_store_forgets_sessions_that_began_and_ended_while_the_sto
     gate.set()
     await store.flush(5.0)
     assert not store.table
+
+
+def test_durable_store_deletes_a_session_that_a_failed_save_has_written(caplog: pytest.LogCaptureFixture) -> None:
+    class Partial(Storage):
+        def save(self, changes: Sequence[SessionChange]) -> None:
+            super().save(changes)
+            if not any(change.is_deleted for change in changes):
+                raise OSError("the connection broke before the database had confirmed the changes")
+
+    async def test() -> None:
+        store = Partial()
+        store.add_session("s", b"{}", None)
+        await eventually(lambda: "the connection broke" in caplog.text)
+        store.delete_session("s")
+        await store.flush(5.0)
+        assert not store.table
+
+    run(test())
