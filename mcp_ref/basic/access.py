@@ -57,7 +57,7 @@ class Access:
     address: tuple[str, int] | None = None
     """The remote IP address and port of the HTTP request; None if unknown."""
     session_id: str | None = None
-    """The session that the HTTP request names; None without one."""
+    """The session of the HTTP request; None without one."""
     ends_at: float | None = None
     """Time at which streams of this request close, in seconds since 1970; None for never."""
     hides_forbidden = False

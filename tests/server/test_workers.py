@@ -130,6 +130,23 @@ async def test_blocking_tools_of_one_principal_do_not_delay_another(revision: st
         assert {(await call).text for call in blocked} == {"True"}
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_session_id_that_a_client_invents_gives_it_no_share(revision: str) -> None:
+    server, found = Server("s"), list[str | None]()
+
+    @server.tool()
+    async def look() -> None:
+        access = current_access.get()
+        assert access is not None
+        found.append(access.session_id)
+
+    async with server.serve_http() as url:
+        headers = {"Mcp-Session-Id": "invented"} if revision == MODERN else {}
+        async with Client(url, revisions=[revision], headers=headers) as client:
+            await client.call_tool("look")
+    assert [id is None for id in found] == [revision == MODERN]
+
+
 @pytest.mark.parametrize(
     ("address", "network"),
     [

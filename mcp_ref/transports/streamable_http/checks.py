@@ -198,7 +198,7 @@ class RequestChecks:
             if checked.deferred_failure is not None:
                 raise checked.deferred_failure.copy()
             await exchange.read_body()
-            access.headers, access.address, access.session_id = request.headers, request.client, checked.session_id
+            access.headers, access.address = request.headers, request.client
             current_access.set(access)  # all asyncio tasks that this request starts inherit it
             await serve(exchange, checked, access)
         except (HttpRefusal, AccessRefused) as refused:

@@ -239,6 +239,7 @@ class StreamableHttpEndpoint:
         if checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in self._session_revisions:
             raise self._checks.unsupported_revision(checked.revision)
         session = await self._table.find(checked.session_id, access)
+        access.session_id = session.id
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         return session
