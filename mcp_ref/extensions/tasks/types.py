@@ -355,11 +355,13 @@ class MemoryTaskStore(TaskStore):
             caller = before.caller
         size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
         growth = size - (before.size if before is not None else 0)
-        while self._bytes + growth > self._max_bytes and (before is None or growth > 0):
-            if size > self._max_bytes or not (gone := self._remove_ended()):
+        if growth > 0 and self._bytes + growth > self._max_bytes:
+            ended = sum(kept.size for kept in self._tasks.values() if kept.task.is_over)
+            if self._bytes + growth - ended > self._max_bytes:  # keep the ended tasks, because they do not suffice
                 why = f"the store of tasks would exceed {self._max_bytes} bytes; retry later"
                 raise ProtocolError(INTERNAL_ERROR, why)
-            removed += gone
+            while self._bytes + growth > self._max_bytes:
+                removed += self._remove_ended()
         serial = before.serial if before is not None else self._serial
         self._tasks[task.task_id] = _StoredTask(task, owner, caller, expires_at, size, serial)
         self._bytes += growth

@@ -328,6 +328,16 @@ def test_task_store_that_is_full_of_bytes_removes_the_tasks_of_the_caller_with_m
     assert [task.task_id for task in store.page("", None)[0]] == ["small", "small too", "largest"]
 
 
+def test_task_store_removes_no_ended_task_for_a_result_that_would_not_fit_anyway() -> None:
+    store, until = MemoryTaskStore(max_bytes=10_000), 1e12
+    store.put(with_status(task_in("working", "ended"), "completed", NOW, result={"text": "x" * 1000}), "", until)
+    large: Object = {"1": {"text": "x" * 6000}}
+    store.put(with_status(task_in("working", "asking"), "input_required", NOW, input_requests=large), "", until)
+    with pytest.raises(ProtocolError, match="would exceed"):
+        store.put(with_status(task_in("working", "next"), "completed", NOW, result=large), "", until)
+    assert store.get("ended", "") is not None
+
+
 def test_task_store_size_is_bounded_and_failure_can_still_be_stored() -> None:
     store = MemoryTaskStore(max_bytes=10_000)
     until = 1e12
