@@ -74,6 +74,8 @@ class Turns:
         has_room = self._has_room()
         if has_room:
             _end_one(self._waiting)
+        else:  # cancelled messages must not pile up
+            self._waiting = deque(turn for turn in self._waiting if not turn.done())
         if len(self._waiting) < MAX_WAITING:
             _end_one(self._starting)
         _end_one(self._starting, newest=True)

@@ -123,3 +123,20 @@ async def test_requests_wait_to_start_while_many_large_messages_wait() -> None:
         while site.turns.is_taken:
             await asyncio.sleep(0)
     assert not site.turns.is_crowded
+
+
+async def test_cancelled_messages_are_forgotten_while_clients_have_too_much_unread() -> None:
+    has_room = False
+    turns = Turns(lambda: has_room)
+    turns.take()
+    waits = [asyncio.create_task(turns.wait()) for _ in range(10)]
+    await asyncio.sleep(0)
+    for wait in waits[1:]:
+        wait.cancel()
+    assert turns.is_crowded
+    async with asyncio.timeout(5.0):
+        while turns.is_crowded:
+            await asyncio.sleep(0.005)
+        assert len(turns._waiting) == 1
+        has_room = True
+        await waits[0]
