@@ -14,6 +14,7 @@ from mcp_ref.jsonrpc.messages import (
     JSON,
     MAX_BATCH,
     MAX_DEPTH,
+    MAX_ID_LENGTH,
     Batch,
     ErrorResponse,
     Malformed,
@@ -55,7 +56,7 @@ def _kind(message: JSON) -> type:
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         return Malformed
     names, id = message.keys() - {"jsonrpc"}, message.get("id")
-    has_id = isinstance(id, (str, int)) and not isinstance(id, bool)
+    has_id = len(id) <= MAX_ID_LENGTH if isinstance(id, str) else type(id) is int
     has_call = isinstance(message.get("method"), str) and isinstance(message.get("params", {}), dict)
     error = message.get("error")
     has_error = isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)

@@ -658,7 +658,7 @@ async def test_the_client_comes_back_after_the_time_that_the_server_has_set_and_
         site.on("ping", timed(events(encode_event(b"", id="a", retry=150))))
         site.on("GET", timed(events(encode_event(result(1), id="b"))))
         assert await client.ask() == Response(1, {})
-        assert 0.15 <= times[1] - times[0] < PATIENCE
+        assert 0.148 < times[1] - times[0] < PATIENCE  # the clock of an event loop can have steps of a millisecond
 
 
 async def test_stream_with_new_event_ids_but_no_message_is_resumed_after_longer_pauses(pauses: list[float]) -> None:
