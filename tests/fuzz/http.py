@@ -63,7 +63,7 @@ def _read_simply(data: bytes, count: int) -> list[Http]:
     """Return the first requests in the data as a simple proxy reads them."""
     found = list[Http]()
     while len(found) < count:
-        head, _, data = data.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        head, _, data = re.sub(rb"\A(\r\n)+", b"", data).partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         headers = [(name, text.strip(" \t")) for name, _, text in (line.partition(":") for line in lines)]
         named, body = {name.lower(): text for name, text in headers}, b""

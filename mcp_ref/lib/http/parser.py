@@ -82,8 +82,9 @@ class RequestParser:
     def next_head(self) -> RequestHead | None:
         """Remove a head from the buffer. Return None if it is incomplete. Raise BadMessage."""
         buffer = self.buffer
-        if not self._searched_bytes and buffer[:2] == b"\r\n":
-            del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore an empty line before the request line
+        while buffer.startswith(b"\r\n"):
+            del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore empty lines before the request line
+            self._searched_bytes = 0
         end = buffer.find(b"\r\n\r\n", max(0, self._searched_bytes - 3))
         # [RFC 9112 2.2] a recipient MAY accept LF as a line end. Some proxies see no line end there, so we refuse LF.
         if end < 0 and buffer.count(b"\n") != buffer.count(b"\r\n"):

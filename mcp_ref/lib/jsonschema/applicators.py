@@ -170,6 +170,8 @@ def dependent_schemas(keyword: str) -> VocabularyRow:
                         yield None, schema
 
         def check(instance: JSON, budget: Budget) -> bool:
+            if not isinstance(instance, dict):
+                return True
             return all(schema.check(instance, budget) for _, schema in applied(instance, budget))
 
         return Keyword(keyword, check, applied=applied)

@@ -15,6 +15,9 @@ from .limits import Budget
 from .model import CompiledSchema, Keyword, SchemaReader, Vocabulary, VocabularyRow
 from .values import JSON, Step
 
+_EVALUATED_COST = 8
+"""Steps of one call of `_evaluated`, which takes the time of this many calls of a simple keyword."""
+
 
 def _unevaluated(name: str, container_type: type, false_message: str) -> VocabularyRow:
     def build(reader: SchemaReader) -> Keyword:
@@ -32,6 +35,8 @@ def _unevaluated(name: str, container_type: type, false_message: str) -> Vocabul
                         yield step, schema
 
         def check(instance: JSON, budget: Budget) -> bool:
+            if not isinstance(instance, container_type):
+                return True
             parts = applied(instance, budget)
             return all(schema.check(instance[step], budget) for step, _ in parts)  # type: ignore[index]
 
@@ -42,7 +47,7 @@ def _unevaluated(name: str, container_type: type, false_message: str) -> Vocabul
 
 def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[Step]:
     """Return the properties or items to which these keywords and their in-place subschemas apply schemas."""
-    budget.spend(1)
+    budget.spend(_EVALUATED_COST)
     found: set[Step] = set()
     for keyword in keywords:
         if keyword.applied is not None:

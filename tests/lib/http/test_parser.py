@@ -32,6 +32,17 @@ def test_request_parser_returns_none_until_the_body_is_complete() -> None:
     assert parser.buffer == b"GET" and parser.head is None
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_request_parser_ignores_empty_lines_before_a_request_however_they_arrive(size: int) -> None:
+    parser, data = RequestParser(HttpLimits()), b"\r\n\r\n\r\n" + HEAD + b"{}"
+    requests = []
+    for start in range(0, 2 * len(data), size):
+        parser.buffer += (2 * data)[start : start + size]
+        while (request := next_request(parser)) is not None:
+            requests.append(request[1])
+    assert requests == [b"{}", b"{}"]
+
+
 def test_request_parser_parses_a_repeated_head_once_and_keeps_few_heads() -> None:
     parser = RequestParser(HttpLimits())
     heads = []

@@ -715,7 +715,6 @@ REFUSED = {
     "HTTP/0.9": (505, b"GET / HTTP/0.9\r\n\r\n"),
     "Host missing": (400, b"GET / HTTP/1.1\r\n\r\n"),
     "Host twice": (400, b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n"),
-    "two empty lines before the request": (400, b"\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"),
     "TLS": (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x0a\x0d\x0a\r\n\r\n"),
     "too many headers": (431, b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 100 + b"\r\n"),
     "head too large": (431, b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 40_000 + b"\r\n\r\n"),
