@@ -100,6 +100,15 @@ async def test_a_server_need_not_say_who_it_is(meta: Object) -> None:
         assert client.revision.era == "modern" and client.server_info.name == ""
 
 
+async def test_server_info_of_a_draft_is_in_the_result_itself() -> None:
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await asked_for(wire, "server/discover")
+        await wire.send(answer(asked, discovered(_meta={}, serverInfo={"name": "draft", "version": "1"})))
+        await done(connecting)
+        assert client.server_info.name == "draft"
+
+
 @pytest.mark.spec("2026-07-28/basic/index#resulttype-3", "2026-07-28/changelog#major-changes-5")
 async def test_a_discover_result_without_a_type_and_without_hints_is_one() -> None:
     async with raw_server(of) as (client, wire):

@@ -53,6 +53,12 @@ def refusal(
     return caught.value
 
 
+def test_request_checks_of_known_headers_are_repeated_for_another_method() -> None:
+    checks, headers = RequestChecks(), Headers([("Host", "localhost"), ("Accept", "text/event-stream")])
+    methods = [checks.check(HttpRequest(method, "/mcp", "", headers)).method for method in ("GET", "GET", "DELETE")]
+    assert methods == ["GET", "GET", "DELETE"]
+
+
 def fault(method: str, *fields: tuple[str, str]) -> tuple[int, str] | None:
     found = check(RequestChecks(), method, *fields).deferred_failure
     return (found.status, str(found)) if found is not None else None
