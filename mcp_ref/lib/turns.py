@@ -44,10 +44,13 @@ class Turns:
         self.is_taken = False
         """True while a large message must wait."""
         self._has_room = has_room
-        self.is_crowded = False
-        """True while a request that can have a large result must wait before its handler runs."""
         self._waiting: deque[asyncio.Future[None]] = deque()  # messages
         self._starting: deque[asyncio.Future[None]] = deque()  # requests
+
+    @property
+    def is_crowded(self) -> bool:
+        """True while a request that can have a large result must wait before its handler runs."""
+        return bool(self._starting) or len(self._waiting) >= MAX_WAITING
 
     def take(self) -> None:
         """Note that a large message was encoded in this iteration of the event loop."""
@@ -59,7 +62,6 @@ class Turns:
         """Wait until a large message can be encoded."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        self.is_crowded = len(self._waiting) >= MAX_WAITING
         await turn
 
     async def wait_to_start(self) -> None:
@@ -79,7 +81,6 @@ class Turns:
         if len(self._waiting) < MAX_WAITING:
             _end_one(self._starting)
         _end_one(self._starting, newest=True)
-        self.is_crowded = bool(self._starting) or len(self._waiting) >= MAX_WAITING
         if not has_room:
             loop.call_later(FULL_SECONDS, self._pass_on)
         elif self._waiting or self._starting:

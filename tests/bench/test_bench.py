@@ -23,7 +23,8 @@ def test_each_row_measures_mcp_ref_and_the_limit(row: Row) -> None:
     turns = run_row(row, [LIMIT, ours()], 1, LITTLE)
     for values in turns.values():
         assert [len(turn) for turn in values] == [len(row.figures)]
-    assert all(turn[0] > 0 for values in turns.values() for turn in values)
+    # So little work can take no measurable time: the clock of a process may advance in steps of 10 ms.
+    assert all(turn[0] >= 0 for values in turns.values() for turn in values)
 
 
 @pytest.mark.parametrize("peer", find_peers(), ids=lambda peer: peer.name)
