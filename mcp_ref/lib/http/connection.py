@@ -47,7 +47,10 @@ MAX_REFUSED: Final = 8
 """Maximum number of connections over the limit that stay open until their clients have read the status 503."""
 
 FULL_WRITE_SECONDS: Final = 1.0
-"""Seconds in which a client must read some of its data, if all clients together have over `unread_size` unread."""
+"""Seconds in which a client must read a part of its data, if all clients together have over `unread_size` unread."""
+
+FULL_READ_SHARE: Final = 1 / 16
+"""The part of its unread data that a client must read in this time. A byte now and then would hold the memory."""
 
 _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
@@ -105,7 +108,7 @@ class Connections:
         self._all_closed = asyncio.Event()
 
     def has_room(self) -> bool:
-        """Return True if clients have less than `unread_size` unread. If not, disconnect clients that read nothing."""
+        """Return True if clients have less than `unread_size` unread. If not, disconnect slow readers."""
         if self.unread_bytes >= self.limits.unread_size:
             for connection in tuple(self.slow):
                 connection.check_reading(self.loop.time())
@@ -150,7 +153,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._written = 0  # bytes
         self._responds_small = False  # True if the last response was small, so that the next one is probably small too
         self._drained: asyncio.Future[None] | None = None  # not None while the client reads too slowly
-        self._last_read = (0, 0.0)  # bytes that left the write buffer, and the time of the last change
+        self._last_read = (0.0, 0.0)  # bytes that left the write buffer, and the time of the last change
 
     def _enter_phase(self, phase: Phase, seconds: float = math.inf) -> None:
         self._phase = phase
@@ -355,7 +358,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.write(data)
 
     def pause_writing(self) -> None:
-        self._drained, self._last_read = self._loop.create_future(), (-1, 0.0)
+        self._drained, self._last_read = self._loop.create_future(), (-math.inf, 0.0)
 
     def resume_writing(self) -> None:
         if self._drained is not None:
@@ -423,16 +426,17 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def check_reading(self, now: float) -> None:
-        """Disconnect a client that has much unread data, and has read nothing for too long."""
+        """Disconnect a client that has much unread data, and has read too little for too long."""
         if self._drained is not None:
-            unread, seconds = self._transport.get_write_buffer_size(), self._limits.write_time
+            unread, seconds, least = self._transport.get_write_buffer_size(), self._limits.write_time, 1.0
             if self._connections.unread_bytes >= self._limits.unread_size:
-                seconds = min(seconds, FULL_WRITE_SECONDS)
+                seconds, least = min(seconds, FULL_WRITE_SECONDS), unread * FULL_READ_SHARE
             self._connections.count_unread(self, unread)
-            if self._written - unread != self._last_read[0]:
-                self._last_read = (self._written - unread, now)
+            read = self._written - unread
+            if read - self._last_read[0] >= least:
+                self._last_read = (read, now)
             elif now >= self._last_read[1] + seconds:
-                log.info("disconnected %s, which read nothing for %s s", self._client, seconds)
+                log.info("disconnected %s, which read less than %d bytes in %s s", self._client, least, seconds)
                 self._transport.abort()
 
 

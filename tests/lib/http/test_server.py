@@ -619,6 +619,43 @@ async def test_client_that_reads_nothing_is_cut_early_if_all_clients_have_unread
         assert (b.server._connections.unread_bytes, b.server._connections.slow) == (0, {})
 
 
+class SlowTransport(asyncio.Transport):
+    """A transport whose peer has `unread` bytes unread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unread, self.is_aborted = 16_000_000, False
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+@pytest.mark.parametrize(
+    ("unread_size", "pieces", "is_cut"),
+    [
+        pytest.param(64_000_000, [0] + [1_000] * 8, False, id="little, and there is room"),
+        pytest.param(1_000_000, [0] + [1_000] * 8, True, id="little, and there is no room"),
+        pytest.param(1_000_000, [0] + [600_000] * 8, False, id="a part, and there is no room"),
+    ],
+)
+async def test_client_that_reads_little_is_cut_only_if_all_clients_have_unread_size_unread(
+    unread_size: int, pieces: list[int], is_cut: bool
+) -> None:
+    transport = SlowTransport()
+    connection = connection_module.HttpConnection(
+        connection_module.Connections(echo, HttpLimits(unread_size=unread_size), 10)
+    )
+    connection.connection_made(transport)
+    connection.pause_writing()
+    for index, piece in enumerate(pieces):
+        transport.unread -= piece
+        connection.check_reading(0.4 * index)
+    assert transport.is_aborted is is_cut
+
+
 async def test_response_to_a_slow_client_that_reads_is_not_cut() -> None:
     async def large(exchange: Exchange) -> None:
         await exchange.respond(200, OK, b"x" * 20_000_000)
