@@ -92,8 +92,12 @@ class Workers(ThreadPoolExecutor):
                 function = calls.pop(waiting)
                 if calls:
                     self._waiting[found] = calls
-                started.append((found, super().submit(_run, waiting, function)))
-                self._count(found, 1)
+                try:
+                    started.append((found, super().submit(_run, waiting, function)))
+                except RuntimeError:  # Python ends, so no thread starts any more
+                    waiting.cancel()
+                else:
+                    self._count(found, 1)
         for found, future in started:
             future.add_done_callback(partial(self._end, found))
 

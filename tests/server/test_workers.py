@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future, thread
 from contextlib import AsyncExitStack
 
 import pytest
@@ -98,6 +98,17 @@ def test_workers_cancel_waiting_calls_at_their_end(pool: Pool) -> None:
     calls = [pool.call("192.0.2.1") for _ in range(SHARE + 10)]
     pool.workers.shutdown(wait=False, cancel_futures=True)
     assert all(call.cancelled() for call in calls[SHARE:])
+
+
+def test_workers_cancel_waiting_calls_when_python_ends(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [pool.call(address) for address in ["192.0.2.1"] * (SHARE + 10) + ["192.0.2.2"]]
+    monkeypatch.setattr(thread, "_shutdown", True)  # set by `concurrent.futures` when Python ends
+    pool.release.set()
+    assert [call.result(PATIENCE) for call in [*calls[:SHARE], calls[-1]]] == ["192.0.2.1"] * SHARE + ["192.0.2.2"]
+    for call in calls[SHARE:-1]:
+        with pytest.raises(CancelledError):
+            call.result(PATIENCE)
+    assert (pool.workers._running, pool.workers._waiting) == (0, {})
 
 
 def principal_in(request: HttpRequest) -> str | None:
