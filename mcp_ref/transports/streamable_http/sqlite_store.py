@@ -3,7 +3,7 @@
 A new process that opens the same file can continue the sessions in it, even if the earlier process was killed. When a
 client sends its next request, `SessionTable` handles the stored `initialize` message of the session again.
 
-After a failed write, an empty file FILE-unsaved exists until a write succeeds. A process that finds this file at its
+After a failed write, an empty file FILE-unsaved exists until all its changes are written. A process that finds this file at its
 start deletes the stored events, because a replay would have a gap.
 
 The file contains session ids and messages, so only its owner can read it. Its size has a bound: events of live sessions
@@ -75,6 +75,7 @@ class SqliteEventStore(DurableEventStore):
         self._path, self._max_session_age = os.path.abspath(path), max_session_age
         self._lock = threading.Lock()  # so that `close` waits for the thread
         self._unsaved_path = f"{self._path}-unsaved"
+        self._unsaved: set[str] = set()  # the sessions of the failed writes
         # SQLite would create the file with the mode 0644. Its logs have the mode of the file.
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         self._file = os.fstat(handle)
@@ -124,14 +125,18 @@ class SqliteEventStore(DurableEventStore):
         return process_number
 
     def save(self, changes: Sequence[SessionChange]) -> None:
+        sessions = {change.session for change in changes}
         try:
             self._write(changes)
         except Exception:
+            self._unsaved |= sessions
             with suppress(OSError):
                 os.close(os.open(self._unsaved_path, os.O_CREAT | os.O_WRONLY, 0o600))
             raise
-        with suppress(FileNotFoundError):
-            os.unlink(self._unsaved_path)
+        self._unsaved -= sessions
+        if not self._unsaved:
+            with suppress(FileNotFoundError):
+                os.unlink(self._unsaved_path)
 
     def _write(self, changes: Sequence[SessionChange]) -> None:
         self._check_file()

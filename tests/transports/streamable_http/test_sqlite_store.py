@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.transports.streamable_http import durable_store, session_table, sqlite_store
+from mcp_ref.transports.streamable_http.durable_store import SessionChange
 from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, StoredSession
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.raw_http_client import Held, Talk, call, eventually, http_session
@@ -297,6 +298,17 @@ def test_file_that_lacks_events_of_the_last_process_replays_none(
         assert not (tmp_path / "events.db-unsaved").exists()
 
     run(test())
+
+
+def test_file_lacks_events_until_all_sessions_of_failed_writes_are_saved(tmp_path: Path) -> None:
+    bad = SessionChange("bad", initialize=b"{}", events=[(0.0, "get", 2**70, b"1")])  # too large for SQLite
+    with contextlib.closing(SqliteEventStore(str(tmp_path / "events.db"))) as store:
+        with pytest.raises(OverflowError):
+            store.save([SessionChange("good", initialize=b"{}"), bad])
+        store.save([SessionChange("good", initialize=b"{}")])
+        assert (tmp_path / "events.db-unsaved").exists()
+        store.save([SessionChange("bad", is_deleted=True)])
+        assert not (tmp_path / "events.db-unsaved").exists()
 
 
 def test_file_that_was_replaced_is_an_error_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
