@@ -21,16 +21,18 @@ MAX_TYPES = 256
 
 
 @lru_cache(MAX_TYPES)
-def _compile(type_: Hashable) -> tuple[Object, Validator, Reader | None]:
+def _compile(type_: Hashable, name: str) -> tuple[Object, Validator, Reader | None]:
     schema = schema_of(type_)
     return schema, compile_schema(schema), reader_of(type_)
 
 
 def _compiled(type_: type[object]) -> tuple[Object, Validator, Reader | None]:
+    # The name distinguishes `A | B` from `B | A`. They are equal, but the first type that fits a value reads the value.
+    name = type_name(type_)
     try:
-        return _compile(cast(Hashable, type_))
+        return _compile(cast(Hashable, type_), name)
     except TypeError:  # an `Annotated` with a dict has no hash, so it cannot be stored; or the type has no schema
-        return _compile.__wrapped__(type_)
+        return _compile.__wrapped__(type_, name)
 
 
 def json_schema(type_: type[object]) -> Object:

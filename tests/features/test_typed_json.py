@@ -24,6 +24,7 @@ from mcp_ref import (
     ToolError,
 )
 from mcp_ref.features.elicitation import ElicitationHandler
+from mcp_ref.features.typed_json import read_json
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
 from tests.forked_python import quick_python
@@ -164,6 +165,20 @@ async def test_call_tool_reads_results_of_other_servers(result: Object, returns:
                 await calling
         else:
             assert await calling == expected
+
+
+@dataclass
+class Bench:
+    """A place with the fields of `Seat`."""
+
+    row: int
+
+
+def test_read_json_of_a_union_reads_the_first_type_that_fits() -> None:
+    for first, second in ((Seat, Bench), (Bench, Seat)):
+        type_: Any = list[first | second]  # type: ignore[valid-type]
+        assert read_json({"row": 1}, first | second) == first(1)  # type: ignore[arg-type]
+        assert read_json([{"row": 1}], type_) == [first(1)]
 
 
 def test_sync_client_call_tool_returns_objects() -> None:
