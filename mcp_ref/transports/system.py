@@ -55,7 +55,7 @@ class Posix:
         return list(command)
 
     async def end_processes(self, pid: int, force: bool, has_exited: bool) -> None:
-        """End a server and the processes that it has started. Without `force`, POSIX only asks the processes to end."""
+        """End a server and the processes that it has started. Without `force`, only ask them to end."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL if force else signal.SIGTERM)
 
@@ -91,7 +91,7 @@ class Windows(Posix):
             return  # taskkill finds child processes only while their parent runs
         with contextlib.suppress(OSError, TimeoutError):
             null = asyncio.subprocess.DEVNULL
-            command = ("taskkill", "/PID", str(pid), "/T", "/F")
+            command = ("taskkill", "/PID", str(pid), "/T", *(("/F",) if force else ()))
             killer = await asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null)
             await asyncio.wait_for(killer.wait(), TASKKILL_SECONDS)
 

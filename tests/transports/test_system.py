@@ -113,14 +113,14 @@ async def test_windows_batch_file_with_an_unsafe_argument_is_not_started(
             pass
 
 
-async def test_windows_client_ends_a_server_and_its_child_processes_with_taskkill(
+async def test_windows_client_first_asks_a_server_and_its_child_processes_to_end_and_then_ends_them_with_taskkill(
     windows: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     taskkill, log = tmp_path / "taskkill", tmp_path / "log"
-    taskkill.write_text(f"#!/bin/sh\necho $* >> {log}\nkill -KILL $2\n")
+    taskkill.write_text(f"#!/bin/sh\necho $* >> {log}\ncase $* in *F) kill -KILL $2; esac\n")
     taskkill.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     transport = StdioClientTransport(["sleep", "600"], grace=0.1)
     await transport.start(lambda message: None, lambda error: None)
     await transport.close()
-    assert log.read_text() == f"/PID {transport.pid} /T /F\n"
+    assert log.read_text() == f"/PID {transport.pid} /T\n/PID {transport.pid} /T /F\n"

@@ -116,6 +116,7 @@ class FileStore(MemoryStore):
     Raises:
         AuthorizationError: By all methods, if the file is not safe, cannot be read, or would become too large, and if
             another program holds a lock for too long.
+        OSError: By `put`, `delete` and `lock`, if the file cannot be written, for example because the disk is full.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
