@@ -122,8 +122,8 @@ class HttpLimits:
     write_buffer: int = 4 * 1024 * 1024
     """Maximum size of the unread part of a streamed body, in bytes. Above it, a further piece ends the connection."""
     unread_size: int = 64 * 1024 * 1024
-    """Size of the unread responses of all clients from which large responses wait, in bytes (64 MiB). Then a client that
-    reads less than 1/16 of its own in 1 s is disconnected. Only unread parts over 64 KiB (512 KiB with TLS) count."""
+    """Size of the unread responses of all clients from which large responses wait, in bytes (64 MiB). Then clients that
+    read less than 1/16 of theirs in 1 s are disconnected. Only unread parts over 64 KiB (512 KiB with TLS) count."""
     write_time: float = 30.0
     """Seconds in which a client with over 64 KiB unread (512 KiB with TLS) must read some, or it is disconnected."""
 

@@ -3,8 +3,8 @@
 A new process that opens the same file can continue the sessions in it, even if the earlier process was killed. When a
 client sends its next request, `SessionTable` handles the stored `initialize` message of the session again.
 
-After a failed write, an empty file FILE-unsaved exists until all its changes are written. A process that finds this file at its
-start deletes the stored events, because a replay would have a gap.
+After a failed write, an empty file FILE-unsaved exists until all changes of this write are in the file. A process that
+finds FILE-unsaved at its start deletes the stored events, because a replay would have a gap.
 
 The file contains session ids and messages, so only its owner can read it. Its size has a bound: events of live sessions
 in `max_bytes`, events of earlier processes in another `max_bytes`, and an `initialize` message for each session.
