@@ -45,6 +45,7 @@ from mcp_ref.lib.typed import (
     signature_of,
     to_json,
 )
+from mcp_ref.lib.typed.annotations import MAX_DEPTH
 from mcp_ref.lib.typed.unions import fits_roughly
 from mcp_ref.lib.typed.values import JSON, MAX_VALUE_DEPTH
 
@@ -281,7 +282,17 @@ class Plain:
     pass
 
 
+def deep_type(depth: int, *, unions: bool = False) -> Any:
+    """Return a type with this nesting, in levels."""
+    type_: Any = int
+    for _ in range(depth // 2 if unions else depth):
+        type_ = list[type_] | list[None] if unions else list[type_]
+    return type_
+
+
 REFUSED: list[tuple[object, str]] = [
+    (deep_type(MAX_DEPTH + 1), r"annotation(\[\])+: the type is nested deeper than 90 levels"),
+    (deep_type(MAX_DEPTH + 2, unions=True), "the type is nested deeper than 90 levels"),
     (complex, "complex has no JSON Schema"),
     (Plain, "Plain has no JSON Schema"),
     (T, "~T has no JSON Schema"),
@@ -311,6 +322,17 @@ def test_schema_of_refuses_an_unsupported_type_with_advice(annotation: object, w
             work_out(annotation)
         assert str(caught.value).startswith("annotation")
         assert "write the schema by hand. Supported: int, float" in str(caught.value)
+
+
+@pytest.mark.parametrize("unions", [False, True])
+def test_signature_of_a_function_with_the_deepest_types_has_valid_schemas(unions: bool) -> None:
+    def tool(given: Any) -> Any: ...
+
+    tool.__annotations__ = dict.fromkeys(("given", "return"), deep_type(MAX_DEPTH, unions=unions))
+    signature = signature_of(tool, schemaless_types=())
+    wrapper: Any = {"properties": {"result": signature.output_schema}}  # as tools send it in some revisions
+    compile_schema(signature.input_schema)
+    compile_schema(wrapper)
 
 
 def test_schema_of_a_tuple_may_use_a_type_twice() -> None:

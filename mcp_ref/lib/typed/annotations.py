@@ -31,6 +31,10 @@ SUPPORTED: Final = (
 )
 
 
+MAX_DEPTH: Final = 90
+"""Maximum nesting of types, in levels. A union is a level. lib/jsonschema accepts 100 levels."""
+
+
 class UnsupportedType(TypeError):
     """The error for an annotation without a JSON Schema. The text lists the supported types."""
 
@@ -54,9 +58,13 @@ class AnnotationScope(NamedTuple):
     """The types that contain the part. A type that contains itself is refused, because its schema would be infinite."""
     is_result: bool = False
     """True for a type whose values the program writes, not reads. Some models then have other fields."""
+    depth: int = 0
+    """Number of the types that contain the part, in levels."""
 
     def part(self, step: str) -> AnnotationScope:
-        return self._replace(path=self.path + step)
+        if self.depth >= MAX_DEPTH:
+            raise self.error("the type", f"is nested deeper than {MAX_DEPTH} levels")
+        return self._replace(path=self.path + step, depth=self.depth + 1)
 
     def enter(self, annotation: object) -> AnnotationScope:
         if annotation in self.enclosing:
@@ -121,7 +129,7 @@ def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
     if origin is Literal:
         return _literal(arguments, scope)
     if origin is Union or origin is types.UnionType:
-        conversions = [conversion_of(argument, scope) for argument in arguments]
+        conversions = [conversion_of(argument, scope.part("")) for argument in arguments]
         schemas, readers = [member.schema for member in conversions], [member.read for member in conversions]
         return Conversion(union_schema(schemas), union_reader(schemas, readers), _are_generated(conversions))
     if origin in _QUALIFIERS:
