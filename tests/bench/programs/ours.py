@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from mcp_ref import Client, Context, Server
+from mcp_ref import Context, Server
 
 server = Server("bench")
 
@@ -57,6 +57,8 @@ async def serve_http(json_responses: bool) -> None:
 
 async def run_client(target: list[str]) -> None:
     """Make as many calls as each line of stdin says, 64 at a time, and print a line after each turn."""
+    from mcp_ref import Client  # a server does not import the client
+
     async with Client(target[0] if target[0].startswith("http") else target) as client:
 
         async def work(calls: int) -> None:
