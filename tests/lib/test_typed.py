@@ -913,6 +913,23 @@ def test_signature_of_finds_local_types_in_the_closure() -> None:
     assert signature_of(tool).bind({"value": "a"}) == {"value": Local.A}
 
 
+def test_signature_of_finds_names_in_the_closure_before_the_module_and_builtins() -> None:
+    space: dict[str, Any] = {"int": Color, "bool": Color}
+    lines = [
+        "from __future__ import annotations",
+        "def make(bool):",
+        "    def tool(a: int, b: bool, c: str) -> None: bool",
+        "    return tool",
+    ]
+    exec(compile("\n".join(lines), "tool.py", "exec"), space)
+    signature = signature_of(space["make"](Size))
+    assert {parameter.name: parameter.annotation for parameter in signature.parameters} == {
+        "a": Color,
+        "b": Size,
+        "c": str,
+    }
+
+
 def test_signature_of_refuses_local_types_outside_the_closure() -> None:
     class Hidden(enum.Enum):
         A = "a"
