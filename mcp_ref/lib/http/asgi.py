@@ -67,6 +67,7 @@ def application(
         try:
             # A handler can cancel its own task. Without a new task, it would cancel the middleware that called `app`.
             await asyncio.ensure_future(handler(exchange))
+            await exchange.wait_kept_open()
         except BodyError as error:
             if error.status != CLIENT_DISCONNECTED:
                 await exchange.respond(error.status, [("Content-Type", "text/plain")], f"{error}\n".encode())
@@ -186,6 +187,11 @@ class AsgiExchange:
         raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
 
+    async def wait_kept_open(self) -> None:
+        """Wait until a response that is kept open has ended. The ASGI server ends a response when `app` returns."""
+        if self._response is not None and self._response.is_kept_open:
+            await asyncio.wait([self._response.ended])
+
     async def finish(self) -> None:
         """Close the response and wait until it is sent. Called when the handler has ended."""
         if self._response is not None:
@@ -206,6 +212,12 @@ class AsgiStreamingResponse:
         self._size = 0  # size of all pieces that are not sent yet, in bytes
         self._wake_sender, self._sent, self._closed = asyncio.Event(), asyncio.Event(), False
         self._sender = asyncio.create_task(self._send_all())
+        self.is_kept_open = False
+        """True if the response stays open after its handler has returned."""
+
+    def keep_open(self, on_end: Callable[[AsgiStreamingResponse], object]) -> None:
+        self.is_kept_open = True
+        self.ended.add_done_callback(lambda _: on_end(self))
 
     def write(self, data: bytes) -> None:
         if self.ended.done() or self._closed:

@@ -18,6 +18,7 @@ import contextvars
 import logging
 import math
 from collections import deque
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, cast
 
@@ -150,6 +151,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._exchange: HttpExchange | None = None
         self._body: asyncio.Future[bytes] | None = None  # not None after a handler has asked for its body
         self._task: asyncio.Task[None] | None = None  # runs the handler
+        self.response: HttpStreamingResponse | None = None
+        """The response of the current request, if it is a stream. It can stay open after its handler has returned."""
         self._written = 0  # bytes
         self._responds_small = False  # True if the last response was small, so that the next one is probably small too
         self._drained: asyncio.Future[None] | None = None  # not None while the client reads too slowly
@@ -253,8 +256,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             # The client has disconnected, or has only stopped sending. A false notification costs less than a late one.
             exchange.notify_disconnect()
         # Stay open for a short response. Close a stream, because it could last until the server stops.
-        streaming = exchange is not None and exchange.response is not None
-        return self._phase is RESPONSE and not self._tls and not streaming
+        return self._phase is RESPONSE and not self._tls and self.response is None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the connection's resources. A running handler is notified, and continues."""
@@ -264,8 +266,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.resume_writing()
         if self._exchange is not None:
             self._exchange.notify_disconnect()
-            if self._exchange.response is not None:
-                self._exchange.response.mark_ended()
+        if self.response is not None:
+            self.response.mark_ended()
         if self._task is None or self._task.done():
             self._connections.remove(self)
 
@@ -274,11 +276,16 @@ class HttpConnection(asyncio.BufferedProtocol):
         """True if the connection is closed, or the client has closed its sending side."""
         return self._half_closed or self._phase is CLOSED
 
-    async def _serve(self, exchange: HttpExchange) -> None:
-        """Run the handler, then continue with the next request."""
+    async def _serve(self, exchange: HttpExchange | None) -> None:
+        """Run the handler, if any, then continue with the next request."""
         try:
-            await self._run_handler(exchange)
-            self._exchange = None
+            if exchange is not None:
+                await self._run_handler(exchange)
+                self._exchange = None
+            if self.response is not None and not self.response.has_ended:
+                self._task = None  # save memory while the response stays open
+                return
+            self.response = None
             if self.keep_alive and self._drained is not None:
                 await self.drain()  # run no further handler for a client that does not read
             self._next_request()
@@ -308,16 +315,22 @@ class HttpConnection(asyncio.BufferedProtocol):
             log.exception("the handler of %s %s failed", request.method, request.path)
             if not exchange.responded:
                 await exchange.respond(500, _PLAIN_TEXT, b"the server failed\n")
-            elif exchange.response is not None and not exchange.response.ended.done():
+            elif self.response is not None and not self.response.has_ended:
                 self._transport.abort()  # a normal close would make the body look complete
             return
-        if exchange.response is not None:
-            exchange.response.close()
+        if self.response is not None:
+            if not self.response.is_kept_open:
+                self.response.close()
         elif not exchange.responded and self.client_disconnected:
             self.keep_alive = False
         elif not exchange.responded:
             log.error("the handler of %s %s returned without a response", request.method, request.path)
             await exchange.respond(500, _PLAIN_TEXT, b"the server did not send a response\n")
+
+    def continue_after_response(self) -> None:
+        """Continue with the next request after a response that stayed open longer than its handler."""
+        if self._task is None and self._phase is RESPONSE:
+            self._task = asyncio.Task(self._serve(None), loop=self._loop)
 
     def _next_request(self) -> None:
         self._task = None  # otherwise the task keeps the handler's context variables in memory
@@ -443,11 +456,10 @@ class HttpConnection(asyncio.BufferedProtocol):
 class HttpExchange:
     """The `Exchange` of one request on a connection."""
 
-    __slots__ = ("_body", "_connection", "_disconnected", "_head", "request", "responded", "response")
+    __slots__ = ("_body", "_connection", "_disconnected", "_head", "request", "responded")
 
     def __init__(self, request: HttpRequest, connection: HttpConnection, head: RequestHead, body: bytes | None) -> None:
         self.request, self.responded, self._body = request, False, body
-        self.response: HttpStreamingResponse | None = None
         self._connection, self._head = connection, head
         self._disconnected: asyncio.Future[None] | None = None  # made at the first call, because few handlers need it
 
@@ -481,11 +493,12 @@ class HttpExchange:
         head = self._begin_response(status, headers)
         self._connection.write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
         self._connection.parser.cached_heads.clear()  # save memory: a stream can last for hours
-        self.response = HttpStreamingResponse(self._connection, chunked, self.request.method != "HEAD")
+        response = HttpStreamingResponse(self._connection, chunked, self.request.method != "HEAD")
+        self._connection.response = response
         if self._connection.client_disconnected:
-            self.response.mark_ended()
+            response.mark_ended()
             self._connection.keep_alive = False
-        return self.response
+        return response
 
     def _begin_response(self, status: int, headers: HeaderList) -> bytes:
         if self.responded:
@@ -499,27 +512,55 @@ class HttpExchange:
 class HttpStreamingResponse:
     """The `StreamingResponse` of one request on a connection."""
 
-    __slots__ = ("_chunked", "_connection", "_has_body", "ended")
+    __slots__ = ("_chunked", "_connection", "_ended", "_has_body", "_on_end", "has_ended")
 
     def __init__(self, connection: HttpConnection, chunked: bool, has_body: bool) -> None:
         self._connection, self._chunked, self._has_body = connection, chunked, has_body
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.has_ended = False
+        self._ended: asyncio.Future[None] | None = None  # made at the first use, because many streams need none
+        self._on_end: Callable[[HttpStreamingResponse], object] | None = None
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        if self._ended is None:
+            self._ended = asyncio.get_running_loop().create_future()
+            if self.has_ended:
+                self._ended.set_result(None)
+        return self._ended
+
+    @property
+    def is_kept_open(self) -> bool:
+        """True if the response stays open after its handler has returned."""
+        return self._on_end is not None
+
+    def keep_open(self, on_end: Callable[[HttpStreamingResponse], object]) -> None:
+        if self.has_ended:
+            on_end(self)
+        else:
+            self._on_end = on_end
 
     def write(self, data: bytes) -> None:
-        if data and self._has_body and not self.ended.done():
+        if data and self._has_body and not self.has_ended:
             # [RFC 9112 7.1] a chunk is its size in hexadecimal, then its data; a chunk of size 0 ends the body
             self._connection.write_piece(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
     async def drain(self) -> None:
-        if not self.ended.done():
+        if not self.has_ended:
             await self._connection.drain()
 
     def close(self) -> None:
-        if not self.ended.done():
+        if not self.has_ended:
             if self._chunked and self._has_body:
                 self._connection.write_piece(b"0\r\n\r\n")
             self.mark_ended()
 
     def mark_ended(self) -> None:
-        if not self.ended.done():
-            self.ended.set_result(None)
+        if self.has_ended:
+            return
+        self.has_ended = True
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+        if self._on_end is not None:
+            on_end, self._on_end = self._on_end, None
+            on_end(self)
+            self._connection.continue_after_response()

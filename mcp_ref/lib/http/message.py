@@ -146,8 +146,16 @@ CLIENT_DISCONNECTED: Final = 499
 class StreamingResponse(Protocol):
     """A response whose body the handler writes in pieces. The server disconnects a client that reads too slowly."""
 
-    ended: asyncio.Future[None]
-    """A future that is done when the response is closed or the client has disconnected. It never has an exception."""
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """A future that is done when the response is closed or the client has disconnected. It has no exception."""
+
+    def keep_open(self, on_end: Callable[[StreamingResponse], object]) -> None:
+        """Keep the response open after the handler has returned, so that no task waits for its end.
+
+        Args:
+            on_end: A function that is called once with the response, when it is closed or the client has disconnected.
+        """
 
     def write(self, data: bytes) -> None:
         """Send a piece of the body, without waiting. Do nothing if the response has ended."""
@@ -183,7 +191,10 @@ class Exchange(Protocol):
         """Send a complete response."""
 
     async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
-        """Send status and headers. Return an object that writes the body. The body ends when the handler returns."""
+        """Send status and headers. Return an object that writes the body.
+
+        The body ends when the handler returns, unless the handler has called `StreamingResponse.keep_open`.
+        """
 
 
 SMALL_BODY: Final = 64 * 1024

@@ -32,7 +32,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 
-from ...basic.access import Access, ScopeTable, until_expiry
+from ...basic.access import Access, ScopeTable
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import is_stateless
 from ...jsonrpc.errors import ProtocolError
@@ -318,11 +318,7 @@ class StreamableHttpEndpoint:
         last: str | None = None,
         ends_at: float | None = None,
     ) -> None:
-        """Send events until the stream ends or the client disconnects. `last` is the `Last-Event-ID`, if any.
-
-        Close the response at the time `ends_at`, in seconds since 1970: the access token expires then. The client
-        resumes with a new token.
-        """
+        """Begin to send events. `last` is the `Last-Event-ID`, if any. `ends_at` is as in `Stream.attach`."""
         session = stream.session
         try:
             response = await exchange.stream(200, [*SSE_HEADERS, *headers])
@@ -330,7 +326,7 @@ class StreamableHttpEndpoint:
             stream.note_failed_response()
             raise
         if last is None:
-            stream.attach(response)
+            stream.attach(response, ends_at=ends_at)
             if stream is session.listening:
                 stream.send_first_id()
         else:
@@ -338,12 +334,7 @@ class StreamableHttpEndpoint:
             missed = session.events_after(last)
             if missed is None:
                 return response.close()
-            stream.attach(response, missed)
-        try:
-            await until_expiry(response.ended, ends_at)
-        finally:
-            stream.detach(response)
-            session.touch()
+            stream.attach(response, missed, ends_at)
 
     async def _get(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Send the listening stream, or, with `Last-Event-ID`, the later events of a broken stream."""

@@ -126,13 +126,25 @@ class Stream:
         self.accepts_sse = accepts_sse
         """True if the stream can send other messages before the response."""
         self.state = UNDECIDED if ids else DETACHED
-        self.json_body: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        """The body of a JSON response, or None if the response is an event stream."""
+        self._json_body: asyncio.Future[bytes | None] | None = None
+        if ids:
+            self._json_body = asyncio.get_running_loop().create_future()
         self._accepts_json = accepts_json
         self._response: StreamingResponse | None = None  # only in CONNECTED
+        self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
         self._response_begun: asyncio.Event | None = None  # set when the HTTP response has begun, or failed to begin
         self._waiting_events: list[Event] = []
         self._waiting_bytes = 0
+
+    @property
+    def json_body(self) -> asyncio.Future[bytes | None]:
+        """The body of a POST's JSON response, or None if the response is an event stream."""
+        assert self._json_body is not None
+        return self._json_body
+
+    def _choose(self, json_body: bytes | None) -> None:
+        if self._json_body is not None and not self._json_body.done():
+            self._json_body.set_result(json_body)
 
     @property
     def is_connected(self) -> bool:
@@ -142,7 +154,7 @@ class Stream:
     def put(self, frame: bytes, final: bool = False) -> None:
         """Send one message. If it is `final`, end the stream."""
         if final and self._accepts_json and self.state is UNDECIDED:
-            self.json_body.set_result(frame)
+            self._choose(frame)
             return self.end()
         self.open()
         self._emit(frame)
@@ -153,7 +165,7 @@ class Stream:
         """Choose an event stream as the response, unless JSON or an event stream is chosen already."""
         if self.state is UNDECIDED:
             self.state, self._response_begun = OPENING, asyncio.Event()
-            self.json_body.set_result(None)
+            self._choose(None)
             self.send_first_id()
 
     def send_first_id(self) -> None:
@@ -179,9 +191,16 @@ class Stream:
         retry = self.session.limits.retry if not event.data else None
         return encode_event(event.data, id=event.id or None, retry=retry)
 
-    def attach(self, response: StreamingResponse, missed: list[Event] | None = None) -> None:
-        """Send the `missed` events on this response (default: the waiting events), and then all further events."""
+    def attach(
+        self, response: StreamingResponse, missed: list[Event] | None = None, ends_at: float | None = None
+    ) -> None:
+        """Send the `missed` events on this response (default: the waiting events), and then all further events.
+
+        The response stays open until the stream ends, the client disconnects, or at the time `ends_at`, in seconds
+        since 1970: the access token expires then. The client resumes with a new token.
+        """
         previous, self._response = self._response, response
+        self._cancel_expiry()
         if previous is not None:
             previous.close()  # the client has reconnected, so it no longer reads the previous response
         for event in self._waiting_events if missed is None else missed:
@@ -192,7 +211,11 @@ class Stream:
             self._end_response(self.state if self.state is ENDED else DETACHED)
         else:
             self.state = CONNECTED
+            if ends_at is not None:
+                loop, left = asyncio.get_running_loop(), max(0.0, ends_at - time.time())
+                self._expiry = loop.call_later(left, response.close)
         self._note_response_begun()
+        response.keep_open(self._detach)
 
     def note_failed_response(self) -> None:
         """Note that the HTTP response could not begin."""
@@ -204,8 +227,9 @@ class Stream:
         if self._response_begun is not None:
             self._response_begun.set()
 
-    def detach(self, response: StreamingResponse) -> None:
+    def _detach(self, response: StreamingResponse) -> None:
         """Note that this response has ended. The stream continues."""
+        self.session.touch()
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
         if self._response is response:
             self._end_response(DETACHED)
@@ -224,8 +248,7 @@ class Stream:
 
     def end(self) -> None:
         """End the stream and its response."""
-        if not self.json_body.done():
-            self.json_body.set_result(None)
+        self._choose(None)
         self._end_response(ENDED)
         self._note_response_begun()
         self.session.remove_stream(self)
@@ -233,8 +256,14 @@ class Stream:
     def _end_response(self, state: StreamState) -> None:
         response, self._response = self._response, None
         self.state = state
+        self._cancel_expiry()
         if response is not None:
             response.close()
+
+    def _cancel_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
 
     def keep_alive(self) -> None:
         """Send a comment, so that proxies do not close a silent response."""

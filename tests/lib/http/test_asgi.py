@@ -12,7 +12,7 @@ import pytest
 from mcp_ref import Context, Server
 from mcp_ref.lib.http import asgi
 from mcp_ref.lib.http.asgi import application
-from mcp_ref.lib.http.message import Exchange, Handler, HttpLimits
+from mcp_ref.lib.http.message import Exchange, Handler, HttpLimits, StreamingResponse
 from tests.http_wire import mirrored_headers
 from tests.messages import stateless_request
 from tests.settings import PATIENCE
@@ -279,6 +279,34 @@ async def test_asgi_stream_is_gone_after_a_disconnect() -> None:
     call = Call(body(), GONE)
     await calling(handler, call)
     assert b"dropped" not in call.body
+
+
+@pytest.mark.parametrize("end", ["close", "disconnect", "cancel"])
+async def test_asgi_stream_that_is_kept_open_lasts_longer_than_its_handler(end: str) -> None:
+    streams: list[StreamingResponse] = []
+    ended: list[StreamingResponse] = []
+
+    async def handler(exchange: Exchange) -> None:
+        stream = await exchange.stream(200, [])
+        stream.keep_open(ended.append)
+        streams.append(stream)
+
+    call = Call(body())
+    request = asyncio.ensure_future(calling(handler, call))
+    await call.until(2)
+    streams[0].write(b"later")
+    await call.until(3)
+    assert not request.done() and not ended
+    if end == "close":
+        streams[0].close()
+    elif end == "disconnect":
+        call.inbox.put_nowait(GONE)
+    else:
+        request.cancel()  # for example by a time limit of a middleware
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.wait([request])
+    assert ended == streams and call.body == b"later" and request.cancelled() == (end == "cancel")
+    assert (call.sent[-1].get("more_body", False)) == (end == "disconnect")
 
 
 async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(

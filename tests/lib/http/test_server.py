@@ -464,6 +464,81 @@ async def test_stream_ends_with_its_handler() -> None:
         assert (await (await b.client()).ask(GET)).body == b"x"
 
 
+@dataclass
+class KeptOpen:
+    """A handler that returns at once and keeps its streams open."""
+
+    streams: list[StreamingResponse] = field(default_factory=list)
+    ended: list[StreamingResponse] = field(default_factory=list)
+
+    async def handle(self, exchange: Exchange) -> None:
+        if exchange.request.path != "/s":
+            return await echo(exchange)
+        await exchange.read_body()
+        stream = await exchange.stream(200, OK)
+        stream.keep_open(self.ended.append)
+        self.streams.append(stream)
+
+
+async def test_keep_open_stream_lasts_without_a_task_until_it_is_closed_and_the_connection_is_reused() -> None:
+    kept = KeptOpen()
+    async with bench(kept.handle) as b:
+        tasks = len(asyncio.all_tasks())
+        client = await b.client()
+        for _ in range(2):
+            await client.send(STREAM + GET)  # the second request waits for the end of the stream
+            await client.head()
+            await eventually(lambda: len(asyncio.all_tasks()) == tasks)
+            assert kept.ended == []
+            kept.streams[0].write(b"later")
+            assert await client.chunk() == b"later"
+            stream = kept.streams.pop()
+            stream.close()
+            assert kept.ended == [stream]
+            assert await client.chunk() == b""
+            assert (await client.answer()).body == b"GET /a b 0 "
+            kept.ended.clear()
+
+
+async def test_keep_open_calls_its_function_at_once_if_the_stream_has_ended() -> None:
+    ended: list[StreamingResponse] = []
+
+    def use(stream: StreamingResponse) -> None:
+        stream.close()
+        stream.keep_open(ended.append)
+        assert ended == [stream]
+
+    async with bench(streaming(use)) as b:
+        assert (await (await b.client()).ask(STREAM)).status == 200
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "half"])
+async def test_keep_open_calls_its_function_after_a_disconnect(how: str) -> None:
+    kept = KeptOpen()
+    async with bench(kept.handle) as b:
+        client = await b.client()
+        await client.send(STREAM)
+        await client.head()
+        if how == "half":
+            client.writer.write_eof()
+        else:
+            await (client.cut() if how == "reset" else client.close())
+        await eventually(lambda: kept.ended == kept.streams)
+        assert kept.streams[0].ended.done()
+        await b.is_well()
+        await eventually(lambda: b.server.connections == 1)
+
+
+async def test_keep_open_stream_ends_with_the_server() -> None:
+    kept = KeptOpen()
+    async with bench(kept.handle) as b:
+        client = await b.client()
+        await client.send(STREAM)
+        await client.head()
+        await b.server.close(grace=0.01)
+        assert kept.ended == kept.streams and b.server.connections == 0
+
+
 @pytest.mark.parametrize("how", ["close", "reset", "half"])
 async def test_stream_is_gone_after_a_disconnect(how: str) -> None:
     streams: list[StreamingResponse] = []
