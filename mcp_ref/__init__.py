@@ -73,9 +73,9 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .extensions.auth.headless import WorkloadIdentity as WorkloadIdentity
     from .extensions.auth.headless import es256_signer as es256_signer
     from .extensions.tasks.requestor import RunningTask as RunningTask
-    from .extensions.tasks.types import MemoryTaskStore as MemoryTaskStore
+    from .extensions.tasks.store import MemoryTaskStore as MemoryTaskStore
+    from .extensions.tasks.store import TaskStore as TaskStore
     from .extensions.tasks.types import Task as Task
-    from .extensions.tasks.types import TaskStore as TaskStore
     from .features.completion import Completion as Completion
     from .features.completion import PromptReference as PromptReference
     from .features.completion import ResourceTemplateReference as ResourceTemplateReference
@@ -190,8 +190,8 @@ READING_ORDER = (
     "session.py",
     "extensions/__init__.py", "extensions/auth/__init__.py", "extensions/auth/headless.py",
     "extensions/auth/dpop.py",
-    "extensions/tasks/__init__.py", "extensions/tasks/types.py", "extensions/tasks/receiver.py",
-    "extensions/tasks/requestor.py",
+    "extensions/tasks/__init__.py", "extensions/tasks/types.py", "extensions/tasks/store.py",
+    "extensions/tasks/live_task.py", "extensions/tasks/receiver.py", "extensions/tasks/requestor.py",
     "client/__init__.py", "client/handlers.py", "client/session.py", "client/negotiation.py", "client/target.py",
     "client/connector.py", "client/requests.py", "client/subscriptions.py", "client/tools.py", "client/client.py",
     "client/sync.py",
@@ -242,7 +242,8 @@ _NAMES_BY_MODULE = {
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",
     "extensions.auth.dpop": "DpopCheck DpopKey",
     "extensions.auth.headless": "ClientCredentials EnterpriseManaged WorkloadIdentity es256_signer",
-    "extensions.tasks.types": "MemoryTaskStore Task TaskStore",
+    "extensions.tasks.store": "MemoryTaskStore TaskStore",
+    "extensions.tasks.types": "Task",
     "transports.streamable_http.durable_store": "DurableEventStore SessionChange",
     "transports.streamable_http.event_store": "MemoryEventStore StoredSession",
     "transports.streamable_http.sqlite_store": "SqliteEventStore",

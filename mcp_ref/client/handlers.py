@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import isawaitable
 from typing import TypeAlias, TypeVar, cast
 
@@ -29,7 +29,7 @@ from ..basic.channel import RequestContext
 from ..basic.lifecycle import ClientCapabilities
 from ..basic.meta import RequestParams
 from ..codec import ShapeError, codec_for
-from ..extensions.tasks.receiver import LiveTask, Tasks
+from ..extensions.tasks.receiver import Tasks
 from ..extensions.tasks.types import CLIENT_CAPABILITY
 from ..features import elicitation, sampling
 from ..features.elicitation import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
@@ -116,12 +116,12 @@ class ClientHandlers:
     async def create_message(self, params: CreateMessageRequestParams, context: RequestContext) -> object:
         self.check_request(params, context.revision)
         assert self._sampling is not None
-        work = _result("sampling", self._sampling, params, CreateMessageResult, context.revision)
+        work = partial(_result, "sampling", self._sampling, params, CreateMessageResult, context.revision)
         return await self._run(params.task, work, context)
 
     async def elicit(self, params: ElicitRequestParams, context: RequestContext) -> object:
         self.check_request(params, context.revision)
-        return await self._run(params.request.task, self._elicit(params, context.revision), context)
+        return await self._run(params.request.task, partial(self._elicit, params, context.revision), context)
 
     async def _elicit(self, params: ElicitRequestParams, revision: Revision) -> ElicitResult:
         assert self._elicitation is not None
@@ -134,12 +134,12 @@ class ClientHandlers:
             raise _fault(str(error)) from None
 
     async def _run(
-        self, task: TaskMetadata | None, work: Coroutine[object, object, object], context: RequestContext
+        self, task: TaskMetadata | None, work: Callable[[], Coroutine[object, object, object]], context: RequestContext
     ) -> object:
         """Run a handler, and return its result. If the server requests a task and tasks are allowed, return a task."""
         if task is None or not self._serves_tasks or not context.revision.tasks_are_core:
-            return await work
-        return await self.tasks.start(LiveTask(self.tasks, context.channel, task.ttl), work)
+            return await work()
+        return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)
 
     def _store_elicitation(self, id: str) -> None:
         """Store the id of a request to visit a URL. `report_elicitation_end` ignores other ids."""

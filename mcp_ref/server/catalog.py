@@ -42,7 +42,7 @@ from .context import Context
 
 if TYPE_CHECKING:
     from ..extensions.tasks.receiver import Tasks
-    from ..extensions.tasks.types import TaskStore
+    from ..extensions.tasks.store import TaskStore
     from ..features.completion import Completions, Reference
     from ..features.custom_methods import CustomMethod
     from ..features.discover import DiscoverResult
@@ -215,7 +215,7 @@ class Catalog:
     @cached_property
     def tasks(self) -> Tasks:
         """The running tasks, and the finished tasks whose results are stored."""
-        from ..extensions.tasks.receiver import Tasks  # lazy: 300 lines that few servers use
+        from ..extensions.tasks.receiver import Tasks  # lazy: few servers use it
 
         return Tasks(self._task_store, partial(self.announce, "notifications/tasks"))
 

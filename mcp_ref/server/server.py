@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from ..basic.content import Icon
     from ..extensions.tasks.receiver import Tasks
-    from ..extensions.tasks.types import TaskStore
+    from ..extensions.tasks.store import TaskStore
     from ..features.caching import CacheScope
     from ..features.completion import Completions
     from ..features.prompts import PromptOptions, Prompts

@@ -34,41 +34,27 @@ Wire:  {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": {"taskId": "
        {"jsonrpc": "2.0", "id": 4, "method": "tasks/result", "params": {"taskId": "786512e2"}}
        {"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": {"taskId": "786512e2", "status": "working",
         "createdAt": "2025-11-25T10:30:00Z", "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000}}
-Used by: receiver.py, requestor.py
+Used by: store.py, live_task.py, receiver.py, requestor.py
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import secrets
 import time
-from collections import Counter
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Protocol, cast
+from typing import Annotated, Final, Literal, cast
 
-from ...basic.access import current_access
 from ...basic.lifecycle import declares
 from ...basic.versioning import MissingCapability
 from ...features.task_augmentation import EXTENSION_CAPABILITY, TaskSupport
 from ...jsonrpc.errors import ProtocolError
-from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
+from ...jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object
 from ...revisions import R2026_07_28, Availability, Revision
 
 _CLIENT_REQUESTS: Final[Object] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
 CLIENT_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": _CLIENT_REQUESTS}
 """The capability `tasks` of a client that runs sampling and elicitation as tasks (2025-11-25)."""
-
-MAX_TASKS: Final = 1000
-"""Default maximum number of tasks in a `MemoryTaskStore`, running or over."""
-
-MAX_TASKS_PER_CALLER: Final = 100
-"""Default maximum number of tasks of one caller in a `MemoryTaskStore`. Over HTTP, the caller is the principal or the
-remote address (`Access.caller`); else it is the owner of the tasks."""
-
-MAX_TASK_BYTES: Final = 64 * 1024 * 1024
-"""Default maximum size of all results, errors, input requests and status messages, in bytes of JSON (64 MiB)."""
 
 MAX_TTL: Final = 24 * 3600 * 1000
 """Maximum time from the creation of a task to its deletion, in milliseconds (a day)."""
@@ -78,9 +64,6 @@ DEFAULT_TTL: Final = 3600 * 1000
 
 DEFAULT_POLL_INTERVAL: Final = 1000
 """Default time between two `tasks/get` requests, in milliseconds."""
-
-PAGE_SIZE: Final = 100
-"""Maximum number of tasks in one page of `tasks/list`."""
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -256,161 +239,3 @@ def unknown_task() -> ProtocolError:
     """Return the error for a task that is unknown, is expired, or has another owner."""
     # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602. The text must not reveal if an id exists
     return ProtocolError(INVALID_PARAMS, "Invalid params: no such task, or the task has expired")
-
-
-class TaskStore(Protocol):
-    """A store of tasks, running or over.
-
-    A task without an owner has the owner "". Every client with the same owner "" can read such a task by its id.
-    The methods run on the event loop, so they must return quickly. Several processes can share a store. Then every
-    process can return the status of a task. But `tasks/update` and `tasks/cancel` must reach the process of the task.
-    """
-
-    def put(self, task: Task, owner: str, expires_at: float) -> Collection[str]:
-        """Store a new or changed task.
-
-        Args:
-            task: the task, which replaces the stored task with the same id.
-            owner: the task's owner.
-            expires_at: time of expiry, in seconds since the epoch.
-
-        Returns:
-            The ids of the ended tasks that the store removed to make room.
-
-        Raises:
-            ProtocolError: the store is full.
-        """
-
-    def get(self, id: str, owner: str) -> Task | None:
-        """Return a task, or None if the task is unknown, is expired, or has another owner.
-
-        Args:
-            id: the task's id.
-            owner: the task's owner, as in `put`.
-        """
-
-    def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
-        """Return one page of the owner's tasks, and the next cursor (None after the last page).
-
-        Args:
-            owner: the tasks' owner, as in `put`.
-            cursor: the next cursor that the call for the previous page returned; None for the first page.
-
-        Raises:
-            ProtocolError: the cursor is unknown.
-        """
-
-    def remove(self, id: str) -> None:
-        """Remove a task. Do nothing if the store does not have the task.
-
-        Args:
-            id: the task's id.
-        """
-
-
-@dataclass(slots=True)
-class _StoredTask:
-    task: Task
-    owner: str
-    caller: str
-    expires_at: float
-    size: int
-    serial: int
-
-
-class MemoryTaskStore(TaskStore):
-    """A store of tasks in the memory of this process.
-
-    A full store removes the oldest ended task of the caller whose tasks need most memory. A caller at its own limit
-    loses its own oldest ended task. If no task has ended, the store refuses the new task, or the larger result.
-
-    Args:
-        max_tasks: maximum number of tasks.
-        max_tasks_per_caller: maximum number of tasks of one caller (see `MAX_TASKS_PER_CALLER`).
-        max_bytes: maximum total size of results, errors, input requests and status messages, in bytes of JSON.
-        clock: function that returns the time, in seconds since the epoch.
-    """
-
-    def __init__(
-        self,
-        max_tasks: int = MAX_TASKS,
-        max_tasks_per_caller: int = MAX_TASKS_PER_CALLER,
-        max_bytes: int = MAX_TASK_BYTES,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._max_tasks, self._max_tasks_per_caller, self._max_bytes = max_tasks, max_tasks_per_caller, max_bytes
-        self._clock = clock
-        self._tasks: dict[str, _StoredTask] = {}
-        self._bytes = 0
-        self._serial = 0
-
-    def put(self, task: Task, owner: str, expires_at: float) -> Collection[str]:
-        removed = []
-        if (before := self._tasks.get(task.task_id)) is None:
-            access = current_access.get()
-            caller = access.caller if access is not None else owner
-            removed += self._make_place(caller)
-            self._serial += 1
-        else:
-            caller = before.caller
-        size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
-        growth = size - (before.size if before is not None else 0)
-        if growth > 0 and self._bytes + growth > self._max_bytes:
-            ended = sum(kept.size for kept in self._tasks.values() if kept.task.is_over)
-            if self._bytes + growth - ended > self._max_bytes:  # keep the ended tasks, because they do not suffice
-                why = f"the store of tasks would exceed {self._max_bytes} bytes; retry later"
-                raise ProtocolError(INTERNAL_ERROR, why)
-            while self._bytes + growth > self._max_bytes:
-                removed += self._remove_ended()
-        serial = before.serial if before is not None else self._serial
-        self._tasks[task.task_id] = _StoredTask(task, owner, caller, expires_at, size, serial)
-        self._bytes += growth
-        return removed
-
-    def _make_place(self, caller: str) -> list[str]:
-        """Remove an ended task if a new task needs its place. Return its id. Raise ProtocolError if none has ended."""
-        # [2025-11-25 basic/utilities/tasks#resource-management] SHOULD limit tasks, and remove expired tasks
-        now = self._clock()
-        for id in [id for id, kept in self._tasks.items() if kept.expires_at <= now]:
-            self.remove(id)
-        if sum(kept.caller == caller for kept in self._tasks.values()) >= self._max_tasks_per_caller:
-            removed, why = self._remove_ended(caller), f"you already have {self._max_tasks_per_caller} tasks"
-        elif len(self._tasks) >= self._max_tasks:
-            removed, why = self._remove_ended(), f"the store of tasks is full ({self._max_tasks} tasks)"
-        else:
-            return []
-        if not removed:
-            raise ProtocolError(INTERNAL_ERROR, f"{why}; retry later")
-        return removed
-
-    def _remove_ended(self, caller: str | None = None) -> list[str]:
-        """Remove the oldest ended task of a caller, by default of the one whose ended tasks need most memory."""
-        ended = [kept for kept in self._tasks.values() if kept.task.is_over and caller in (None, kept.caller)]
-        if not ended:
-            return []
-        needed: Counter[str] = Counter()
-        for kept in ended:  # a task without a result needs memory too
-            needed[kept.caller] += kept.size + self._max_bytes // self._max_tasks
-        largest = needed.most_common(1)[0][0]
-        id = next(kept.task.task_id for kept in ended if kept.caller == largest)
-        self.remove(id)
-        return [id]
-
-    def get(self, id: str, owner: str) -> Task | None:
-        kept = self._tasks.get(id)
-        # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST NOT return tasks of another owner
-        return kept.task if kept is not None and kept.owner == owner and kept.expires_at > self._clock() else None
-
-    def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
-        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 20):
-            raise ProtocolError(INVALID_PARAMS, "Invalid params: unknown cursor; use the previous page's nextCursor")
-        after, now = int(cursor or 0), self._clock()
-        found = [kept for kept in self._tasks.values() if kept.owner == owner and kept.expires_at > now]
-        rest = [kept for kept in found if kept.serial > after]
-        # [2025-11-25 basic/utilities/tasks#task-listing] MUST have nextCursor if more tasks follow
-        following = str(rest[PAGE_SIZE - 1].serial) if len(rest) > PAGE_SIZE else None
-        return [kept.task for kept in rest[:PAGE_SIZE]], following
-
-    def remove(self, id: str) -> None:
-        if (kept := self._tasks.pop(id, None)) is not None:
-            self._bytes -= kept.size

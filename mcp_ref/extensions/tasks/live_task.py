@@ -1,0 +1,344 @@
+"""A task whose handler runs in this process.
+
+`LiveTask` runs the handler and writes its state to the store of tasks. It is also the channel through which the handler
+reaches the requestor. In 2025-11-25, requests from the handler are ordinary JSON-RPC requests, on the response stream
+of a `tasks/result` request. Since 2026-07-28 they are `inputRequests` in the result of `tasks/get`, and the requestor
+sends the responses with `tasks/update`. The table in types.py shows all differences.
+
+Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
+Used by: receiver.py. Uses: types.py, store.py, basic/channel.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from ...basic.channel import Channel, RequestContext
+from ...basic.lifecycle import Implementation
+from ...basic.mrtr import HandlerNeedsInput
+from ...basic.progress import ProgressNotificationParams
+from ...basic.versioning import without_legacy_codes
+from ...codec import ShapeError, codec_for
+from ...features.task_augmentation import add_related_task
+from ...jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RequestTimeout
+from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object, RequestId
+from ...revisions import Revision
+from .store import TaskStore
+from .types import Task, TaskStatus, chosen_ttl, new_task, with_status
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _OpenInputRequest:
+    """A request from the handler of a task to the requestor."""
+
+    request: Object
+    result_type: type
+    response: asyncio.Future[object]
+
+
+class _OpenInputRequests:
+    """The requests without a response that the handler of one task has sent to the requestor, by key."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._open: dict[str, _OpenInputRequest] = {}
+        self._used_keys: set[str] = set()
+
+    def add(self, request: Object, result_type: type, key: str | None) -> tuple[str, asyncio.Future[object]]:
+        """Add a request. Return its key, and the future of the response. Raise ValueError for a used key."""
+        key = key or str(len(self._used_keys) + 1)
+        if key in self._used_keys:
+            # SEP-2663: a task MUST use each key for only one request
+            raise ValueError(f"two input requests of one task have the key {key!r}; use another key")
+        self._used_keys.add(key)
+        added = self._open[key] = _OpenInputRequest(request, result_type, self._loop.create_future())
+        return key, added.response
+
+    def remove(self, key: str) -> bool:
+        """Remove a request. Return False if it has a response."""
+        return self._open.pop(key, None) is not None
+
+    def set_responses(self, responses: dict[str, Object], revision: Revision) -> None:
+        """Pass responses to the handler, by key. Ignore unknown keys. Raise ProtocolError for an invalid response."""
+        codec, taken = codec_for(revision), dict[str, object]()
+        for key in responses.keys() & self._open.keys():
+            try:
+                taken[key] = codec.decode(self._open[key].result_type, responses[key])
+            except ShapeError as error:
+                text = f"Invalid params: the response to {self._open[key].request['method']} is invalid: {error}"
+                raise ProtocolError(INVALID_PARAMS, text) from None
+        for key, value in taken.items():
+            response = self._open.pop(key).response
+            if not response.done():
+                response.set_result(value)
+
+    def as_json(self) -> Object | None:
+        """Return the open requests by key, or None if no request is open."""
+        return {key: each.request for key, each in self._open.items()} or None
+
+    def cancel(self) -> None:
+        """Cancel the handler's waits for responses."""
+        for each in self._open.values():
+            each.response.cancel()
+
+
+class _ResultRequests:
+    """The open `tasks/result` requests for one task. The handler's messages go on the stream of the latest request."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Channel, RequestId]] = []
+        self._new_request = asyncio.Event()
+
+    def latest(self) -> tuple[Channel, RequestId] | None:
+        """Return the channel and id of the latest request whose requestor is still connected, or None."""
+        for channel, id in reversed(self._waiting):
+            if channel.is_serving(id) and not channel.is_disconnected:
+                return channel, id
+        return None
+
+    async def next(self) -> tuple[Channel, RequestId]:
+        """Wait for a `tasks/result` request, and return its channel and id."""
+        while (latest := self.latest()) is None:
+            self._new_request.clear()
+            await self._new_request.wait()
+        return latest
+
+    async def wait_until_ended(self, context: RequestContext, ended: asyncio.Future[None]) -> None:
+        """Register a `tasks/result` request, and wait until the task has ended."""
+        entry = context.channel, context.request_id
+        self._waiting.append(entry)
+        self._new_request.set()
+        try:
+            await asyncio.shield(ended)
+        finally:
+            self._waiting.remove(entry)
+
+
+class LiveTask(Channel):
+    """A task that runs in this process, and the channel from its handler to the requestor.
+
+    Before the task begins, messages from the handler go to the channel of the request. After that, requests from the
+    handler stay in `inputs` until the requestor responds.
+
+        no task -- `begin_task` --> running task -- the handler ends, or `stop` --> ended task
+           |-- the handler fails: no task is created, and the request returns the error
+           '-- the handler ends (since 2026-07-28): no task is created, and the request returns the result
+
+    Args:
+        origin: The channel of the request that becomes a task.
+        ttl: Requested time from the creation of the task to its deletion, in milliseconds; None for the default.
+        poll_interval: Suggested time between two `tasks/get` requests, in milliseconds.
+        store: The store of the tasks.
+        on_change: Called with this object when the task has begun, and when its state has changed.
+    """
+
+    def __init__(
+        self,
+        origin: Channel,
+        ttl: int | None,
+        poll_interval: int,
+        store: TaskStore,
+        on_change: Callable[[LiveTask], None],
+    ) -> None:
+        self.revision, self.loop, self.shared = origin.revision, origin.loop, origin.shared
+        self.peer_capabilities, self.subscriptions = origin.peer_capabilities, origin.subscriptions
+        self.task: Task | None = None
+        """The state of the task; None until the task begins."""
+        self.begun: asyncio.Future[Task] = self.loop.create_future()
+        """Done when the task begins. The value is the state of the new task."""
+        self.ended: asyncio.Future[None] = self.loop.create_future()
+        """Done when the task is over."""
+        self.inputs = _OpenInputRequests(self.loop)
+        self.result_requests = _ResultRequests()
+        self.handler: asyncio.Task[object] | None = None
+        self._origin, self._owner, self._store, self._on_change = origin, origin.task_owner, store, on_change
+        self._ttl, self._poll_interval = chosen_ttl(ttl), poll_interval
+        self._expires_at = 0.0  # in seconds since the epoch
+        self._expiry: asyncio.TimerHandle | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """True if the task has begun and is not over."""
+        return self.task is not None and not self.task.is_over
+
+    def begin_task(self) -> None:
+        if self.task is not None:
+            return
+        now = time.time()
+        task = new_task(self._ttl, self._poll_interval, now)
+        self._expires_at = now + self._ttl / 1000
+        self._store.put(task, self._owner, self._expires_at)
+        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log. The whole id must stay secret
+        log.debug("task %.6s... of %s has begun", task.task_id, self._owner or "no owner")
+        self.task = task
+        self._expiry = self.loop.call_later(self._ttl / 1000, self.expire)
+        self.begun.set_result(task)
+        self._on_change(self)
+
+    async def run(self, work: Coroutine[object, object, object]) -> object:
+        """Run the handler. Store its result in the task, or return the result if the task has not begun."""
+        try:
+            outcome = await work
+            if self.revision.tasks_are_core:
+                self.begin_task()  # the requestor asked for a task, so the result must be a task
+            if self.task is None:
+                return outcome
+            self._complete(outcome)
+        except BaseException as error:
+            if self.task is None or isinstance(error, HandlerNeedsInput):
+                raise
+            if self.is_running or not isinstance(error, asyncio.CancelledError):
+                self._fail(error)  # also if the result cannot be written as JSON, or the store is full
+        return None
+
+    def _complete(self, outcome: object) -> None:
+        result = codec_for(self.revision).encode(outcome)
+        if not self.revision.tasks_are_core:
+            # [2026-07-28 basic/index#result-responses] every result MUST have `resultType`
+            result = {"resultType": "complete", **result}
+        # [2025-11-25 basic/utilities/tasks#task-execution-errors] `isError` means failed; in the extension, completed
+        failed = self.revision.tasks_are_core and result.get("isError") is True
+        text = str(getattr(outcome, "text", "")) if failed else None
+        self._change("failed" if failed else "completed", text or None, result=result)
+
+    def _fail(self, error: BaseException) -> None:
+        if not isinstance(error, ProtocolError):
+            # The requestor does not get the text of the exception, which can contain secrets
+            log.error("the handler of a task failed", exc_info=error)
+            error = ProtocolError(INTERNAL_ERROR, "Internal error")
+        if self.revision.era == "modern":
+            error = without_legacy_codes(error)
+        wire: Object = {"code": error.code, "message": error.message}
+        if error.data is not None:
+            wire["data"] = error.data
+        self._change("failed", error.message, error=wire)
+
+    def stop(self, reason: str) -> None:
+        """Cancel the task and its handler. `reason` becomes the status message."""
+        if self.is_running:
+            if self.handler is not None:
+                self.handler.cancel()
+            self._change("cancelled", reason)
+
+    def expire(self) -> None:
+        """Stop the task, and remove it from the store."""
+        # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete the task, regardless of its status
+        self.stop("The task expired before it was completed.")
+        if self.task is not None:
+            self._store.remove(self.task.task_id)
+
+    def _change(self, status: TaskStatus, message: str | None = None, **fields: Object | None) -> None:
+        """Store a new state of the task. If the store refuses an end without a result, remove the task."""
+        if self.task is None or self.task.is_over:
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST stay cancelled, even if the handler continues
+            return
+        task = with_status(self.task, status, time.time(), message, **fields)
+        try:
+            self._store.put(task, self._owner, self._expires_at)
+        except Exception:
+            if not task.is_over or task.result is not None:
+                raise
+            log.exception("the store of tasks refused the new status of a task, so the task was removed")
+            self._store.remove(task.task_id)
+        self.task = task
+        if task.is_over:
+            log.debug("task %.6s... is %s", task.task_id, status)
+            if self._expiry is not None:
+                self._expiry.cancel()
+            self.ended.set_result(None)
+            self.inputs.cancel()
+        # [2025-11-25 basic/utilities/tasks#task-notifications] MAY notify. SHOULD NOT add the task's id to `_meta`
+        if self.revision.tasks_are_core:
+            self._origin.notify("notifications/tasks/status", task)
+        self._on_change(self)
+
+    # --------------------------------------------------------------------------------------- methods of `Channel`
+
+    @property
+    def task_owner(self) -> str:
+        return self._owner
+
+    @property
+    def logging_level(self) -> str | None:  # type: ignore[override]  # read-only: a task cannot set the level
+        return self._origin.logging_level
+
+    @property
+    def peer_info(self) -> Implementation | None:
+        return self._origin.peer_info
+
+    def capability_error(self, capability: str) -> McpError:
+        return self._origin.capability_error(capability)
+
+    def is_serving(self, id: RequestId) -> bool:
+        return self._origin.is_serving(id) if self.task is None else not self.task.is_over
+
+    def close_stream(self, related: RequestId) -> bool:
+        return self.task is None and self._origin.close_stream(related)
+
+    def set_status(self, message: str) -> None:
+        if self.task is not None:
+            self._change(self.task.status, message, input_requests=self.task.input_requests)
+
+    def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
+        if self.task is None:
+            return self._origin.notify(method, params, related)
+        if not self.revision.tasks_are_core:
+            # SEP-2663: a task sends neither progress nor log messages. So progress becomes the status message.
+            if isinstance(params, ProgressNotificationParams) and params.message is not None:
+                self.set_status(params.message)
+            return False
+        add_related_task(params, self.task.task_id)
+        channel, id = self.result_requests.latest() or (self._origin, None)
+        return channel.notify(method, params, id)
+
+    async def drain(self, related: RequestId | None = None) -> None:
+        if self.task is None or self.revision.tasks_are_core:
+            channel, id = self.result_requests.latest() or (self._origin, related)
+            return await channel.drain(id)
+        await asyncio.sleep(0)
+
+    async def request_input(
+        self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
+    ) -> T:
+        if self.task is None:
+            return await self._origin.request_input(method, params, result, timeout, related, key)
+        if self.task.is_over:
+            raise McpError(f"{method} was not sent, because the task is over")
+        if self.revision.tasks_are_core:
+            add_related_task(params, self.task.task_id)
+        wire = codec_for(self.revision).encode(params)
+        key, response = self.inputs.add({"method": method, "params": wire}, result, key)
+        self.update_input_status()
+        try:
+            async with asyncio.timeout(timeout):
+                if self.revision.tasks_are_core:
+                    return await self._request_on_result_stream(method, params, result)
+                return cast(T, await response)
+        except TimeoutError:
+            raise RequestTimeout(f"{method}: no response within {timeout} seconds") from None
+        finally:
+            if self.inputs.remove(key):
+                self.update_input_status()
+
+    async def _request_on_result_stream(self, method: str, params: object, result: type[T]) -> T:
+        """Wait for a `tasks/result` request, and send a request on its response stream."""
+        while True:
+            channel, id = await self.result_requests.next()
+            try:
+                return await channel.request_input(method, params, result, None, id, None)
+            except ConnectionClosed:
+                continue  # the requestor can reconnect and send `tasks/result` again
+
+    def update_input_status(self) -> None:
+        """Set the status to `input_required` if requests to the requestor have no response yet, else to `working`."""
+        requests = self.inputs.as_json()
+        # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD be input_required if the task needs input
+        self._change("working" if requests is None else "input_required", input_requests=requests)
