@@ -226,7 +226,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         except BadMessage as bad:
             return self._refuse_body(BodyError(bad.status, str(bad)))
         size = self.parser.body_bytes if body is None else len(body)
-        self._connections.bodies.update(self, size, self._refuse_body)
+        self._connections.bodies.update(self, size, self._refuse_body)  # can refuse this body, even a complete one
         if body is not None and self._body is not None and not self._body.done():
             self._connections.bodies.update(self, size, None)
             self._phase, self._deadline = RESPONSE, math.inf

@@ -68,7 +68,7 @@ from .checks import (
 from .event_store import MemoryEventStore, stream_of
 from .session import EndpointLimits, Heartbeat, HttpSession, Stream, check_initialize
 from .session_table import RETRY_LATER, Serve, SessionTable
-from .stateless import StatelessExchange, check_request
+from .stateless import InFlight, StatelessExchange, check_request
 
 ServeStateless = Callable[[Request, Notify, Drain, str | None], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `Server.serve_stateless`."""
@@ -112,8 +112,8 @@ class StreamableHttpEndpoint:
         if not isinstance(store, MemoryEventStore):
             raise TypeError(f"store must be a MemoryEventStore or a DurableEventStore, not {type(store).__name__}")
         self._table = SessionTable(serve, store, self._limits, trace)
-        self._requests: set[StatelessExchange] = set()
-        self._subscriptions: set[StatelessExchange] = set()
+        self._requests = InFlight(self._limits.requests, self._limits.requests_per_caller)
+        self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller)
         self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)
         self._closing = False
 
@@ -286,21 +286,19 @@ class StreamableHttpEndpoint:
     ) -> None:
         assert self._serve_request is not None
         accepts_sse = checked.accepts_sse and not self._json_responses
-        in_flight, limit = self._requests, self._limits.requests
+        in_flight = self._requests
         if request.method in STREAMED_METHODS:
             if not checked.accepts_sse:
                 raise HttpRefusal(406, f"Accept must list {SSE_TYPE}: the response to {request.method} is a stream")
             accepts_sse = True
-            in_flight, limit = self._subscriptions, self._limits.subscriptions
-        if len(in_flight) >= limit:
-            raise HttpRefusal(503, f"the server already serves {limit} requests; try again later", RETRY_LATER)
+            in_flight = self._subscriptions
         accepts_json = checked.accepts_json or not checked.accepts_sse
         stateless_exchange = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse)
         try:
             check_request(request, checked, exchange.request.headers, self._parameters)
         except ProtocolError as error:
             return await stateless_exchange.refuse(error)
-        in_flight.add(stateless_exchange)
+        in_flight.add(stateless_exchange, access.caller)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         try:
@@ -308,7 +306,7 @@ class StreamableHttpEndpoint:
                 self._serve_request(request, stateless_exchange.notify, stateless_exchange.drain, access.id), access
             )
         finally:
-            in_flight.discard(stateless_exchange)
+            in_flight.remove(stateless_exchange)
 
     async def _send(
         self,

@@ -64,8 +64,12 @@ class EndpointLimits:
     """Maximum number of streams of one session. The server refuses a further POST with a request with 429."""
     requests: int = 1000
     """Maximum number of stateless requests in flight, except subscriptions. The server refuses more with 503."""
+    requests_per_caller: int = 500
+    """Maximum number of stateless requests of one caller in flight, except subscriptions. More get 503."""
     subscriptions: int = 10_000
     """Maximum number of open `subscriptions/listen` requests. The server refuses a further one with 503."""
+    subscriptions_per_caller: int = 1000
+    """Maximum number of open `subscriptions/listen` requests of one caller. More get 503."""
     waiting_events: int = 1000
     """Maximum number of messages that wait on one stream until a client reads it. The oldest are dropped first."""
     waiting_bytes: int = 4 * 1024 * 1024

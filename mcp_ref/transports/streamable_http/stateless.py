@@ -24,6 +24,7 @@ Spec:  2026-07-28 basic/transports/streamable-http
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine
 
 from ...basic.access import Access
@@ -36,7 +37,8 @@ from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
 from ..base import Trace
-from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest
+from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest, HttpRefusal
+from .session_table import RETRY_LATER
 
 
 def status_of(response: Response | ErrorResponse) -> int:
@@ -61,6 +63,31 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
     name = request.params.get("name")
     if request.method == "tools/call" and isinstance(name, str):
         check_parameters(headers, request.params.get("arguments"), parameters(name))
+
+
+class InFlight(dict["StatelessExchange", str]):
+    """The exchanges of the stateless requests in flight, and the caller of each. Each caller has a share."""
+
+    def __init__(self, limit: int, limit_per_caller: int) -> None:
+        self._limit, self._limit_per_caller = limit, limit_per_caller
+        self._counts: Counter[str] = Counter()  # by caller
+
+    def add(self, exchange: StatelessExchange, caller: str) -> None:
+        """Add an exchange. Raise HttpRefusal if the caller has no place left, or if all places are taken."""
+        if self._counts.get(caller, 0) >= self._limit_per_caller:
+            why = f"your {self._limit_per_caller} requests are still in flight"
+            raise HttpRefusal(503, f"{why}; try again later", RETRY_LATER)
+        if len(self) >= self._limit:
+            raise HttpRefusal(503, f"the server already serves {self._limit} requests; try again later", RETRY_LATER)
+        self[exchange] = caller
+        self._counts[caller] += 1
+
+    def remove(self, exchange: StatelessExchange) -> None:
+        """Remove an exchange that was added."""
+        caller = self.pop(exchange)
+        self._counts[caller] -= 1
+        if not self._counts[caller]:
+            del self._counts[caller]
 
 
 class StatelessExchange:

@@ -529,6 +529,31 @@ async def test_stateless_requests_and_subscriptions_have_limits_of_their_own() -
         assert (await talk.post(listen)).status == 200
 
 
+def named(request: HttpRequest) -> str | None:
+    return request.headers.get("authorization")
+
+
+async def test_stateless_requests_and_subscriptions_of_one_caller_leave_places_to_another() -> None:
+    held, limits = Site(), EndpointLimits(requests_per_caller=1, subscriptions_per_caller=1)
+    async with served_over_http(held.server, limits=limits, authenticate=named) as web:
+        talk, other = (Talk(web, authorization=f"Bearer {name}") for name in ("me", "other"))
+        listen = stateless_request("subscriptions/listen", {"notifications": {}})
+        waiting = await talk.send(call("hold", name="a"))
+        assert await held.has_begun() == "a"
+        listening = await talk.post(listen)
+        await listening.message()
+        for frame in (call("add", a=1, b=2), listen):
+            refused = await talk.post(frame)
+            why = "your 1 requests are still in flight; try again later"
+            assert (refused.status, refused.headers["retry-after"], refused.why) == (503, "5", why)
+            assert (await other.post(frame)).status == 200
+        held.go.set()
+        assert (await web.take(waiting)).status == 200
+        await listening.cut()
+        await eventually(lambda: web.site._endpoint._subscriptions._counts == {"Bearer other": 1})
+        assert (await talk.post(listen)).status == (await talk.post(call("add", a=1, b=2))).status == 200
+
+
 # ------------------------------------------------------------------------------------------------ ends
 
 
