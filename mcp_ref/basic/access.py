@@ -18,7 +18,6 @@ import re
 import time
 from collections.abc import Awaitable, Collection, Iterable, Mapping
 from contextvars import ContextVar
-from socket import AF_INET6, inet_pton
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 MAX_SCOPE: Final = 200
 """Maximum length of a scope that a server demands, in characters."""
-
-_IPV4_MAPPED: Final = bytes(10) + b"\xff\xff"
 
 
 class AccessRefused(ProtocolError):
@@ -56,6 +53,8 @@ class Access:
     """The headers of the HTTP request; None until the request has passed its checks."""
     address: tuple[str, int] | None = None
     """The remote IP address and port of the HTTP request; None if unknown."""
+    caller = ""
+    """The principal, or else the network of the remote address. Limits for each client count by the caller."""
     session_id: str | None = None
     """The session of the HTTP request; None without one."""
     ends_at: float | None = None
@@ -68,11 +67,6 @@ class Access:
     """True if every message is checked; False if only messages to servers with a tool or item that needs scopes are."""
     method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
     """The scopes that all requests with a method need, by method."""
-
-    @property
-    def caller(self) -> str:
-        """The principal, or else the remote address, or "" if both are unknown. Limits for each client count by it."""
-        return self.id or network_of(self.address[0] if self.address is not None else "")
 
     def refusal_for(self, scopes: Collection[str]) -> AccessRefused | None:
         """Return the refusal of an operation that needs these scopes, or None if the caller may do it."""
@@ -114,17 +108,6 @@ class ScopeTable(Protocol):
 
 current_access: ContextVar[Access | None] = ContextVar("current_access", default=None)
 """The access of the HTTP request that is being served; None for other transports."""
-
-
-def network_of(address: str) -> str:
-    """Return the network of one IPv6 client, as hexadecimal digits, or an IPv4 address as it is."""
-    try:
-        packed = inet_pton(AF_INET6, address.partition("%")[0]) if ":" in address else b""
-    except OSError:
-        return address
-    if not packed or packed.startswith(_IPV4_MAPPED):
-        return address
-    return packed[:8].hex()  # a client usually has all addresses of its network of 64 bits
 
 
 def until_expiry(ended: asyncio.Future[None], ends_at: float | None) -> Awaitable[object]:

@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from mcp_ref import Client, Server
-from mcp_ref.basic.access import Access, current_access, network_of
-from mcp_ref.lib.http.message import HttpRequest
+from mcp_ref.basic.access import Access, current_access
+from mcp_ref.lib.http.message import HttpRequest, network_of
 from mcp_ref.server.workers import MAX_WORKERS, Workers
 from tests.settings import MODERN, PATIENCE
 
@@ -29,7 +29,7 @@ class Pool:
 
     def call(self, address: str, session: str | None = None) -> Future[str]:
         access = Access()
-        access.address, access.session_id = (address, 1), session
+        access.caller, access.session_id = address, session
         token = current_access.set(access)
         try:
             return self.workers.submit(self._block, address)

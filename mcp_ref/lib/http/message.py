@@ -20,6 +20,7 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from socket import AF_INET6, inet_pton
 from typing import Final, Protocol, TypeAlias
 
 HeaderList: TypeAlias = list[tuple[str, str]]
@@ -27,6 +28,9 @@ HeaderList: TypeAlias = list[tuple[str, str]]
 
 MAX_SHARED_NAMES: Final = 128
 """Maximum number of header names that all `Headers` share. Clients send the same few names, so each is stored once."""
+
+
+_IPV4_MAPPED: Final = bytes(10) + b"\xff\xff"
 
 
 @functools.lru_cache(maxsize=MAX_SHARED_NAMES)
@@ -233,6 +237,17 @@ class BodyMemory:
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
 """A coroutine function that responds to one exchange. If it raises before it responds, the client gets status 500."""
+
+
+def network_of(address: str) -> str:
+    """Return the network of one IPv6 client, as hexadecimal digits, or an IPv4 address as it is."""
+    try:
+        packed = inet_pton(AF_INET6, address.partition("%")[0]) if ":" in address else b""
+    except OSError:
+        return address
+    if not packed or packed.startswith(_IPV4_MAPPED):
+        return address
+    return packed[:8].hex()  # a client usually has all addresses of its network of 64 bits
 
 
 def bracket_ipv6(host: str) -> str:

@@ -51,7 +51,7 @@ from weakref import WeakKeyDictionary
 from ...basic.access import Access, AccessRefused, current_access
 from ...basic.principal import Principal
 from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
-from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest
+from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest, network_of
 from ...revisions import LEGACY, Revision, find_revision
 
 log = logging.getLogger(__name__)
@@ -199,6 +199,7 @@ class RequestChecks:
                 raise checked.deferred_failure.copy()
             await exchange.read_body()
             access.headers, access.address = request.headers, request.client
+            access.caller = access.id or (network_of(request.client[0]) if request.client is not None else "")
             current_access.set(access)  # all asyncio tasks that this request starts inherit it
             await serve(exchange, checked, access)
         except (HttpRefusal, AccessRefused) as refused:

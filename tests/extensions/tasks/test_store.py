@@ -98,7 +98,7 @@ def test_task_store_number_is_bounded_and_no_running_task_is_dropped_early() -> 
 def request_of(address: str) -> Iterator[None]:
     """Run the block as a part of an HTTP request from an address."""
     access = Access()
-    access.address = address, 1
+    access.caller = address
     token = current_access.set(access)
     yield
     current_access.reset(token)

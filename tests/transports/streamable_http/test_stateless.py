@@ -550,7 +550,7 @@ async def test_stateless_requests_and_subscriptions_of_one_caller_leave_places_t
         held.go.set()
         assert (await web.take(waiting)).status == 200
         await listening.cut()
-        await eventually(lambda: web.site._endpoint._subscriptions._counts == {"Bearer other": 1})
+        await eventually(lambda: len(web.site._endpoint._subscriptions) == 1)
         assert (await talk.post(listen)).status == (await talk.post(call("add", a=1, b=2))).status == 200
 
 
