@@ -99,22 +99,22 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .features.tools import Tool as Tool
     from .features.tools import ToolAnnotations as ToolAnnotations
     from .features.tools import ToolError as ToolError
+    from .host.approval import Allow as Allow
+    from .host.approval import Approval as Approval
+    from .host.approval import Deny as Deny
+    from .host.approval import Refused as Refused
+    from .host.approval import ask_unless_read_only as ask_unless_read_only
     from .host.configuration import Configuration as Configuration
     from .host.configuration import ConfigurationError as ConfigurationError
     from .host.configuration import read_config as read_config
     from .host.host import Host as Host
+    from .host.host import SyncHost as SyncHost
     from .host.names import UnknownName as UnknownName
-    from .host.policy import Allow as Allow
-    from .host.policy import Approval as Approval
     from .host.policy import Budget as Budget
     from .host.policy import BudgetExceeded as BudgetExceeded
-    from .host.policy import Deny as Deny
-    from .host.policy import Refused as Refused
-    from .host.policy import ask_unless_read_only as ask_unless_read_only
     from .host.supervisor import ServerState as ServerState
     from .host.supervisor import ServerStatus as ServerStatus
     from .host.supervisor import ServerUnavailable as ServerUnavailable
-    from .host.sync import SyncHost as SyncHost
     from .jsonrpc.dispatcher import Limits as Limits
     from .jsonrpc.errors import ConnectionClosed as ConnectionClosed
     from .jsonrpc.errors import InvalidMessage as InvalidMessage
@@ -198,8 +198,8 @@ READING_ORDER = (
     "server/__init__.py", "server/input_requests.py", "server/context.py", "server/lifespan.py", "server/workers.py",
     "server/catalog.py", "server/subscriptions.py", "server/stateless.py", "server/session.py",
     "server/middleware.py", "server/routes.py", "server/http.py", "server/main.py", "server/server.py",
-    "host/__init__.py", "host/names.py", "host/configuration.py", "host/launch.py", "host/policy.py",
-    "host/throttle.py", "host/supervisor.py", "host/hosted.py", "host/host.py", "host/sync.py",
+    "host/__init__.py", "host/names.py", "host/configuration.py", "host/launch.py", "host/approval.py",
+    "host/throttle.py", "host/supervisor.py", "host/policy.py", "host/hosted.py", "host/host.py",
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",
@@ -256,12 +256,12 @@ _NAMES_BY_MODULE = {
     ),
     "lib.http.client": "ClientLimits HttpClient",
     "lib.http.message": "HttpLimits HttpRequest",
+    "host.approval": "Allow Approval Deny Refused ask_unless_read_only",
     "host.configuration": "Configuration ConfigurationError read_config",
-    "host.host": "Host",
+    "host.host": "Host SyncHost",
     "host.names": "UnknownName",
-    "host.policy": "Allow Approval Budget BudgetExceeded Deny Refused ask_unless_read_only",
+    "host.policy": "Budget BudgetExceeded",
     "host.supervisor": "ServerState ServerStatus ServerUnavailable",
-    "host.sync": "SyncHost",
     "jsonrpc.dispatcher": "Limits",
     "jsonrpc.errors": "ConnectionClosed InvalidMessage McpError ProtocolError RemoteError RequestTimeout",
     "revisions": "NotInRevision Revision",

@@ -21,10 +21,11 @@ from typing import cast
 
 from ..basic.authorization.store import FileStore, default_path
 from ..features.logging import LoggingMessageNotificationParams
+from ..host.approval import Allow, Approval, Deny, Refused
 from ..host.configuration import Configuration, ConfigurationError, find_configs, read_config
 from ..host.host import Host
 from ..host.names import UnknownName, full_name
-from ..host.policy import APPROVE_SECONDS, Allow, Approval, Deny, Refused
+from ..host.policy import APPROVE_SECONDS
 from ..host.supervisor import ServerState, ServerStatus, ServerUnavailable
 from ..jsonrpc.messages import JSON
 from ..session import DEFAULT_TIMEOUT

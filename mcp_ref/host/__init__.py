@@ -30,10 +30,10 @@ host shows each of them with the name of its server, and lets the user refuse.
 names.py           the names of servers and tools
 configuration.py   the configuration files of known hosts
 launch.py          a server with its variables replaced
-policy.py          approvals, budgets and the audit log
+approval.py        a request for the user's consent, and the dangers that it names
 throttle.py        a server that sends too many messages waits
 supervisor.py      start and restart of a server
-hosted.py          one server of a host: consent, client, approved tools, requests of the server
-host.py            `Host`
-sync.py            `SyncHost`, for programs without asyncio
+policy.py          settings, decisions, budgets and the audit log
+hosted.py          one server of a host: consent, client, approved tools, calls, requests of the server
+host.py            `Host`, and `SyncHost` for programs without asyncio
 """

@@ -1,6 +1,6 @@
-"""The servers of a host, as a configuration file lists them.
+"""The servers of a host, as a program or a configuration file lists them.
 
-Each host has its own file, but all files say nearly the same. This module reads them all:
+Each known host has its own file, but all files say nearly the same. This module reads them all:
 
     mcpServers        Claude Desktop, Claude Code (.mcp.json), Cursor, Windsurf, Gemini CLI, Cline, Inspector
     servers, inputs   VS Code (.vscode/mcp.json)
@@ -12,7 +12,7 @@ Each host has its own file, but all files say nearly the same. This module reads
         "weather": {"url": "https://weather.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}}}
 
 A cloned project can contain such a file. So reading a file starts no process and opens no connection. A file can never
-grant consent: `trust`, `autoApprove` and the like are ignored. A `ServerConfig` contains the texts as written, with
+grant consent: keys such as `trust` and `autoApprove` are ignored. A `ServerConfig` contains the texts as written, with
 `${TOKEN}`, so that a program can show them; launch.py replaces the variables. An invalid entry stops only its server.
 
 Spec:  architecture/index (the specification does not define configuration files)
@@ -27,12 +27,15 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypedDict, cast, get_type_hints
+from typing import Annotated, TypeAlias, TypedDict, cast
 
+from ..client.target import InProcessServer
 from ..jsonrpc.messages import JSON, Object
+from ..lib.jsonschema import ValidationError, compile_schema
+from ..lib.typed import schema_of
 from .names import server_name
 
 TOP_KEYS = ("mcpServers", "servers", "context_servers", "mcp_servers")
@@ -46,33 +49,37 @@ MAX_SUGGESTIONS = 10
 """Maximum number of unknown keys of one server for which a warning suggests a known key."""
 
 
+_Text = Annotated[str, {"minLength": 1}]
+_Time = Annotated[float, {"exclusiveMinimum": 0, "maximum": 1e9}]
+
+
 class Entry(TypedDict, total=False):
     """The keys of one server that the host reads. `_OTHER_NAMES` lists their synonyms."""
 
-    type: str
-    command: str
+    type: _Text
+    command: _Text
     args: list[str]
     env: dict[str, str | float | None]
-    envFile: str
+    envFile: _Text
     env_vars: list[str]
-    cwd: str
-    url: str
+    cwd: _Text
+    url: _Text
     headers: dict[str, str]
     env_http_headers: dict[str, str]
-    bearer_token_env_var: str
+    bearer_token_env_var: _Text
     disabled: bool
     enabled: bool
     required: bool
     includeTools: list[str]
     excludeTools: list[str]
     roots: list[str]
-    startup_timeout_sec: float
-    tool_timeout_sec: float
-    timeout: float
+    startup_timeout_sec: _Time
+    tool_timeout_sec: _Time
+    timeout: Annotated[float, {"minimum": 1000, "maximum": 1e12}]
     """The time limit of a request, in milliseconds."""
 
 
-_TYPES = get_type_hints(Entry)
+_SCHEMA = compile_schema(schema_of(Entry))
 _OTHER_NAMES = {
     "transport": "type", "serverUrl": "url", "httpUrl": "url", "http_headers": "headers",
     "enabled_tools": "includeTools", "disabled_tools": "excludeTools",
@@ -82,8 +89,13 @@ _URL_KEYS = {"headers", "env_http_headers", "bearer_token_env_var"}
 _TRANSPORTS = {"stdio": "command", "local": "command", "http": "url", "streamablehttp": "url", "sse": "url"}
 """The values of `type`, without case, hyphens and underscores, and the key that the type needs."""
 
-_CONSENT = re.compile(r"trust|autoApprove|alwaysAllow|.*approval_mode|tools")
-_IGNORED = re.compile(r"dev|oauth|auth|scopes|icon|description|name|protocolEra|source")
+_IGNORED = {
+    "trust|autoApprove|alwaysAllow|.*approval_mode|tools":
+        ": a file cannot grant consent; approve= of the program asks the user",
+    "sandbox.*": ": the server runs without a sandbox",
+    "dev|oauth|auth|scopes|icon|description|name|protocolEra|source": "",
+}  # fmt: skip
+"""The keys of known hosts that have no effect here, as regular expressions, with the end of the warning."""
 
 
 class ConfigurationError(ValueError):
@@ -103,6 +115,10 @@ class ServerConfig:
     """Path of the file, or None if the program itself gave the server."""
     folder: str = "."
     """The folder that `${workspaceFolder}` means."""
+    inputs: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    """The values that the user types for `${input:id}`: by id, the description, and True for a password."""
+    server: InProcessServer | None = None
+    """The server, if it runs in this program. Its entry is empty."""
     problem: str | None = None
     """The reason why the server cannot be started, or None."""
     warnings: tuple[str, ...] = ()
@@ -111,6 +127,11 @@ class ServerConfig:
     def command(self) -> list[str]:
         """The command and its arguments as written. Empty for a URL."""
         return [self.entry["command"], *self.entry.get("args", [])] if "command" in self.entry else []
+
+    @property
+    def transport(self) -> str:
+        """ "stdio", "http" or "memory"."""
+        return "memory" if self.server is not None else "http" if "url" in self.entry else "stdio"
 
     @property
     def is_disabled(self) -> bool:
@@ -134,18 +155,12 @@ class ServerConfig:
         """Return True if the file neither excludes the tool, nor includes only other tools."""
         return name in self.entry.get("includeTools", [name]) and name not in self.entry.get("excludeTools", [])
 
-    def input_ids(self) -> list[str]:
-        """Return the ids of the inputs that the server uses, in order and without duplicates."""
-        return list(dict.fromkeys(re.findall(r"\$\{input:([^{}]*)\}", json.dumps(self.entry, ensure_ascii=False))))
-
 
 @dataclass(frozen=True)
 class Configuration:
     """The servers of one or several files. Raise ConfigurationError if two servers have the same name."""
 
     servers: tuple[ServerConfig, ...] = ()
-    inputs: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
-    """The values that the user types for `${input:id}`: by id, the description, and True for a password."""
 
     def __post_init__(self) -> None:
         first: dict[str, ServerConfig] = {}
@@ -158,7 +173,33 @@ class Configuration:
 
     def __add__(self, other: Configuration) -> Configuration:
         """Return the servers of both configurations, such as a user's and a project's."""
-        return Configuration(self.servers + other.servers, {**other.inputs, **self.inputs})
+        return Configuration(self.servers + other.servers)
+
+
+ServersLike: TypeAlias = (
+    "Mapping[str, list[str] | str | Mapping[str, object] | InProcessServer] | Configuration | str | os.PathLike[str]"
+)
+"""Servers by name, a `Configuration`, or the path of a configuration file. A server is a command, a URL, an entry as in
+a file, or a `Server` of this program."""
+
+
+def read_servers(servers: ServersLike) -> Configuration:
+    """Return the servers that a program gives to its host."""
+    if isinstance(servers, Configuration):
+        return servers
+    if isinstance(servers, str | os.PathLike):
+        return read_config(servers)
+    found = []
+    for key, value in servers.items():
+        if isinstance(value, InProcessServer):
+            found.append(ServerConfig(server_name(key), key, server=value))
+        elif isinstance(value, Mapping):
+            found.append(parse_server(key, dict(value)))
+        else:  # `$` has no meaning in the program's own commands and URLs
+            words = [word.replace("${", "$${") for word in ([value] if isinstance(value, str) else value)]
+            entry = {"url": words[0]} if isinstance(value, str) else {"command": words[0], "args": words[1:]}
+            found.append(parse_server(key, entry))
+    return Configuration(tuple(found))
 
 
 def read_config(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] | None = None) -> Configuration:
@@ -179,7 +220,7 @@ def read_config(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] 
         with open(file, "rb") as opened:
             data = opened.read(MAX_FILE + 1)
         document = _parse(data, Path(file).suffix)
-        return _read_document(document, file, os.getcwd() if folder is None else os.fspath(folder))
+        return Configuration(_servers_of(document, file, os.fspath(folder or os.getcwd())))
     except ConfigurationError:
         raise
     except (OSError, ValueError, RecursionError) as error:
@@ -193,7 +234,8 @@ def _parse(data: bytes, suffix: str) -> Object:
     if suffix in (".yaml", ".yml"):
         raise ValueError('YAML is not supported; write these servers as JSON: {"mcpServers": {...}}')
     if suffix == ".toml":
-        return cast("Object", tomllib.loads(text))
+        document: Object = json.loads(json.dumps(tomllib.loads(text), default=str))  # dates become strings
+        return document
     for _ in range(2):  # first the comments, then trailing commas; line numbers stay as they are
         text = _COMMENT.sub(_without_comment, text)
     document = json.loads(text, object_pairs_hook=_unique)
@@ -221,7 +263,7 @@ def _unique(pairs: list[tuple[str, JSON]]) -> Object:
     return members
 
 
-def _read_document(document: Object, file: str, folder: str) -> Configuration:
+def _servers_of(document: Object, file: str, folder: str) -> tuple[ServerConfig, ...]:
     present = [key for key in TOP_KEYS if key in document]
     listed = document[present[0]] if len(present) == 1 else None
     if not isinstance(listed, dict):
@@ -229,22 +271,25 @@ def _read_document(document: Object, file: str, folder: str) -> Configuration:
         raise ValueError(f"the file must have one of these keys, with an object: {', '.join(TOP_KEYS)}; it has {found}")
     if len(listed) > MAX_SERVERS:
         raise ValueError(f"the file lists {len(listed)} servers; the limit is {MAX_SERVERS}")
-    servers = [parse_server(key, entry, file, folder) for key, entry in listed.items()]
+    described = document.get("inputs")
+    inputs = {
+        str(each.get("id")): (str(each.get("description", "")), each.get("password") is True)
+        for each in (described if isinstance(described, list) else []) if isinstance(each, dict)
+    }  # fmt: skip
+    servers = [parse_server(key, entry, file, folder, inputs) for key, entry in listed.items()]
     policy = document.get("mcp")  # of Gemini CLI
     if isinstance(policy, dict):
         excluded, allowed = policy.get("excluded"), policy.get("allowed")
         off = set(map(str, excluded)) if isinstance(excluded, list) else set()
         off |= listed.keys() - set(map(str, allowed)) if isinstance(allowed, list) else set()
         servers = [replace(s, entry={**s.entry, "disabled": True}) if s.key in off else s for s in servers]
-    inputs = document.get("inputs")
-    described = [each for each in inputs if isinstance(each, dict)] if isinstance(inputs, list) else []
-    return Configuration(tuple(servers), {
-        str(each.get("id")): (str(each.get("description", "")), each.get("password") is True)
-        for each in described
-    })  # fmt: skip
+    return tuple(servers)
 
 
-def parse_server(key: str, entry: object, file: str | None = None, folder: str = ".") -> ServerConfig:
+def parse_server(
+    key: str, entry: object, file: str | None = None, folder: str = ".",
+    inputs: Mapping[str, tuple[str, bool]] | None = None,
+) -> ServerConfig:  # fmt: skip
     """Return one server. If its entry is invalid, the server has a `problem`, and the host does not start it."""
     config = ServerConfig(server_name(key), key, Entry(), file, folder)
     if not isinstance(entry, dict):
@@ -254,58 +299,39 @@ def parse_server(key: str, entry: object, file: str | None = None, folder: str =
     faults = []
     for written, value in entry.items():
         name = _OTHER_NAMES.get(written, written)
-        if name not in _TYPES:
-            warnings.append(f"{config.place}: {_ignored(written, len(warnings) < MAX_SUGGESTIONS)}")
+        if name not in Entry.__annotations__:
+            warnings.append(_warning(written, suggests=len(warnings) < MAX_SUGGESTIONS))
         elif name in kept:
             faults.append(f"{written!r} repeats {name!r}; write one of them")
         else:
             kept[name] = value
-    faults += [f"{name} {fault}" for name, value in kept.items() if (fault := _value_fault(name, value))]
+    faults += map(_fault_text, _SCHEMA.errors(kept))
     fault = "; ".join(faults) or _transport_fault(kept)
-    if fault is not None:
-        return replace(config, problem=f"{config.place}: {fault}", warnings=tuple(warnings))
-    config = replace(config, entry=cast("Entry", kept))
-    for variable in sorted(set(re.findall(r"\$[A-Za-z_]\w*", " ".join([*config.command, str(kept.get("url", ""))])))):
-        warnings.append(f"{config.place}: {variable} stays as it is; write ${{{variable[1:]}}} for a variable")
-    return replace(config, warnings=tuple(warnings))
+    if fault is None:
+        used = re.findall(r"\$\{input:([^{}]*)\}", json.dumps(kept, ensure_ascii=False))
+        asked = {id: inputs[id] for id in used if id in inputs} if inputs is not None else {}
+        config = replace(config, entry=cast("Entry", kept), inputs=asked)
+        texts = " ".join([*config.command, config.entry.get("url", "")])
+        for variable in sorted(set(re.findall(r"\$([A-Za-z_]\w*)", texts))):
+            warnings.append(f"${variable} stays as it is; write ${{{variable}}} for a variable")
+    problem = None if fault is None else f"{config.place}: {fault}"
+    return replace(config, problem=problem, warnings=tuple(f"{config.place}: {text}" for text in warnings))
 
 
-def _ignored(key: str, suggests: bool) -> str:
+def _warning(key: str, suggests: bool) -> str:
     """Return the warning about a key that has no effect. `suggests`: True to name a known key that is similar."""
-    if _CONSENT.fullmatch(key):
-        return f"{key!r} is ignored: a file cannot grant consent; approve= of the program asks the user"
-    if key.startswith("sandbox"):
-        return f"{key!r} is ignored: the server runs without a sandbox"
-    known = [*_TYPES, *_OTHER_NAMES] if suggests and not _IGNORED.fullmatch(key) else []
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"the key {key!r} is ignored" + (f"; did you mean {near[0]!r}?" if near else "")
+    for pattern, reason in _IGNORED.items():
+        if re.fullmatch(pattern, key):
+            return f"the key {key!r} is ignored{reason}"
+    near = difflib.get_close_matches(key, [*Entry.__annotations__, *_OTHER_NAMES], n=1) if suggests else []
+    return f"the key {key!r} is ignored{f'; did you mean {near[0]!r}?' if near else ''}"
 
 
-def _value_fault(key: str, value: object) -> str | None:
-    """Return the fault of one value, or None. The text quotes no environment variable and no header."""
-    expected, is_valid = _EXPECTED[_TYPES[key]]
-    if key == "timeout" and not (is_valid(value) and cast("float", value) >= 1000):
-        return f"is in milliseconds; write 30000 for 30 s, not {value!r:.80}"
-    shown = "" if "values" in expected else f", not {value!r:.80}"
-    return None if is_valid(value) else f"must be {expected}{shown}"
-
-
-def _is_texts(value: object, *others: type) -> bool:
-    """Return True if the values of an object are strings, or have one of the `others` types."""
-    return isinstance(value, dict) and all(type(each) in (str, *others) for each in value.values())
-
-
-_EXPECTED: dict[object, tuple[str, Callable[[object], bool]]] = {
-    str: ("a string", lambda value: isinstance(value, str) and value != ""),
-    bool: ("true or false", lambda value: isinstance(value, bool)),
-    float: ("a positive number", lambda value: type(value) in (int, float) and cast("float", value) > 0),
-    list[str]: ("a list of strings", lambda value: isinstance(value, list) and all(type(e) is str for e in value)),
-    dict[str, str]: ("an object whose values are strings", _is_texts),
-    dict[str, str | float | None]: (
-        "an object whose values are strings", lambda value: _is_texts(value, int, float, type(None))
-    ),
-}  # fmt: skip
-"""For each type of a value: the words for an error, and the check."""
+def _fault_text(error: ValidationError) -> str:
+    """Return the fault of a value. The text does not quote environment variables and headers, which can be secret."""
+    if error.path[0] in ("env", "headers"):
+        return str(error).partition(", got ")[0]
+    return f"{error}{'; it is in milliseconds, so write 30000 for 30 s' if error.path[0] == 'timeout' else ''}"
 
 
 def _transport_fault(entry: Mapping[str, object]) -> str | None:

@@ -18,21 +18,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
-from ..basic.content import TextContent
 from ..client.client import Client
+from ..client.sync import Synchronous, blocking
 from ..features.prompts import GetPromptResult, Prompt
 from ..features.resources import ReadResourceResult, Resource, ResourceTemplate
 from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError
-from ..jsonrpc.messages import JSON
-from ..lib.jsonschema import compile_schema
-from .configuration import Configuration, ServerConfig
-from .hosted import HostedServer, HostOptions, ServersLike, read_servers
+from .configuration import ServersLike, read_servers
+from .hosted import HostedServer
 from .names import D, Listed, UnknownName, full_name, model_names
-from .policy import Account, Approval, Policy, Refused
+from .policy import Account, HostOptions, Policy
 from .supervisor import ServerState, ServerStatus
 
 if TYPE_CHECKING:
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
 
     from ..client.tools import CallOptions
     from ..features.completion import Completion, Reference
-    from .policy import Kind, Origin
+    from .approval import Origin
 
 T = TypeVar("T")
 
@@ -73,17 +70,16 @@ class Host(HostOptions):
     def __post_init__(self) -> None:
         if self.approve is None and (self.sampling or self.elicitation or self.roots):
             raise TypeError("sampling, elicitation and roots need approve=: the user must be able to refuse them")
-        self._policy = Policy(self.approve, self.approvals, self.audit, self.approve_timeout)
-        self._account = Account(self.budget, "the host", partial(self._policy.record, "budget", ""))
+        self._policy = Policy(self)
+        self._account = Account(self._policy)
         self._hosted: dict[str, HostedServer] = {}
-        self._after: set[str] = set()
-        self._configuration = Configuration()
-        self._typed: dict[str, str] = {}  # the values of `${input:id}`
-        self._typing, self._starting = asyncio.Lock(), asyncio.Semaphore(STARTS_AT_ONCE)
+        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._is_used = False
 
     async def __aenter__(self) -> Host:
-        if self._configuration.servers:
+        if self._is_used:
             raise RuntimeError("a Host can be opened only once: create a new Host")
+        self._is_used = True
         try:
             await self.reload(self.servers)
         except BaseException:
@@ -110,21 +106,15 @@ class Host(HostOptions):
             ConfigurationError: If the file cannot be parsed. Then nothing has changed.
             ServerUnavailable: If a required server did not start.
         """
-        self._configuration, in_process = read_servers(servers)
-        wanted = {config.name: config for config in self._configuration.servers}
-        gone = [
-            hosted for name, hosted in self._hosted.items()
-            if (wanted.get(name), in_process.get(name)) != (hosted.config, hosted.in_process)
-        ]  # fmt: skip
-        await asyncio.gather(*(hosted.close(CLOSE_SECONDS) for hosted in gone))
-        self._hosted = {each.config.name: each for each in self._hosted.values() if each not in gone}
+        wanted = {config.name: config for config in read_servers(servers).servers}
+        gone = [each for name, each in self._hosted.items() if wanted.get(name) != each.config]
+        await asyncio.gather(*(each.close(CLOSE_SECONDS) for each in gone))
+        kept = {each.config.name: each for each in self._hosted.values() if each not in gone}
         new = [
-            HostedServer(
-                config, in_process.get(name), self, self._policy, self._account, self._input_values, self._starting
-            )
-            for name, config in wanted.items() if name not in self._hosted
+            HostedServer(config, self._policy, self._account, self._starting)
+            for name, config in wanted.items() if name not in kept
         ]  # fmt: skip
-        self._hosted |= {hosted.config.name: hosted for hosted in new}
+        self._hosted = kept | {each.config.name: each for each in new}
         new = [hosted for hosted in new if not hosted.is_lazy]
         await asyncio.gather(*(hosted.start() for hosted in new))
         attempts = [asyncio.create_task(hosted.attempted.wait()) for hosted in new]
@@ -147,7 +137,9 @@ class Host(HostOptions):
 
     def status(self) -> list[ServerStatus]:
         """Return the state of each server, as plain data without secrets."""
-        return [replace(each.status, in_flight=len(each.calls)) for each in self._hosted.values()]
+        return [
+            replace(each.status, tools=len(each.tools), in_flight=len(each.calls)) for each in self._hosted.values()
+        ]
 
     def client(self, server: str) -> Client:
         """Return the client of a server that is ready. The requests of this client bypass the policy.
@@ -162,7 +154,7 @@ class Host(HostOptions):
 
     def begin_turn(self) -> None:
         """Note a new message of the user: `Approval.after` is empty again."""
-        self._after.clear()
+        self._policy.after.clear()
 
     def instructions(self) -> dict[str, str]:
         """Return the instructions of the servers for the model, by server name. Do not trust them."""
@@ -229,40 +221,7 @@ class Host(HostOptions):
             Refused: If the policy does not allow the call.
         """
         server, own = self._split(name)
-        hosted = self._server(server)
-        await hosted.ready_client(wait)
-        tool = hosted.tools.get(own)
-        if tool is None:
-            raise UnknownName("tool", name, (full_name(server, each) for each in hosted.tools))
-        allowed = hosted.digest, hosted.definition_hashes[own]
-        checked = await self._check_call(hosted, tool, arguments, origin)
-        client = hosted.check_ready()  # the server, or its definition, could have changed during the approval
-        if (hosted.digest, hosted.definition_hashes[own]) != allowed or own not in hosted.tools:
-            raise Refused(f"{name} has changed while it waited for consent; call it again")
-        result = await hosted.call_tool(client, own, checked, **options)
-        self._after.add(server)
-        return _cut(result, hosted.account.budget.result_characters) if origin == "model" else result
-
-    async def _check_call(
-        self, hosted: HostedServer, tool: Tool, arguments: Mapping[str, object] | None, origin: Origin
-    ) -> Mapping[str, object] | None:
-        """Return the arguments to send, after the budgets and the approval."""
-        server = hosted.config.name
-        hosted.account.call(is_first=not hosted.calls)
-        if self.approve is None and self.audit is None and origin == "program":
-            return arguments
-        request = Approval(
-            "call", server, origin, full_name(server, tool.name), hosted.config.file, arguments=arguments, tool=tool,
-            trusted=server in self.trusted, after=frozenset(self._after),
-        )  # fmt: skip
-        key = f"{hosted.digest} call {tool.name} {hosted.definition_hashes[tool.name]}"
-        edited = await self._policy.check(request, key, "always", default=origin == "program")
-        if edited is None:
-            return arguments
-        faults = [str(error) for error in compile_schema(tool.input_schema).errors(cast("JSON", edited))]
-        if faults or not isinstance(edited, Mapping):
-            raise Refused(f"the edited arguments of {request.name} are invalid: {'; '.join(faults) or 'not a mapping'}")
-        return edited
+        return await self._server(server).call_tool(own, arguments, origin, wait, options)
 
     async def read_resource(
         self, server: str, uri: str, *, origin: Origin = "program", timeout: float | None = None, wait: float = 0.0
@@ -276,8 +235,9 @@ class Host(HostOptions):
             timeout: Time limit in seconds. Defaults to the limit of the server.
             wait: Time to wait for a server that is away, in seconds.
         """
-        return await self._fetch("read", server, uri, None, origin, wait, lambda client: client.read_resource(
-            uri, timeout=timeout))  # fmt: skip
+        return await self._server(server).fetch(
+            "read", uri, None, origin, wait, lambda client: client.read_resource(uri, timeout=timeout)
+        )
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str] | None = None, *, origin: Origin = "program",
@@ -295,8 +255,9 @@ class Host(HostOptions):
         if "." not in name:
             name = {each.model_name: each.full_name for each in await self.list_prompts()}.get(name, name)
         server, _, own = name.partition(".")
-        return await self._fetch("prompt", server, own, arguments, origin, wait, lambda client: client.get_prompt(
-            own, arguments, timeout=timeout))  # fmt: skip
+        return await self._server(server).fetch(
+            "prompt", own, arguments, origin, wait, lambda client: client.get_prompt(own, arguments, timeout=timeout)
+        )
 
     async def complete(
         self, server: str, ref: Reference, argument: str, value: str, arguments: dict[str, str] | None = None, *,
@@ -317,24 +278,6 @@ class Host(HostOptions):
         client = await hosted.ready_client(wait)
         with hosted.masking():
             return await client.complete(ref, argument, value, arguments, timeout=timeout)
-
-    async def _fetch(
-        self, kind: Kind, server: str, own: str, arguments: Mapping[str, object] | None,
-        origin: Origin, wait: float, request: Callable[[Client], Awaitable[T]],
-    ) -> T:  # fmt: skip
-        """Return the data of a server. If the data go to a model, ask for consent first."""
-        hosted = self._server(server)
-        await hosted.ready_client(wait)
-        if origin == "model":
-            approval = Approval(
-                kind, server, origin, own if kind == "read" else full_name(server, own), hosted.config.file,
-                arguments=arguments, after=frozenset(self._after),
-            )  # fmt: skip
-            await self._policy.check(approval, f"{hosted.digest} {kind} {own}", "always")
-        with hosted.masking():
-            result = await request(hosted.check_ready())
-        self._after.add(server)
-        return result
 
     async def watch(self, server: str, uri: str) -> AsyncIterator[ResourceChange]:
         """Yield the updates of a resource. After a restart of the server, subscribe again, and yield one update.
@@ -372,27 +315,40 @@ class Host(HostOptions):
             raise UnknownName("tool", name, [*table, *(full_name(*pair) for pair in pairs)])
         return table[name]
 
-    async def _input_values(self, config: ServerConfig) -> Mapping[str, str]:
-        """Return the values of `${input:id}`. The user types each value once, one value at a time."""
-        described = self._configuration.inputs
-        async with self._typing:
-            for id in config.input_ids():
-                if id not in self._typed and self.ask is not None and id in described:
-                    self._typed[id] = await self.ask(id, *described[id])
-        return self._typed
-
 
 def _sorted(listed: Iterable[Listed[D]]) -> list[Listed[D]]:
     return sorted(listed, key=lambda each: each.full_name)
 
 
-def _cut(result: CallToolResult, limit: int) -> CallToolResult:
-    """Return a result whose texts have at most `limit` characters together, with a note where a text was cut."""
-    content, left = list(result.content), limit
-    for index, block in enumerate(content):
-        if isinstance(block, TextContent):
-            if len(block.text) > left:
-                note = f"{block.text[:left]}\n[cut: the result has more than {limit} characters]"
-                content[index] = replace(block, text=note)
-            left = max(0, left - len(block.text))
-    return replace(result, content=content)
+class SyncHost(Synchronous[Host]):
+    """A host for programs without asyncio, such as scripts and notebooks. Its methods block until the result is there.
+
+        with SyncHost(Host("mcp.json", approve=approve)) as host:
+            print(host.call_tool("weather.forecast", {"city": "Ghent"}).text)
+
+    It runs a `Host` on an event loop in a second thread, where also `approve` and the other callbacks run. The methods
+    have the same arguments as the methods of `Host`. `begin_turn`, `instructions` and `client` are methods of the
+    attribute `host`.
+
+    Args:
+        host: A `Host` that is not open yet.
+    """
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host, host.__aenter__, host.close)
+        self.host = host
+
+    reload = blocking(Host.reload)
+    restart = blocking(Host.restart)
+    list_tools = blocking(Host.list_tools)
+    list_prompts = blocking(Host.list_prompts)
+    list_resources = blocking(Host.list_resources)
+    list_resource_templates = blocking(Host.list_resource_templates)
+    call_tool = blocking(Host.call_tool)
+    read_resource = blocking(Host.read_resource)
+    get_prompt = blocking(Host.get_prompt)
+    complete = blocking(Host.complete)
+
+    def status(self) -> list[ServerStatus]:
+        """Return the state of each server, as plain data without secrets."""
+        return self.host.status()

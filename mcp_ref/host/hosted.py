@@ -1,7 +1,8 @@
-"""One server of a host: the user's consent, the client, the approved tools, and the requests of the server.
+"""One server of a host: the user's consent, the client, the approved tools, the calls, and the requests of the server.
 
     prepare      replace the variables; request the approvals `start` and `roots`; create a `Client` for this server
     accepted     compare each tool with its approved definition; request the approval `definition` if it has changed
+    call_tool    budget -> approval, with the exact arguments -> the client -> audit line
     sample       budget -> approval of the request -> the program's model -> approval of the message -> the server
     elicit       budget -> approval, with the server's name and the host of a URL -> the program's form -> the server
 
@@ -22,42 +23,29 @@ import json
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
+from ..basic.content import TextContent
 from ..client.client import Client
-from ..client.target import InProcessServer
-from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+from ..features.elicitation import ElicitRequestURLParams, ElicitResult
 from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RequestTimeout
+from ..jsonrpc.messages import JSON
+from ..lib.jsonschema import compile_schema
 from ..transports.trace import trace_from_environment
-from .configuration import Configuration, ServerConfig, parse_server, read_config
+from .approval import Approval, Kind, Origin, Refused, command_warnings, hidden_text_warnings
+from .configuration import ServerConfig
 from .launch import Launch, launch_of
-from .names import full_name, server_name
-from .policy import (
-    APPROVE_SECONDS,
-    Account,
-    Approval,
-    Approve,
-    Budget,
-    BudgetExceeded,
-    Kind,
-    Policy,
-    Refused,
-    command_warnings,
-    definition_hash,
-    digest_of,
-    hidden_text_warnings,
-)
-from .supervisor import MAX_PAGES, ServerState, ServerStatus, Supervisor
+from .names import UnknownName, full_name
+from .policy import Account, BudgetExceeded, ElicitRequest, Policy, definition_hash, digest_of
+from .supervisor import MAX_PAGES, HostEvent, ServerState, Supervisor
 from .throttle import Throttle
 
 if TYPE_CHECKING:
-    from ..basic.authorization.client import Authorizer
-    from ..basic.lifecycle import Implementation
     from ..client.tools import CallOptions
     from ..features.logging import LoggingMessageNotificationParams
 
@@ -69,106 +57,22 @@ MAX_ITEMS = 10_000
 MAX_LOG_RATE = 100
 """Maximum number of log messages of one server in one second. More messages are counted and dropped."""
 
-ElicitRequest: TypeAlias = ElicitRequestFormParams | ElicitRequestURLParams
-HostSampling: TypeAlias = Callable[[str, CreateMessageRequestParams], Awaitable[CreateMessageResult]]
-HostElicitation: TypeAlias = Callable[[str, ElicitRequest], Awaitable[ElicitResult]]
-
-ServersLike: TypeAlias = (
-    "Mapping[str, list[str] | str | Mapping[str, object] | InProcessServer] | Configuration | str | os.PathLike[str]"
-)
-"""Servers by name, a `Configuration`, or the path of a configuration file. A server is a command, a URL, an entry as in
-a file, or a `Server` of this program."""
-
-
-@dataclass(frozen=True)
-class HostEvent:
-    """A change in a host: the state of a server, or its list of tools."""
-
-    server: str
-    kind: Literal["state", "tools"]
-    state: ServerState
-
-
-@dataclass(eq=False)
-class HostOptions:
-    """The settings of a host. A plain function among them blocks the event loop, so keep it short."""
-
-    servers: ServersLike
-    _: KW_ONLY
-    approve: Approve | None = None
-    """Async function that decides about each `Approval`. Without it, the rules in policy.py decide."""
-    ask: Callable[[str, str, bool], Awaitable[str]] | None = None
-    """Async function that asks the user for `${input:id}`. It gets id, description, and True for a password."""
-    approvals: MutableMapping[str, str] = field(default_factory=dict)
-    """The decisions with "always", and the hashes of approved definitions. Store the mapping to keep them."""
-    trusted: Collection[str] = ()
-    """Names of the servers whose annotations the program trusts."""
-    sampling: HostSampling | Mapping[str, HostSampling] | None = None
-    """Async function that gets (server name, request) and returns a model's message; or a mapping by server name."""
-    sampling_tools: bool = False
-    """True if `sampling` can give tools to the model."""
-    elicitation: HostElicitation | Mapping[str, HostElicitation] | None = None
-    """Async function that gets (server name, form or URL) and asks the user; or a mapping by server name."""
-    elicitation_url: bool = False
-    """True if `elicitation` can also ask the user to visit a URL."""
-    roots: Mapping[str, Iterable[str | os.PathLike[str]]] = field(default_factory=dict)
-    """Directories by server name."""
-    authorization: Callable[[str], Authorizer | None] | None = None
-    """Function that returns the source of access tokens for a server's URL, or None."""
-    budget: Budget = field(default_factory=Budget)
-    """Limits of the whole host, and of each server without limits of its own."""
-    budgets: Mapping[str, Budget] = field(default_factory=dict)
-    """Limits by server name."""
-    lazy: bool = False
-    """True to start each server at the first request to it. `list_tools` lists the tools of started servers only. A
-    `required` server starts at once."""
-    startup_wait: float = 5.0
-    """Time for which opening the host waits for servers that are not `required`, in seconds."""
-    timeout: float = 60.0
-    """Default time limit of a request, in seconds. The configuration of a server can change it."""
-    approve_timeout: float = APPROVE_SECONDS
-    """Time limit of one decision, in seconds (15 minutes)."""
-    audit: Callable[[str], None] | None = None
-    """Called with a line of JSON for each decision and event. If it fails for a decision, the request is refused."""
-    audit_arguments: bool = False
-    """True if the audit log contains the arguments of calls, which can be secret."""
-    on_event: Callable[[HostEvent], None] | None = None
-    """Called when the state or the tools of a server have changed."""
-    on_log: Callable[[str, LoggingMessageNotificationParams], None] | None = None
-    """Called with the server name and each log message."""
-    on_stderr: Callable[[str, bytes], None] | None = None
-    """Called with the server name and the bytes of standard error."""
-    environment: Mapping[str, str] | None = None
-    """The variables that replace `${NAME}`. Default: the environment of the process."""
-    info: Implementation | None = None
-    """The name and version that all servers get."""
-
 
 class HostedServer(Supervisor):
-    """One server of a host. `whole` is the host's account. `inputs` returns the user's values for `${input:id}`."""
+    """One server of a host."""
 
-    def __init__(
-        self, config: ServerConfig, server: InProcessServer | None, options: HostOptions, policy: Policy,
-        whole: Account, inputs: Callable[[ServerConfig], Awaitable[Mapping[str, str]]], starting: asyncio.Semaphore,
-    ) -> None:  # fmt: skip
-        name, transport = config.name, "memory" if server else "http" if "url" in config.entry else "stdio"
-        status = ServerStatus(name, transport, config.file, list(config.warnings))
-        super().__init__(config, status, starting, options.lazy)
-        self._options, self._policy, self._inputs = options, policy, inputs
-        self.in_process = server
-        """The server of this program, or None for a command or a URL."""
-        record = partial(policy.record, "budget", name)
-        self.account = Account(options.budgets.get(name, options.budget), f"the server {name}", record, whole)
+    def __init__(self, config: ServerConfig, policy: Policy, whole: Account, starting: asyncio.Semaphore) -> None:
+        name, options = config.name, policy.options
+        super().__init__(config, starting, options.lazy)
+        self._policy, self._options, self._account = policy, options, Account(policy, name, whole)
+        self._launch: Launch | None = None
+        self._digest = ""  # of the configuration for which the user's decisions are valid
+        self._sampling, self._elicitation = _option_for(options.sampling, name), _option_for(options.elicitation, name)
         self.calls: list[str] = []
         """The full names of the calls in flight."""
-        self.digest = ""
-        """The digest of the configuration for which the user's decisions are valid."""
-        self._sampling, self._elicitation = _option_for(options.sampling, name), _option_for(options.elicitation, name)
-        self._asking: dict[str, asyncio.Task[None]] = {}  # by tool name: approvals of definitions
+        self._approved: dict[str, Tool] = {}  # by name: the approved definitions that this run has seen
+        self._asking: dict[str, asyncio.Task[None]] = {}  # by name: approvals of definitions
         self._denied: set[str] = set()  # hashes of the definitions that were refused
-        self._definitions: dict[str, Tool] = {}  # the approved definitions that this run has seen
-        self.definition_hashes: dict[str, str] = {}
-        """The hashes of the approved definitions, by tool name."""
         self._log_second, self._logs = 0, 0
 
     async def close(self, patience: float = 0.0) -> None:
@@ -182,7 +86,6 @@ class HostedServer(Supervisor):
             await asyncio.wait(self._asking.values())
         await self.stop()
         self._change(ServerState.STOPPED)
-        self.attempted.set()
 
     def approval(self, kind: Kind, name: str = "") -> Approval:
         """Return an approval of a request of the server. The caller adds the details."""
@@ -193,8 +96,8 @@ class HostedServer(Supervisor):
         """Replace the variables, ask for the user's consent, and return a client for this server alone."""
         options, config = self._options, self.config
         environment = os.environ if options.environment is None else options.environment
-        launch = launch_of(config, environment, dict.fromkeys(config.input_ids(), ""))
-        self.digest = launch.digest
+        launch = launch_of(config, environment, dict.fromkeys(config.inputs, ""))
+        self._digest = launch.digest
         if config.file is not None:
             argv, url = tuple(config.command), config.entry.get("url")
             request = replace(
@@ -202,10 +105,10 @@ class HostedServer(Supervisor):
                 env_names=(*config.entry.get("env", {}), *config.entry.get("env_vars", [])),
                 warnings=command_warnings(argv, os.path.dirname(config.file)),
             )  # fmt: skip
-            await self._policy.check(request, f"{self.digest} start", "always", not _is_suspicious(config.file))
-        if config.input_ids():
-            launch = launch_of(config, environment, await self._inputs(config))
-        self.launch = launch
+            await self._policy.check(request, f"{self._digest} start", default=not _is_suspicious(config.file))
+        if config.inputs:
+            launch = launch_of(config, environment, await self._policy.typed_values(config))
+        self._launch = launch
         return self._new_client(launch, await self._approved_roots() if options.approve is not None else None)
 
     async def _approved_roots(self) -> list[str] | None:
@@ -217,17 +120,17 @@ class HostedServer(Supervisor):
         try:
             if existing:
                 request = replace(self.approval("roots"), content=existing)
-                await self._policy.check(request, f"{self.digest} roots {existing}", "always")
+                await self._policy.check(request, f"{self._digest} roots {existing}")
         except Refused:
             return None
         return existing or None
 
     def _new_client(self, launch: Launch, roots: list[str] | None) -> Client:
-        options, name = self._options, self.config.name
-        throttle = None if self.in_process else Throttle(trace_from_environment())
+        options, name, server = self._options, self.config.name, self.config.server
+        throttle = None if server else Throttle(trace_from_environment())
         authorizer = options.authorization(launch.url) if options.authorization and launch.url else None
         client = Client(
-            self.in_process or launch.url or launch.command, info=options.info, roots=roots,
+            server or launch.url or launch.command, info=options.info, roots=roots,
             sampling=self._sample if self._sampling else None, sampling_tools=options.sampling_tools,
             elicitation=self._elicit if self._elicitation else None,
             elicitation_url=options.elicitation_url and self._elicitation is not None,
@@ -241,6 +144,18 @@ class HostedServer(Supervisor):
             throttle.client = client
         return client
 
+    def mask(self, text: str) -> str:
+        """Return a text without the secrets of the server."""
+        return self._launch.mask(text) if self._launch is not None else text
+
+    @contextlib.contextmanager
+    def masking(self) -> Iterator[None]:
+        """Replace the secrets in the text of a ConnectionClosed, which quotes the server's standard error."""
+        try:
+            yield
+        except ConnectionClosed as error:
+            raise type(error)(self.mask(str(error))) from None
+
     def report(self, kind: Literal["state", "tools"]) -> None:
         """Write a restart to the audit log, and tell the program of the change."""
         if kind == "state" and self.status.state is ServerState.BACKING_OFF:
@@ -252,17 +167,16 @@ class HostedServer(Supervisor):
     def accepted(self, tools: list[Tool]) -> list[Tool]:
         """Return the tools with approved definitions. Request the other approvals in the background."""
         approvals, found = self._policy.approvals, []
-        is_first = f"{self.digest} listed" not in approvals
-        approvals[f"{self.digest} listed"] = "yes"
+        is_first = f"{self._digest} listed" not in approvals
+        approvals[f"{self._digest} listed"] = "yes"
         unapproved: dict[str, str] = {}
         for tool in tools:
             if not self.config.allows_tool(tool.name):
                 continue
-            key, digest = f"{self.digest} definition {tool.name}", definition_hash(tool)
+            key, digest = f"{self._digest} definition {tool.name}", definition_hash(tool)
             warnings, before = hidden_text_warnings(tool), approvals.get(key)
-            if before == digest or ((is_first or self._policy.approve is None) and not warnings):
-                approvals[key] = digest
-                self._definitions[tool.name], self.definition_hashes[tool.name] = tool, digest
+            if before == digest or ((is_first or self._options.approve is None) and not warnings):
+                approvals[key], self._approved[tool.name] = digest, tool
                 found.append(tool)
                 continue
             unapproved[tool.name] = "hidden characters" if warnings else "changed" if before else "new"
@@ -274,9 +188,8 @@ class HostedServer(Supervisor):
     async def _ask_definition(self, key: str, tool: Tool, digest: str) -> None:
         """Request approval of a definition. After an `Allow`, the next list contains the tool."""
         request = self.approval("definition", full_name(self.config.name, tool.name))
-        before = self._definitions.get(tool.name)
         try:
-            await self._policy.check(replace(request, tool=tool, before=before))
+            await self._policy.check(replace(request, tool=tool, before=self._approved.get(tool.name)))
             self._policy.approvals[key] = digest
             self.list_changed()
         except Refused:
@@ -284,13 +197,101 @@ class HostedServer(Supervisor):
         finally:
             self._asking.pop(tool.name, None)
 
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float, options: CallOptions
+    ) -> CallToolResult:
+        """Call a tool, if the policy allows it. `Host.call_tool` documents the arguments and exceptions."""
+        await self.ready_client(wait)
+        tool, digest = self.tools.get(name), self._digest
+        if tool is None:
+            raise UnknownName("tool", full_name(self.config.name, name), self.full_names())
+        self._account.call(is_first=not self.calls)
+        if self._options.approve is not None or self._options.audit is not None or origin == "model":
+            arguments = await self._approved_arguments(tool, arguments, origin)
+        client = self.check_ready()
+        if (self._digest, self.tools.get(name)) != (digest, tool):
+            raise Refused(f"{full_name(self.config.name, name)} has changed while it waited for consent; call it again")
+        result = await self._call(client, name, arguments, options)
+        self._policy.after.add(self.config.name)
+        return _cut(result, self._account.budget.result_characters) if origin == "model" else result
+
+    def full_names(self) -> list[str]:
+        """Return the full names of the tools."""
+        return [full_name(self.config.name, name) for name in self.tools]
+
+    async def _approved_arguments(
+        self, tool: Tool, arguments: Mapping[str, object] | None, origin: Origin
+    ) -> Mapping[str, object] | None:
+        """Return the arguments to send, which the user can have edited."""
+        request = replace(
+            self.approval("call", full_name(self.config.name, tool.name)), origin=origin, arguments=arguments,
+            tool=tool, trusted=self.config.name in self._options.trusted, after=frozenset(self._policy.after),
+        )  # fmt: skip
+        key = f"{self._digest} call {tool.name} {definition_hash(tool)}"
+        edited = await self._policy.check(request, key, default=origin == "program")
+        if edited is None:
+            return arguments
+        faults = [str(error) for error in compile_schema(tool.input_schema).errors(cast("JSON", edited))]
+        if faults or not isinstance(edited, Mapping):
+            raise Refused(f"the edited arguments of {request.name} are invalid: {'; '.join(faults) or 'not a mapping'}")
+        return edited
+
+    async def _call(
+        self, client: Client, name: str, arguments: Mapping[str, object] | None, options: CallOptions
+    ) -> CallToolResult:
+        """Send an allowed call, within the budget of seconds, and write its outcome to the audit log."""
+        full, start = full_name(self.config.name, name), time.monotonic()
+        self.calls.append(full)
+        result, outcome, is_lost = None, "failed", False
+        try:
+            left = self._account.left("seconds")
+            if left < math.inf:
+                options["timeout"] = min(left, options.get("timeout") or client.timeout or left)
+                if (most := options.get("max_timeout")) is not None:
+                    options["max_timeout"] = min(left, most)
+            with self.masking():
+                result = await client.call_tool(name, arguments, **options)
+            outcome = "error" if result.is_error else "result"
+        except (ConnectionClosed, RequestTimeout) as error:
+            outcome, is_lost = "lost", True
+            raise type(error)(f"{error}; it is not known if the tool ran") from None
+        finally:
+            self.calls.remove(full)
+            self.call_ended(is_lost)
+            seconds = time.monotonic() - start
+            self._account.add("seconds", seconds)
+            if self._options.audit is not None:
+                text = "" if result is None else json.dumps(asdict(result), default=str)
+                shown = {"arguments": arguments} if self._options.audit_arguments else {}
+                with contextlib.suppress(Refused):  # the result cannot be refused: the tool has run
+                    self._policy.record(
+                        "result", self.config.name, full, configuration=self._digest, outcome=outcome,
+                        seconds=round(seconds, 4), arguments_sha256=digest_of(arguments),
+                        result_sha256=digest_of(text), result_characters=len(text), **shown)  # fmt: skip
+        return result
+
+    async def fetch(
+        self, kind: Kind, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float,
+        request: Callable[[Client], Awaitable[T]],
+    ) -> T:  # fmt: skip
+        """Return the data of a server. If the data go to a model, ask for consent first."""
+        await self.ready_client(wait)
+        if origin == "model":
+            approval = self.approval(kind, name if kind == "read" else full_name(self.config.name, name))
+            approval = replace(approval, origin=origin, arguments=arguments, after=frozenset(self._policy.after))
+            await self._policy.check(approval, f"{self._digest} {kind} {name}")
+        with self.masking():
+            result = await request(self.check_ready())
+        self._policy.after.add(self.config.name)
+        return result
+
     async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         """Return a message of the program's model after two approvals. A server never gets the reason of a refusal."""
         assert self._sampling is not None
-        key, approval = f"{self.digest} sample", self.approval("sample")
+        key, approval = f"{self._digest} sample", self.approval("sample")
         try:
             # [2026-07-28 client/sampling#sampling-parameters] MUST respect maxTokens: the budget only lowers it
-            tokens = self.account.sample(params.max_tokens)
+            tokens = self._account.sample(params.max_tokens)
             # A server never gets the context of other servers, or of the conversation.
             params = replace(params, max_tokens=tokens, include_context=params.include_context and "none")
             edited = await self._policy.check(replace(approval, content=params), key, "run")
@@ -308,7 +309,7 @@ class HostedServer(Supervisor):
         assert self._elicitation is not None
         url = request.url if isinstance(request, ElicitRequestURLParams) else None
         try:
-            self.account.use("elicitations_per_call")
+            self._account.use("elicitations_per_call")
             await self._policy.check(replace(self.approval("elicit"), content=request, url=url))
         except Refused as error:
             return ElicitResult("cancel" if isinstance(error, BudgetExceeded) else "decline")
@@ -322,40 +323,6 @@ class HostedServer(Supervisor):
             self.status.dropped["log messages"] = self.status.dropped.get("log messages", 0) + 1
         elif self._options.on_log is not None:
             self._options.on_log(self.config.name, message)
-
-    async def call_tool(
-        self, client: Client, name: str, arguments: Mapping[str, object] | None, **options: Unpack[CallOptions]
-    ) -> CallToolResult:
-        """Call a tool that the policy has allowed. `Host.call_tool` documents the options and exceptions."""
-        full, start = full_name(self.config.name, name), time.monotonic()
-        self.calls.append(full)
-        result, outcome, is_lost = None, "failed", False
-        try:
-            left = self.account.left("seconds")
-            if left < math.inf:
-                options["timeout"] = min(left, options.get("timeout") or client.timeout or left)
-                if (most := options.get("max_timeout")) is not None:
-                    options["max_timeout"] = min(left, most)
-            with self.masking():
-                result = await client.call_tool(name, arguments, **options)
-            outcome = "error" if result.is_error else "result"
-        except (ConnectionClosed, RequestTimeout) as error:
-            outcome, is_lost = "lost", True
-            raise type(error)(f"{error}; it is not known if the tool ran") from None
-        finally:
-            self.calls.remove(full)
-            self.call_ended(is_lost)
-            seconds = time.monotonic() - start
-            self.account.add("seconds", seconds)
-            if self._options.audit is not None:
-                text = "" if result is None else json.dumps(asdict(result), default=str)
-                shown = {"arguments": arguments} if self._options.audit_arguments else {}
-                with contextlib.suppress(Refused):  # the result cannot be refused: the tool has run
-                    self._policy.record(
-                        "result", self.config.name, full, configuration=self.digest, outcome=outcome,
-                        seconds=round(seconds, 4), arguments_sha256=digest_of(arguments),
-                        result_sha256=digest_of(text), result_characters=len(text), **shown)  # fmt: skip
-        return result
 
 
 def _option_for(option: T | Mapping[str, T] | None, server: str) -> T | None:
@@ -372,22 +339,13 @@ def _is_suspicious(file: str) -> bool:
         return True
 
 
-def read_servers(servers: ServersLike) -> tuple[Configuration, dict[str, InProcessServer]]:
-    """Return the configuration, and the servers of this program by name."""
-    if isinstance(servers, Configuration):
-        return servers, {}
-    if isinstance(servers, str | os.PathLike):
-        return read_config(servers), {}
-    configs: list[ServerConfig] = []
-    in_process: dict[str, InProcessServer] = {}
-    for key, value in servers.items():
-        if isinstance(value, InProcessServer):
-            configs.append(ServerConfig(server_name(key), key))
-            in_process[server_name(key)] = value
-        elif isinstance(value, Mapping):
-            configs.append(parse_server(key, dict(value)))
-        else:  # `$` has no meaning in the program's own commands and URLs
-            words = [word.replace("${", "$${") for word in ([value] if isinstance(value, str) else value)]
-            entry = {"url": words[0]} if isinstance(value, str) else {"command": words[0], "args": words[1:]}
-            configs.append(parse_server(key, entry))
-    return Configuration(tuple(configs)), in_process
+def _cut(result: CallToolResult, limit: int) -> CallToolResult:
+    """Return a result whose texts have at most `limit` characters together, with a note where a text was cut."""
+    content, left = list(result.content), limit
+    for index, block in enumerate(content):
+        if isinstance(block, TextContent):
+            if len(block.text) > left:
+                note = f"{block.text[:left]}\n[cut: the result has more than {limit} characters]"
+                content[index] = replace(block, text=note)
+            left = max(0, left - len(block.text))
+    return replace(result, content=content)

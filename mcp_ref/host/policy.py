@@ -1,24 +1,11 @@
-"""The policy of a host: approvals, budgets, and the audit log.
+"""The policy of a host: its settings, the decisions of the user, the budgets, and the audit log.
 
-A host must get the user's consent before it calls a tool, or gives data to a server [2026-07-28 index#key-principles].
-Code cannot judge if a description is honest. So the program gives the host one function, `approve`. The host calls it
-with an `Approval` that contains everything a user needs to decide:
+All servers of a host share one policy. Only `Allow` and True allow a request. Any other value, an exception, or no
+decision in time is a refusal. Without an `approve` function, the program's own requests are allowed, because the
+program's code is the consent. A server of a file then starts only if the file lies outside the working directory, and
+only its owner can write to the file.
 
-    start         before a process is started or a URL is contacted, for a server of a file
-    roots         before a server gets directories
-    definition    a tool has changed since it was approved, is new, or has hidden characters
-    call          before a tool is called; `after` names the servers whose results the model can have seen
-    read, prompt  before a resource or a prompt goes to the model
-    sample        the server requests a message from the model
-    sampled       before the server gets this message
-    elicit        the server requests input from the user
-
-Only `Allow` and True allow a request. Any other value, an exception, or no decision in time is a refusal. Without an
-`approve` function, the program's own requests are allowed, because the program's code is the consent. A server of a
-file then starts only if the file lies outside the working directory, and only its owner can write to the file.
-
-Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/sampling,
-       client/elicitation#safe-url-handling
+Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/sampling
 """
 
 from __future__ import annotations
@@ -29,23 +16,25 @@ import logging
 import math
 import os
 import time
-import unicodedata
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from hashlib import sha256
-from ipaddress import ip_address
-from typing import Literal, TypeAlias
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, TypeAlias
 
+from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import Tool
-from ..jsonrpc.errors import McpError
+from .approval import Allow, Approval, Approve, Deny, Duration, Refused, hidden_text_warnings, url_warnings
+from .configuration import ServerConfig, ServersLike
+from .supervisor import HostEvent
+
+if TYPE_CHECKING:
+    from ..basic.authorization.client import Authorizer
+    from ..basic.lifecycle import Implementation
+    from ..features.logging import LoggingMessageNotificationParams
 
 log = logging.getLogger(__name__)
-
-Kind = Literal["start", "roots", "definition", "call", "read", "prompt", "sample", "sampled", "elicit"]
-Origin = Literal["program", "model", "server"]
-Duration = Literal["once", "run", "always"]
 
 APPROVE_SECONDS = 900.0
 """Default time limit of one decision, in seconds (15 minutes)."""
@@ -53,77 +42,9 @@ APPROVE_SECONDS = 900.0
 MAX_WAITING = 8
 """Maximum number of approvals of one server that wait for a decision. Further approvals are refused."""
 
-
-@dataclass(frozen=True)
-class Approval:
-    """A request for the user's consent. Fields that a kind does not need are empty."""
-
-    kind: Kind
-    server: str
-    origin: Origin
-    """The origin of the request: the program, the model, or the server."""
-    name: str = ""
-    """The full name of a tool or prompt, or a URI. For a request of the server, the only call that runs."""
-    file: str | None = None
-    """Path of the configuration file of the server, or None if the program gave the server."""
-    argv: tuple[str, ...] = ()
-    """The complete command, as written in the file."""
-    cwd: str | None = None
-    env_names: tuple[str, ...] = ()
-    url: str | None = None
-    arguments: Mapping[str, object] | None = None
-    """The exact arguments of a call or a prompt."""
-    tool: Tool | None = None
-    before: Tool | None = None
-    """The approved definition of a changed tool. None if this run has not seen it."""
-    trusted: bool = False
-    """True if the program trusts the annotations of this server."""
-    after: frozenset[str] = frozenset()
-    """The servers whose results the model can have seen since the user's last message."""
-    content: object = None
-    """The params of an elicitation or a sampling request, the message of the model, or the directories."""
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def url_host(self) -> str | None:
-        """The host of the URL. A user interface should highlight it."""
-        return None if self.url is None else urlsplit(self.url).hostname
-
-    def text(self) -> str:
-        """Return all fields as plain text for a user. Hidden characters are escaped, and nothing is cut."""
-        shown = {each.name: getattr(self, each.name) for each in fields(self)[3:]} | {"url_host": self.url_host}
-        lines = [
-            f"{name}: {_plain(value)}" for name, value in shown.items() if value not in (None, "", (), frozenset())
-        ]
-        return escape_hidden("\n".join([f"{self.kind}: server {self.server}, asked by the {self.origin}", *lines]))
-
-
-@dataclass(frozen=True)
-class Allow:
-    """The consent to an `Approval`.
-
-    Args:
-        remember: "once" stores nothing; "run" lasts until the host is closed; "always" is stored in `Host.approvals`.
-        params: The edited arguments, sampling request or message that the host sends. None changes nothing.
-    """
-
-    remember: Duration = "once"
-    params: object = None
-
-
-@dataclass(frozen=True)
-class Deny:
-    """The refusal of an `Approval`. The program gets the reason. The server never gets it."""
-
-    reason: str = "the user refused"
-
-
-Approve: TypeAlias = Callable[[Approval], Awaitable["Allow | Deny | bool"]]
-"""The function of the program that decides."""
-
-
-class Refused(McpError):
-    """A request that the policy of the host does not allow. Nothing was sent."""
+ElicitRequest: TypeAlias = ElicitRequestFormParams | ElicitRequestURLParams
+HostSampling: TypeAlias = Callable[[str, CreateMessageRequestParams], Awaitable[CreateMessageResult]]
+HostElicitation: TypeAlias = Callable[[str, ElicitRequest], Awaitable[ElicitResult]]
 
 
 class BudgetExceeded(Refused):
@@ -137,7 +58,7 @@ class Budget:
     calls: int | None = None
     """Maximum number of tool calls."""
     calls_per_minute: int | None = None
-    """Maximum number of tool calls in one minute."""
+    """Maximum number of tool calls in one minute. A minute begins with the first call after the end of the last one."""
     seconds: float | None = None
     """Maximum time of all tool calls together, in seconds. The last call gets only the time that is left."""
     samples_per_call: int = 3
@@ -150,13 +71,149 @@ class Budget:
     """Maximum length of the texts of a tool result that a model gets, in characters."""
 
 
-class Account:
-    """The used parts of a budget. `record` writes to the audit log. `whole` is the account of all servers together."""
+@dataclass(eq=False)
+class HostOptions:
+    """The settings of a host. A plain function among them blocks the event loop, so keep it short."""
 
-    def __init__(
-        self, budget: Budget, owner: str, record: Callable[..., None], whole: Account | None = None
-    ) -> None:  # fmt: skip
-        self.budget, self._owner, self._record, self._whole = budget, owner, record, whole
+    servers: ServersLike
+    _: KW_ONLY
+    approve: Approve | None = None
+    """Async function that decides about each `Approval`. Without it, the rules in policy.py decide."""
+    ask: Callable[[str, str, bool], Awaitable[str]] | None = None
+    """Async function that asks the user for `${input:id}`. It gets id, description, and True for a password."""
+    approvals: MutableMapping[str, str] = field(default_factory=dict)
+    """The decisions with "always", and the hashes of approved definitions. Store the mapping to keep them."""
+    trusted: Collection[str] = ()
+    """Names of the servers whose annotations the program trusts."""
+    sampling: HostSampling | Mapping[str, HostSampling] | None = None
+    """Async function that gets (server name, request) and returns a model's message; or a mapping by server name."""
+    sampling_tools: bool = False
+    """True if `sampling` can give tools to the model."""
+    elicitation: HostElicitation | Mapping[str, HostElicitation] | None = None
+    """Async function that gets (server name, form or URL) and asks the user; or a mapping by server name."""
+    elicitation_url: bool = False
+    """True if `elicitation` can also ask the user to visit a URL."""
+    roots: Mapping[str, Iterable[str | os.PathLike[str]]] = field(default_factory=dict)
+    """Directories by server name."""
+    authorization: Callable[[str], Authorizer | None] | None = None
+    """Function that returns the source of access tokens for a server's URL, or None."""
+    budget: Budget = field(default_factory=Budget)
+    """Limits of the whole host, and of each server without limits of its own."""
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    """Limits by server name."""
+    lazy: bool = False
+    """True to start each server at the first request to it. `list_tools` lists the tools of started servers only. A
+    `required` server starts at once."""
+    startup_wait: float = 5.0
+    """Time for which opening the host waits for servers that are not `required`, in seconds."""
+    timeout: float = 60.0
+    """Default time limit of a request, in seconds. The configuration of a server can change it."""
+    approve_timeout: float = APPROVE_SECONDS
+    """Time limit of one decision, in seconds (15 minutes)."""
+    audit: Callable[[str], None] | None = None
+    """Called with a line of JSON for each decision and event. If it fails for a decision, the request is refused."""
+    audit_arguments: bool = False
+    """True if the audit log contains the arguments of calls, which can be secret."""
+    on_event: Callable[[HostEvent], None] | None = None
+    """Called when the state or the tools of a server have changed."""
+    on_log: Callable[[str, LoggingMessageNotificationParams], None] | None = None
+    """Called with the server name and each log message."""
+    on_stderr: Callable[[str, bytes], None] | None = None
+    """Called with the server name and the bytes of standard error."""
+    environment: Mapping[str, str] | None = None
+    """The variables that replace `${NAME}`. Default: the environment of the process."""
+    info: Implementation | None = None
+    """The name and version that all servers get."""
+
+
+class Policy:
+    """The decisions of one host, and the records of them. `options` are the settings of the host."""
+
+    def __init__(self, options: HostOptions) -> None:
+        self.options, self.approvals = options, options.approvals
+        self.after: set[str] = set()
+        """The servers whose results the model can have seen since the user's last message."""
+        self._run: set[str] = set()  # the keys of the decisions with "run"
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by server: one approval at a time
+        self._waiting: defaultdict[str, int] = defaultdict(int)  # by server
+        self._typed: dict[str, str] = {}  # the values of `${input:id}`
+        self._typing = asyncio.Lock()
+
+    async def check(
+        self, request: Approval, key: str | None = None, longest: Duration = "always", default: bool = False
+    ) -> object:
+        """Return the edited params of an allowed request, or None if they are unchanged. Raise Refused otherwise.
+
+        An `Allow` is remembered under `key`, for the shorter of `remember` and `longest`. The key names everything that
+        the decision depends on. Without a key, the decision is not remembered. Without an `approve` function, `default`
+        decides.
+        """
+        decision: Allow | Deny
+        if key is not None and (key in self._run or self.approvals.get(key) == "allow"):
+            decision, source = Allow(), "remembered"
+        else:
+            warnings = (*request.warnings, *url_warnings(request.url), *hidden_text_warnings(request))
+            if warnings and request.kind == "start":
+                longest = "run"  # ask for a dangerous start in each run
+            if self.options.approve is None:
+                reason = "; ".join(["nobody can be asked", *warnings, "give approve= to the Host"])
+                decision, source = Allow() if default else Deny(reason), "default"
+            else:
+                decision, source = await self._ask(replace(request, warnings=warnings), self.options.approve), "hook"
+        verdict = "allow" if isinstance(decision, Allow) else "deny"
+        self.record(request.kind, request.server, request.name, decision=verdict, source=source)
+        if isinstance(decision, Deny):
+            raise Refused(f"{request.kind} of {request.name or request.server} was refused: {decision.reason}")
+        if key is not None and "always" == decision.remember == longest:
+            self.approvals[key] = "allow"
+        elif key is not None and decision.remember != "once":
+            self._run.add(key)
+        return decision.params
+
+    async def _ask(self, request: Approval, approve: Approve) -> Allow | Deny:
+        server, seconds = request.server, self.options.approve_timeout
+        if self._waiting[server] > MAX_WAITING:
+            return Deny(f"{MAX_WAITING} other requests of this server wait for a decision")
+        self._waiting[server] += 1
+        try:
+            async with asyncio.timeout(seconds), self._locks[server]:
+                decision = await approve(request)
+        except TimeoutError:
+            return Deny(f"there was no decision within {seconds:g} s")
+        except Exception:
+            log.exception("the approve function failed, so the request is refused")
+            return Deny("the approve function failed")
+        finally:
+            self._waiting[server] -= 1
+        if isinstance(decision, Allow | Deny):
+            return decision
+        return Allow() if decision is True else Deny()
+
+    def record(self, event: str, server: str, name: str = "", **details: object) -> None:
+        """Write one line to the audit log. Raise Refused if this fails, so that nothing happens unrecorded."""
+        if self.options.audit is not None:
+            line = {"time": round(time.time(), 3), "event": event, "server": server, "name": name, **details}
+            try:
+                self.options.audit(json.dumps(line))
+            except Exception as error:
+                log.exception("the audit log failed")
+                raise Refused("the audit log cannot be written, so the request is refused") from error
+
+    async def typed_values(self, config: ServerConfig) -> Mapping[str, str]:
+        """Return the values of `${input:id}`. The user types each value once, one value at a time."""
+        async with self._typing:
+            for id, (description, is_password) in config.inputs.items():
+                if id not in self._typed and self.options.ask is not None:
+                    self._typed[id] = await self.options.ask(id, description, is_password)
+        return self._typed
+
+
+class Account:
+    """The used parts of the budget of one server. `whole` is the account of all servers together."""
+
+    def __init__(self, policy: Policy, server: str = "", whole: Account | None = None) -> None:
+        self.budget = policy.options.budgets.get(server, policy.options.budget)
+        self._policy, self._server, self._whole = policy, server, whole
         self._used: defaultdict[str, float] = defaultdict(float)
         self._minute = 0.0  # the start of the current minute
 
@@ -177,8 +234,9 @@ class Account:
         for each in self._accounts(limit):
             most = getattr(each.budget, limit)
             if most is not None and most - each._used[limit] < max(amount, 1e-9):
-                text = f"the budget {limit}={most} of {each._owner} is used up"
-                self._record(reason=text)
+                owner = f"the server {each._server}" if each._server else "the host"
+                text = f"the budget {limit}={most} of {owner} is used up"
+                self._policy.record("budget", self._server, reason=text)
                 raise BudgetExceeded(text)
         self.add(limit, amount)
 
@@ -202,97 +260,6 @@ class Account:
         return tokens
 
 
-@dataclass
-class Policy:
-    """The decisions of one host. `HostOptions` documents the first four fields."""
-
-    approve: Approve | None
-    approvals: MutableMapping[str, str]
-    audit: Callable[[str], None] | None
-    seconds: float
-    """Time limit of one decision, in seconds."""
-    _run: set[str] = field(default_factory=set)  # the keys of the decisions with "run"
-    _locks: dict[str, asyncio.Lock] = field(default_factory=dict)  # by server: one approval at a time
-    _waiting: dict[str, int] = field(default_factory=dict)
-
-    async def check(
-        self, request: Approval, key: str | None = None, longest: Duration = "once", default: bool = False
-    ) -> object:
-        """Return the edited params of an allowed request, or None if they are unchanged. Raise Refused otherwise.
-
-        An `Allow` is remembered under `key`, for the shorter of `remember` and `longest`. The key names everything that
-        the decision depends on. Without a key, the decision is not remembered. Without an `approve` function, `default`
-        decides.
-        """
-        decision: Allow | Deny
-        if key is not None and (key in self._run or self.approvals.get(key) == "allow"):
-            decision, source = Allow(), "remembered"
-        else:
-            warnings = (*request.warnings, *url_warnings(request.url), *hidden_text_warnings(request))
-            if warnings and request.kind == "start":
-                longest = "run"  # ask for a dangerous start in each run
-            if self.approve is None:
-                reason = "; ".join(["nobody can be asked", *warnings, "give approve= to the Host"])
-                decision, source = Allow() if default else Deny(reason), "default"
-            else:
-                decision, source = await self._ask(replace(request, warnings=warnings), self.approve), "hook"
-        is_allowed = isinstance(decision, Allow)
-        self.record(request.kind, request.server, request.name, decision="allow" if is_allowed else "deny",
-                    source=source)  # fmt: skip
-        if isinstance(decision, Deny):
-            raise Refused(f"{request.kind} of {request.name or request.server} was refused: {decision.reason}")
-        if key is not None and "always" == decision.remember == longest:
-            self.approvals[key] = "allow"
-        elif key is not None and decision.remember != "once" and longest != "once":
-            self._run.add(key)
-        return decision.params
-
-    async def _ask(self, request: Approval, approve: Approve) -> Allow | Deny:
-        server = request.server
-        if self._waiting.get(server, 0) > MAX_WAITING:
-            return Deny(f"{MAX_WAITING} other requests of this server wait for a decision")
-        self._waiting[server] = self._waiting.get(server, 0) + 1
-        try:
-            async with asyncio.timeout(self.seconds), self._locks.setdefault(server, asyncio.Lock()):
-                decision = await approve(request)
-        except TimeoutError:
-            return Deny(f"there was no decision within {self.seconds:g} s")
-        except Exception:
-            log.exception("the approve function failed, so the request is refused")
-            return Deny("the approve function failed")
-        finally:
-            self._waiting[server] -= 1
-        if isinstance(decision, Allow | Deny):
-            return decision
-        return Allow() if decision is True else Deny()
-
-    def record(self, event: str, server: str, name: str = "", **details: object) -> None:
-        """Write one line to the audit log. Raise Refused if this fails, so that nothing happens unrecorded."""
-        if self.audit is not None:
-            line = {"time": round(time.time(), 3), "event": event, "server": server, "name": name, **details}
-            try:
-                self.audit(json.dumps(line))
-            except Exception as error:
-                log.exception("the audit log failed")
-                raise Refused("the audit log cannot be written, so the request is refused") from error
-
-
-def ask_unless_read_only(approve: Approve) -> Approve:
-    """Return an `approve` function that allows read-only tools of trusted servers, and asks `approve` for the rest.
-
-    Args:
-        approve: The function that asks the user.
-    """
-
-    async def decide(request: Approval) -> Allow | Deny | bool:
-        # [2025-03-26 server/tools#tool] the annotations of an untrusted server MUST NOT be trusted
-        annotations = request.tool.annotations if request.tool is not None and request.trusted else None
-        is_read_only = request.kind == "call" and annotations is not None and annotations.read_only_hint is True
-        return True if is_read_only else await approve(request)
-
-    return decide
-
-
 def definition_hash(tool: Tool) -> str:
     """Return the SHA-256 of a tool without its `_meta`. Names, defaults and choices can mislead a model too."""
     return digest_of({name: value for name, value in asdict(tool).items() if name != "meta"})
@@ -300,68 +267,3 @@ def definition_hash(tool: Tool) -> str:
 
 def digest_of(value: object) -> str:
     return sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def escape_hidden(text: str) -> str:
-    r"""Return a text in which `\u{...}` replaces each control, invisible or direction-changing character."""
-    return "".join(f"\\u{{{ord(each):x}}}" if _is_hidden(each) else each for each in text)
-
-
-def _is_hidden(character: str) -> bool:
-    return character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-
-
-def hidden_text_warnings(value: object) -> tuple[str, ...]:
-    """Return a warning if a text inside JSON or a dataclass has hidden characters, else an empty tuple."""
-    found, waiting = set[str](), [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            found |= {character for character in each if _is_hidden(character)}
-        elif isinstance(each, Mapping):
-            waiting += [*each, *each.values()]
-        elif isinstance(each, list | tuple):
-            waiting += each
-        elif is_dataclass(each):
-            waiting += [getattr(each, one.name) for one in fields(each)]
-    shown = " ".join(map(escape_hidden, sorted(found)[:10]))
-    return (f"the text has hidden characters: {shown}",) if found else ()
-
-
-_SHELLS = {"sh", "bash", "zsh", "dash", "cmd", "cmd.exe", "powershell", "pwsh"}
-
-
-def command_warnings(argv: tuple[str, ...], folder: str) -> tuple[str, ...]:
-    """Return the dangers of a command that a user should know. `folder` is the folder of the file."""
-    path = argv[0] if argv else ""
-    program = path.rpartition("/")[2]
-    found = ["the command runs a shell, which can run any other program"] if program in _SHELLS else []
-    found += ["the command runs with the rights of another user"] if program in ("sudo", "doas") else []
-    if "/" in path and not os.path.abspath(path).startswith((folder + os.sep, "/usr/")):
-        found.append("the program lies outside the folder of the file")
-    return tuple(found)
-
-
-def url_warnings(url: str | None) -> tuple[str, ...]:
-    """Return the reasons to distrust a URL. [2026-07-28 client/elicitation#safe-url-handling]"""
-    if url is None:
-        return ()
-    parts, found = urlsplit(url), []
-    host = parts.hostname or ""
-    if parts.scheme != "https":
-        found.append(f"the URL does not use https, but {parts.scheme}")
-    if "@" in parts.netloc:
-        found.append("the URL contains a user name, which can look like a host")
-    if "xn--" in host or not host.isascii():
-        found.append(f"the host {host!r} has letters that can look like other letters (Punycode)")
-    try:
-        ip_address(host)
-    except ValueError:
-        return tuple(found)
-    return (*found, "the host is an address without a name")
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, dict | list | Tool):
-        return json.dumps(asdict(value) if isinstance(value, Tool) else value, ensure_ascii=False, default=str)
-    return " ".join(map(str, value)) if isinstance(value, tuple | frozenset) else str(value)

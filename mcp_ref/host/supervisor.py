@@ -7,6 +7,7 @@ or that ends again and again, does not disturb other servers.
               readiness. A successful start is not enough, or a server that responds and exits would start without end.
     Tools     of a server that is away (not ready) stay in the list for 60 seconds, and calls fail at once.
     Changes   of the list of tools are fetched at most once a second, and ever more rarely if the list is unchanged.
+    Losses    of five responses in a row suspend the server: it gets no calls for 30 seconds, and then a ping.
 
 Spec:  2026-07-28 basic/transports/stdio#unexpected-termination, server/tools#list-changed-notification
 """
@@ -23,7 +24,6 @@ import random
 import re
 import time
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Literal
@@ -33,9 +33,8 @@ from ..basic.lifecycle import UnsupportedRevision
 from ..client.client import Client
 from ..features.tools import Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
+from .approval import Refused
 from .configuration import ConfigurationError, ServerConfig
-from .launch import Launch
-from .policy import Refused
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +87,15 @@ class ServerState(Enum):
     BACKING_OFF = "backing_off"
     FAILED = "failed"
     STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class HostEvent:
+    """A change in a host: the state of a server, or its list of tools."""
+
+    server: str
+    kind: Literal["state", "tools"]
+    state: ServerState
 
 
 @dataclass
@@ -150,28 +158,25 @@ class Pauses:
 class Supervisor:
     """The base class of `HostedServer`. `starting` limits the number of servers that start at the same time."""
 
-    def __init__(
-        self, config: ServerConfig, status: ServerStatus, starting: asyncio.Semaphore, is_lazy: bool
-    ) -> None:  # fmt: skip
-        self.config, self.status, self._starting = config, status, starting
+    def __init__(self, config: ServerConfig, starting: asyncio.Semaphore, is_lazy: bool) -> None:
+        self.config, self._starting = config, starting
+        self.status = ServerStatus(config.name, config.transport, config.file, list(config.warnings))
         self.is_lazy = is_lazy and not config.entry.get("required")
         """True if the first request starts the server."""
         self.client: Client | None = None
-        self.launch: Launch | None = None
         self.tools: dict[str, Tool] = {}
         """The allowed tools by name."""
         self.attempted = asyncio.Event()
         """Set when the first start has succeeded or failed."""
-        self._lost_calls = 0
-        self._is_stale = False  # True if the server has reported a change of its tools
-        self._wake, self._state_changed = asyncio.Event(), asyncio.Event()
-        self._refreshed, self._interval, self._ready_at = 0.0, MIN_PAUSE, math.inf
-        self._grace: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        self._pauses = Pauses()
+        self._changed, self._wake = asyncio.Event(), asyncio.Event()  # for callers that wait; for `_task`
+        self._pauses, self._ready_at, self._lost_calls = Pauses(), math.inf, 0
+        self._is_stale = False  # True if the server has reported a change of its tools
+        self._refreshed, self._interval = 0.0, MIN_PAUSE  # the last list of tools, and the pause before the next one
+        self._grace: asyncio.TimerHandle | None = None
 
     async def prepare(self) -> Client:
-        """Set `launch`, and return a new client. Raise ConfigurationError, or Refused without consent."""
+        """Return a new client. Raise ConfigurationError, or Refused without the user's consent."""
         raise NotImplementedError
 
     def accepted(self, tools: list[Tool]) -> list[Tool]:
@@ -180,6 +185,11 @@ class Supervisor:
 
     def report(self, kind: Literal["state", "tools"]) -> None:
         """Tell the program of a change."""
+        raise NotImplementedError
+
+    def mask(self, text: str) -> str:
+        """Return a text without the secrets of the server."""
+        raise NotImplementedError
 
     async def start(self) -> None:
         """Start the server, from every state."""
@@ -218,7 +228,7 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     while self.status.state is not ServerState.READY and self._task and not self._task.done():
-                        await self._state_changed.wait()
+                        await self._changed.wait()
         return self.check_ready()
 
     def check_ready(self) -> Client:
@@ -226,28 +236,20 @@ class Supervisor:
         status = self.status
         if self.client is not None and status.state is ServerState.READY:
             return self.client
-        retry = f"; next start in {max(0.0, status.next_try - time.time()):.0f} s" if status.next_try else ""
-        reason = f": {status.last_error}" if status.last_error else ""
-        raise ServerUnavailable(f"the server {status.name} is {status.state.value}{retry}{reason}")
-
-    @contextlib.contextmanager
-    def masking(self) -> Iterator[None]:
-        """Replace the secrets in the text of a ConnectionClosed, which quotes the server's standard error."""
-        try:
-            yield
-        except ConnectionClosed as error:
-            raise type(error)(self.mask(str(error))) from None
-
-    def mask(self, text: str) -> str:
-        """Return a text without the secrets of the server."""
-        return self.launch.mask(text) if self.launch is not None else text
+        text = f"the server {status.name} is {status.state.value}"
+        if status.next_try is not None:
+            attempt = "next calls" if status.state is ServerState.SUSPENDED else "next start"
+            text += f"; {attempt} in {max(0.0, status.next_try - time.time()):.0f} s"
+        raise ServerUnavailable(text + (f": {status.last_error}" if status.last_error else ""))
 
     def _change(self, state: ServerState, error: str | None = None, next_try: float | None = None) -> None:
         status, now = self.status, time.time()
         status.state, status.since, status.last_error = state, now, error or status.last_error
         status.next_try = None if next_try is None else now + next_try
-        self._state_changed.set()
-        self._state_changed = asyncio.Event()
+        if state not in (ServerState.IDLE, ServerState.UNAPPROVED, ServerState.STARTING):
+            self.attempted.set()
+        self._changed.set()
+        self._changed = asyncio.Event()
         self.report("state")
 
     async def _run(self) -> None:
@@ -256,8 +258,6 @@ class Supervisor:
             if self.config.is_disabled:
                 return self._change(ServerState.DISABLED)
             while (pause := await self._run_once()) is not None:
-                self._change(ServerState.BACKING_OFF, next_try=pause)
-                self.attempted.set()
                 await asyncio.sleep(pause)
                 self.status.restarts += 1
         except ConfigurationError as error:
@@ -268,7 +268,6 @@ class Supervisor:
             log.exception("the supervision of %s failed", self.config.name)
             self._change(ServerState.FAILED, f"internal error: {error}")
         finally:
-            self._state_changed.set()
             self.attempted.set()
 
     async def _run_once(self) -> float | None:
@@ -279,60 +278,55 @@ class Supervisor:
         self._change(ServerState.STARTING)
         seconds, error = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS), Exception()
         try:
-            try:
-                async with self._starting, asyncio.timeout(seconds):
-                    await client.connect()
-                    await self._refresh(client)
-                error = await self._serve(client)
-            except TimeoutError:
-                error = RequestTimeout(f"the server was not ready within {seconds:g} s")
-            except (McpError, TypeError, ValueError, OSError) as failure:
-                error = failure
-            self.status.needs_sign_in = isinstance(error, SignInNeeded)
-            if self.status.state is not ServerState.BACKING_OFF:
-                text = "\n".join([str(error), *getattr(error, "__notes__", ())])
-                self._change(ServerState.BACKING_OFF, self.mask(text))
+            async with self._starting, asyncio.timeout(seconds):
+                await client.connect()
+                await self._refresh(client)
+            error = await self._serve(client)
+        except TimeoutError:
+            error = RequestTimeout(f"the server was not ready within {seconds:g} s")
+        except (McpError, TypeError, ValueError, OSError) as failure:
+            error = failure
         finally:
             self.client = None
             if self._grace is None:
                 self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._drop_tools)
             await client.close()  # the old process has ended before a new one starts
-        log.warning("the server %s is not available: %s", self.config.name, self.status.last_error)
+        self.status.needs_sign_in = isinstance(error, SignInNeeded)
+        text = self.mask("\n".join([str(error), *getattr(error, "__notes__", ())]))
+        log.warning("the server %s is not available: %s", self.config.name, text)
         now = time.monotonic()
         pause = self._pauses.after_failure(now, now - self._ready_at, client.starts)
         if pause is None or _is_permanent(error):
-            self._change(ServerState.FAILED)
+            self._change(ServerState.FAILED, text)
             return None
+        self._change(ServerState.BACKING_OFF, text, pause)
         return pause
 
     async def _serve(self, client: Client) -> Exception:
-        """Serve a ready server: fetch changed lists, and check a suspended server. Return the reason for its end."""
+        """Serve a ready server: fetch changed lists, and suspend a lossy server. Return the reason for its end."""
         if self._grace is not None:
             self._grace.cancel()
         self._grace, self.client = None, client
         loop, ended = asyncio.get_running_loop(), client.session.ended
         ended.add_done_callback(self._session_ended)
         self.status.revision, self.status.era = client.revision.name, client.revision.era
-        self._lost_calls, resume_at, self._ready_at = 0, 0.0, time.monotonic()
+        self._lost_calls, self._ready_at = 0, time.monotonic()
         self._change(ServerState.READY)
-        self.attempted.set()
         while not ended.done():
             self._wake.clear()
-            is_suspended = self.status.state is ServerState.SUSPENDED
-            if self._lost_calls >= MAX_LOST_CALLS and not is_suspended:
-                resume_at = loop.time() + SUSPEND_SECONDS
+            refresh_at = self._refreshed + self._interval if self._is_stale else None
+            if self._lost_calls >= MAX_LOST_CALLS:
                 self._change(ServerState.SUSPENDED, "several calls in a row got no response", SUSPEND_SECONDS)
-            elif is_suspended and loop.time() >= resume_at:
+                await asyncio.wait([ended], timeout=SUSPEND_SECONDS)
                 await client.ping(timeout=5 * MIN_PAUSE)
                 self._lost_calls = 0
                 self._change(ServerState.READY)
-            elif self._is_stale and loop.time() >= self._refreshed + self._interval:
+            elif refresh_at is not None and loop.time() >= refresh_at:
                 await self._refresh_again(client)
-            due = [self._refreshed + self._interval] if self._is_stale else []
-            due += [resume_at] if self.status.state is ServerState.SUSPENDED else []
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(min(due, default=None)):
-                    await self._wake.wait()
+            else:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(refresh_at):
+                        await self._wake.wait()
         return ended.result() or ConnectionClosed("the server has ended the connection")
 
     def _session_ended(self, ended: asyncio.Future[McpError | None]) -> None:
@@ -349,8 +343,10 @@ class Supervisor:
             await self._refresh(client)
         except (McpError, OSError) as error:
             self.status.last_error = self.mask(str(error))
-        self._interval = MIN_PAUSE if self.tools != before else min(2 * self._interval, MAX_PAUSE)
-        if self.tools != before:
+        if self.tools == before:
+            self._interval = min(2 * self._interval, MAX_PAUSE)
+        else:
+            self._interval = MIN_PAUSE
             self.report("tools")
 
     async def _refresh(self, client: Client) -> None:
@@ -365,13 +361,12 @@ class Supervisor:
         if len(kept) < len(listed):
             self.status.dropped["tools"] = len(listed) - len(kept)
         self.tools = {tool.name: tool for tool in self.accepted(kept)}
-        self.status.tools = len(self.tools)
 
     def _drop_tools(self) -> None:
         """Remove the tools of a server that stayed away."""
         self._grace = None
         if self.tools:
-            self.tools, self.status.tools = {}, 0
+            self.tools = {}
             self.report("tools")
 
 

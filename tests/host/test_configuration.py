@@ -100,7 +100,7 @@ def test_read_config_reads_the_file_of_each_known_host(name: str, tmp_path: Path
         case "vscode.json":
             assert launches["fs"].env == {"A": "1", "B": None}
             assert launches["docs"].headers == {"X-Key": "typed"}
-            assert read_config(tmp_path / name).inputs["key"] == ("API key", True)
+            assert servers["docs"].inputs == {"key": ("API key", True)} and servers["fs"].inputs == {}
         case "gemini.json":
             assert servers["off"].is_disabled and not servers["fs"].is_disabled
             assert servers["docs"].allows_tool("a") and not servers["docs"].allows_tool("b")
@@ -276,17 +276,20 @@ def test_read_config_starts_no_process_and_opens_no_socket(tmp_path: Path, monke
         (3, "the entry must be an object, not 3"),
         ({}, "write a command or a url"),
         ({"command": "c", "url": "https://x"}, "not both"),
-        ({"command": ["c"]}, "command must be a string, not ['c']"),
-        ({"command": "c", "args": "x"}, "args must be a list of strings"),
-        ({"command": "c", "env": {"A": True}}, "env must be an object whose values are strings"),
+        ({"command": ["c"]}, 'command: expected a string, got ["c"]'),
+        ({"command": "c", "args": "x"}, 'args: expected an array, got "x"'),
+        ({"command": "c", "env": {"A": True}}, "env.A: expected a string, a number or null"),
         ({"command": "c", "headers": {}}, "headers cannot be used with a command"),
         ({"url": "https://x", "args": []}, "args cannot be used with a url"),
         ({"url": "ftp://x"}, "url must begin with http"),
         ({"url": "https://x", "type": "ws"}, "type 'ws' is not supported"),
         ({"url": "https://x", "type": "stdio"}, "type 'stdio' needs 'command'"),
-        ({"command": "c", "timeout": 30}, "milliseconds; write 30000 for 30 s, not 30"),
-        ({"command": "c", "tool_timeout_sec": 0}, "must be a positive number, not 0"),
-        ({"command": "c", "disabled": "yes"}, "must be true or false"),
+        (
+            {"command": "c", "timeout": 30},
+            "at least 1000, got 30; it is in milliseconds, so write 30000 for 30 s",
+        ),
+        ({"command": "c", "tool_timeout_sec": 0}, "tool_timeout_sec: expected more than 0, got 0"),
+        ({"command": "c", "disabled": "yes"}, 'disabled: expected a boolean, got "yes"'),
         ({"url": "https://x", "httpUrl": "https://y"}, "'httpUrl' repeats 'url'"),
     ],
 )

@@ -33,7 +33,8 @@ from mcp_ref import (
 )
 from mcp_ref.features.tools import Tool
 from mcp_ref.host import supervisor
-from mcp_ref.host.policy import command_warnings, definition_hash, escape_hidden, url_warnings
+from mcp_ref.host.approval import command_warnings, escape_hidden, url_warnings
+from mcp_ref.host.policy import definition_hash
 from mcp_ref.jsonrpc.messages import Notification, Object, Request
 from tests.host.peers import Person, Scripted, calculator, error, lines, opened, state, tool, until
 from tests.settings import ROOT

@@ -14,8 +14,7 @@ from mcp_ref import ConnectionClosed, Host, RequestTimeout, Server, ServerUnavai
 from mcp_ref.client.target import InProcessServer
 from mcp_ref.host import host as host_module
 from mcp_ref.host import supervisor
-from mcp_ref.host.hosted import HostEvent
-from mcp_ref.host.supervisor import Pauses
+from mcp_ref.host.supervisor import HostEvent, Pauses
 from mcp_ref.jsonrpc.messages import Notification, Object
 from tests.host.peers import Fragile, Person, Scripted, calculator, error, opened, state, tool, until
 from tests.settings import ROOT
