@@ -32,7 +32,7 @@ CHANGES
   eras. Before, the modern era raised TypeError or ValueError, and a legacy server got "Internal error".
 - From 2026-07-28 on, the server refuses a response to an input request without its `requestState`, unless the author
   chose the key.
-- The package is under the MIT licence.
+- The package is under the MIT license.
 
 0.1.0
 - First version: client and server, six revisions, stdio, Streamable HTTP, HTTP+SSE.

@@ -50,6 +50,7 @@ PHRASES = {
     'write "instead of", not "{}"': r"\bin the (?:place|stead) of\b",
     'write "connect", "negotiate" or "handshake", not "{}"': r"\bgreet(?:s|ed|ing|ings)?\b|\bshakes? hands\b",
     'write "check", not "{}"': r"\brungs?\b|\bgates?\b|\badmissions?\b",
+    'use American spelling, not "{}"': r"\b\w*(?:haviour|colour|honour|favour|defence|licence)\w*",
     'write "stream", "message" or "notification", not "{}"': r"\bcarriers?\b|\bnews\b",
     'write "after the handshake" or "session", not "{}"': r"\bwordless\b|\bwithout a word\b|\bto be had\b",
 }

@@ -55,7 +55,7 @@ def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:
 
 
 SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").split()
-"""The kinds of `raw_client`, all with the same behaviour. CI runs the others once: "http-json", "http+sse", "asgi"."""
+"""The kinds of `raw_client`, all with the same behavior. CI runs the others once: "http-json", "http+sse", "asgi"."""
 
 EVERY_PAIR = "MCP_REF_TRANSPORTS" in os.environ
 """True to test every pair of a transport and a revision. By default, a test that runs in all revisions over "memory"

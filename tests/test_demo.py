@@ -100,7 +100,7 @@ def test_no_line_is_wider_than_the_terminal(shown: str) -> None:
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_output_into_a_file_has_no_colour(shown: str) -> None:
+def test_output_into_a_file_has_no_color(shown: str) -> None:
     assert "\x1b" not in shown
 
 
@@ -214,9 +214,9 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-def test_colour_is_for_terminals_that_want_it(
-    variables: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("variables", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_color_is_for_terminals_that_want_it(
+    variables: dict[str, str], colored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
@@ -224,7 +224,7 @@ def test_colour_is_for_terminals_that_want_it(
         monkeypatch.setenv(name, value)
     terminal = Terminal()
     Screen(terminal).claim("it holds", True)
-    assert ("\x1b[" in terminal.getvalue()) is coloured
+    assert ("\x1b[" in terminal.getvalue()) is colored
 
 
 def test_a_claim_that_does_not_hold_ends_the_demo() -> None:

@@ -1,6 +1,6 @@
 """The examples, run as a reader runs them: the commands of their docstrings, in processes of their own.
 
-Then each server's behaviour, seen by our client; above all how it fails, because people copy examples.
+Then each server's behavior, seen by our client; above all how it fails, because people copy examples.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from . import UsageError, show
 def show_revisions(name: str | None, json: bool) -> None:
     """Print the table of all revisions, or the changes of one revision."""
     if name is None:
-        return show.as_json({r.name: behaviour(r) for r in REVISIONS}) if json else show_table()
+        return show.as_json({r.name: behavior(r) for r in REVISIONS}) if json else show_table()
     try:
         revision = revision_named(name)
     except ValueError as error:
@@ -32,7 +32,7 @@ def show_revisions(name: str | None, json: bool) -> None:
     return show.as_json(changed) if json else show_changes(revision, changed)
 
 
-def behaviour(revision: Revision) -> Object:
+def behavior(revision: Revision) -> Object:
     """Return the features of a revision, by name."""
     names = [field.name for field in dataclasses.fields(revision) if field.name not in ("index", "name")]
     return {name: getattr(revision, name) for name in names}
@@ -41,8 +41,8 @@ def behaviour(revision: Revision) -> Object:
 def changes(revision: Revision) -> Object:
     """Return a revision's changes: [before, after] of each changed feature, and the added and removed names."""
     earlier = [r for r in REVISIONS if r < revision]
-    before: Object = behaviour(earlier[-1]) if earlier else {}
-    now = behaviour(revision)
+    before: Object = behavior(earlier[-1]) if earlier else {}
+    now = behavior(revision)
     altered: Object = {name: [before.get(name), value] for name, value in now.items() if before.get(name) != value}
     methods_before, methods = _methods(earlier[-1]) if earlier else [], _methods(revision)
     added = [name for name in methods if name not in methods_before]
@@ -51,7 +51,7 @@ def changes(revision: Revision) -> Object:
     return {
         "revision": revision.name,
         "after": earlier[-1].name if earlier else None,
-        "behaviour": altered,
+        "behavior": altered,
         "methods": {"added": [*added], "removed": [*removed]},
         "members": {"added": [*members_added], "removed": [*members_removed]},
         "stateless": modern_requirements() if "era" in altered and revision.era == "modern" else {},
@@ -99,8 +99,8 @@ def wire_types() -> Iterator[type]:
 
 def show_table() -> None:
     """Print a table with a column for each revision."""
-    names = behaviour(REVISIONS[0])
-    rows: dict[str, list[object]] = {name: [behaviour(revision)[name] for revision in REVISIONS] for name in names}
+    names = behavior(REVISIONS[0])
+    rows: dict[str, list[object]] = {name: [behavior(revision)[name] for revision in REVISIONS] for name in names}
     rows["methods"] = [sum(_is_defined_in(method.since, method.until, r) for method in METHODS) for r in REVISIONS]
     show.out(" " * 31 + "  ".join(revision.name for revision in REVISIONS))
     for name, values in rows.items():
@@ -119,7 +119,7 @@ def _cell(value: object, no: str = "-") -> str:
 def show_changes(revision: Revision, changed: Object) -> None:
     since = f"after {changed['after']}" if changed["after"] else "the first"
     show.out(f"{revision}, {since}")
-    titles = {"stateless": "Instead of a handshake", "behaviour": "Behaviour", "methods": "Methods"}
+    titles = {"stateless": "Instead of a handshake", "behavior": "Behavior", "methods": "Methods"}
     for key, title in {**titles, "members": "Types and members"}.items():
         group = changed[key]
         assert isinstance(group, dict)
@@ -128,7 +128,7 @@ def show_changes(revision: Revision, changed: Object) -> None:
 
 
 def _lines(key: str, group: Object) -> Iterator[str]:
-    if key == "behaviour":
+    if key == "behavior":
         for name, pair in group.items():
             assert isinstance(pair, list)
             was = "" if pair[0] is None else f", was {_cell(pair[0], 'no')}"

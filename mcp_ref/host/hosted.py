@@ -8,7 +8,7 @@
 
 The host approves all definitions of a server's first list, except those with hidden characters. With an `approve`
 function, a later change takes the tool out of the list until the user allows the change. Otherwise a server could win
-the user's trust first, and change the description later. The host cannot notice a server that changes its behaviour,
+the user's trust first, and change the description later. The host cannot notice a server that changes its behavior,
 but not its definitions.
 
 Spec:  2026-07-28 server/tools#security-considerations, client/roots, client/sampling#user-interaction-model,

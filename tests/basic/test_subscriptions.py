@@ -102,7 +102,7 @@ async def test_acknowledged_comes_first_with_the_honored_filter_and_subscription
 
 @KINDS
 @pytest.mark.parametrize(
-    ("wanted", "honoured"),
+    ("wanted", "honored"),
     [
         ({}, {}),
         ({"toolsListChanged": False, "resourceSubscriptions": []}, {"resourceSubscriptions": []}),
@@ -111,16 +111,16 @@ async def test_acknowledged_comes_first_with_the_honored_filter_and_subscription
         (LISTS, LISTS),
     ],
 )
-async def test_acknowledged_lacks_types_outside_the_filter(kind: str, wanted: Object, honoured: Object) -> None:
+async def test_acknowledged_lacks_types_outside_the_filter(kind: str, wanted: Object, honored: Object) -> None:
     async with raw_client(make_server(), kind) as wire:
         await wire.send(listen(1, **wanted))
-        assert await wire.receive_object() == acknowledged(1, **honoured)
+        assert await wire.receive_object() == acknowledged(1, **honored)
 
 
 @KINDS
 async def test_acknowledged_lacks_types_that_the_server_does_not_offer(kind: str) -> None:
     wanted: Object = {**LISTS, "resourceSubscriptions": ["test://a"]}
-    for feature, honoured in (
+    for feature, honored in (
         ("tools", {"toolsListChanged": True}),
         ("prompts", {"promptsListChanged": True}),
         ("resources", {"resourcesListChanged": True, "resourceSubscriptions": ["test://a"]}),
@@ -133,7 +133,7 @@ async def test_acknowledged_lacks_types_that_the_server_does_not_offer(kind: str
             server.resource("test://a")(lambda: "a")
         async with raw_client(server, kind) as wire:
             await wire.send(listen(1, **wanted))
-            assert await wire.receive_object() == acknowledged(1, **honoured)
+            assert await wire.receive_object() == acknowledged(1, **honored)
 
 
 @KINDS

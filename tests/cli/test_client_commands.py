@@ -224,9 +224,9 @@ def test_a_server_that_cannot_be_started_is_3(capsys: Captured) -> None:
 
 
 def test_a_server_that_leaves_is_3_with_its_last_words(capsys: Captured) -> None:
-    assert ask("list", server=quick_python("sys.exit('no licence')")) == 3
+    assert ask("list", server=quick_python("sys.exit('no license')")) == 3
     err = capsys.readouterr().err
-    assert "exited with code 1" in err and "no licence" in err and "Traceback" not in err
+    assert "exited with code 1" in err and "no license" in err and "Traceback" not in err
 
 
 def test_no_answer_in_time_is_3(capsys: Captured) -> None:
@@ -777,7 +777,7 @@ def test_revisions_in_json(capsys: Captured) -> None:
     changed = json.loads(capsys.readouterr().out)
     assert changed == revisions.changes(R2025_06_18)
     assert changed["methods"] == {"added": ["elicitation/create"], "removed": []}
-    assert changed["behaviour"]["batch"] == [True, False]
+    assert changed["behavior"]["batch"] == [True, False]
 
 
 def test_the_changes_of_all_revisions_add_up_to_the_method_table() -> None:

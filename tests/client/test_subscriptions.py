@@ -199,8 +199,8 @@ def told(id: JSON, method: str = "notifications/resources/updated", **params: JS
     return notification(method, {"_meta": {f"{META}subscriptionId": id}, **params})
 
 
-def acknowledged(asked: Object, **honoured: JSON) -> Object:
-    return told(asked["id"], "notifications/subscriptions/acknowledged", notifications=dict(honoured))
+def acknowledged(asked: Object, **honored: JSON) -> Object:
+    return told(asked["id"], "notifications/subscriptions/acknowledged", notifications=dict(honored))
 
 
 async def entered(client: Client, wire: Wire, uri: str = "test://a") -> tuple[Subscription, Object]:
@@ -299,13 +299,13 @@ async def test_a_subscription_that_the_server_ends_in_good_order_ends_after_what
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-3")
-@pytest.mark.parametrize("honoured", [{}, {"resourceSubscriptions": []}, {"toolsListChanged": False}])
-async def test_a_server_that_honours_nothing_of_it_is_a_capability_error(honoured: Object) -> None:
+@pytest.mark.parametrize("honored", [{}, {"resourceSubscriptions": []}, {"toolsListChanged": False}])
+async def test_a_server_that_honors_nothing_of_it_is_a_capability_error(honored: Object) -> None:
     async with raw_server(of()) as (client, wire):
         await meet(client, wire, WATCHED)
         entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
         asked = await asked_for(wire, "subscriptions/listen")
-        await wire.send(acknowledged(asked, **honoured))
+        await wire.send(acknowledged(asked, **honored))
         with pytest.raises(CapabilityError, match="test://a"):
             await entering
         assert (await wire.receive_object())["method"] == "notifications/cancelled"
@@ -363,7 +363,7 @@ async def test_a_client_asks_to_be_told_of_what_it_has_functions_for_and_the_ser
         await eventually(lambda: heard == ["tools"])
 
 
-@pytest.mark.parametrize("how", ["silence", "an error", "nothing honoured"])
+@pytest.mark.parametrize("how", ["silence", "an error", "nothing honored"])
 def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
     how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,7 +376,7 @@ def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
             asked = await asked_for(wire, "subscriptions/listen")
             if how == "an error":
                 await wire.send(refusal(asked, -32601))
-            elif how == "nothing honoured":
+            elif how == "nothing honored":
                 await wire.send(acknowledged(asked))
             async with asyncio.timeout(PATIENCE):
                 await connecting

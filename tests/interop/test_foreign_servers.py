@@ -649,7 +649,7 @@ def test_time(peers: Path, recorded: Recorded) -> None:
 
 @dataclass
 class Library:
-    """A library for servers, and the special behaviour of its servers."""
+    """A library for servers, and the special behavior of its servers."""
 
     program: str
     transports: list[str]
@@ -737,10 +737,10 @@ def test_a_small_server_of_each_library(
                 unknown = await client.call_tool("no_such_tool")
                 assert unknown.is_error and "no_such_tool" in unknown.text
 
-            [contents] = (await client.read_resource("config://colours")).contents
-            assert contents.text == "section colours"  # type: ignore[union-attr]
+            [contents] = (await client.read_resource("config://colors")).contents
+            assert contents.text == "section colors"  # type: ignore[union-attr]
             with pytest.raises(RemoteError) as caught:
-                await client.read_resource("nowhere://colours")
+                await client.read_resource("nowhere://colors")
             assert caught.value.code == LIBRARIES[library].missing
 
     with small_server(library, transport, peers, recorded) as where:

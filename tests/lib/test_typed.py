@@ -206,7 +206,7 @@ def test_schema_of_a_dataclass_has_fields_defaults_and_read_only() -> None:
     }
 
 
-def test_schema_of_a_typed_dict_honours_quoted_required() -> None:
+def test_schema_of_a_typed_dict_honors_quoted_required() -> None:
     schema = schema_of(Person)
     assert schema["required"] == ["name", "email"]
     assert schema["properties"] == {

@@ -159,8 +159,8 @@ def test_malformed_notifications_do_not_disturb_a_subscription(caplog: pytest.Lo
             entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
             asked = await asked_for(wire, "subscriptions/listen")
             own: Object = {f"{META}subscriptionId": asked["id"]}
-            honoured: Object = {"resourceSubscriptions": ["test://a"], "toolsListChanged": True}
-            acknowledged: Object = {"_meta": own, "notifications": honoured}
+            honored: Object = {"resourceSubscriptions": ["test://a"], "toolsListChanged": True}
+            acknowledged: Object = {"_meta": own, "notifications": honored}
             await wire.send(notification("notifications/subscriptions/acknowledged", acknowledged))
             updates = await asyncio.wait_for(entering, PATIENCE)
             tagged: list[Object] = [

@@ -75,7 +75,7 @@ def test_nesting_that_json_cannot_read_does_not_break_the_trace() -> None:
     assert "not JSON" in line_of(b"[" * 100_000)
 
 
-def test_colour_is_for_terminals() -> None:
+def test_color_is_for_terminals() -> None:
     assert "\x1b[32m->" in line_of(b"{}", color=True)
     out = io.StringIO()
     tracer(out)("<-", b"{}")

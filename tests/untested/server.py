@@ -5,7 +5,7 @@ from __future__ import annotations
 _POLICY = "only the server's author knows the permissions of a user; the package runs the author's function"
 
 _POLLING = "the client does not poll: it requests a stale result again when the program wants it again"
-_AWARE = "it demands knowledge, not behaviour; the author of a list says if it differs between callers"
+_AWARE = "it demands knowledge, not behavior; the author of a list says if it differs between callers"
 
 UNTESTED: dict[str, str] = {
     "2026-07-28/server/utilities/caching#freshness-calculation-3": _POLLING,

@@ -1,7 +1,7 @@
-"""The attacks on authorization, and the tests that show the defences.
+"""The attacks on authorization, and the tests that show the defenses.
 
 Each of these tests has the marker `attack` with a label of this table. Find the tests of a row with
-`grep -rn 'attack("A9"' tests`. The tests of a defence that is in one module are beside the tests of this module. The
+`grep -rn 'attack("A9"' tests`. The tests of a defense that is in one module are beside the tests of this module. The
 tests below need several modules, or a second process.
 
     A1   tokens that are forged, changed, expired, or made for another server or another purpose
