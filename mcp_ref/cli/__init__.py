@@ -19,9 +19,9 @@ class UsageError(Exception):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message: similar names, else all known names if there are at most 12, else ""."""
+    """Return the end of an error message: similar names, else all known names if there are at most 16, else ""."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=3)
     if near:
         return f"; did you mean {' or '.join(repr(n) for n in near)}?"
-    return f"; there are {', '.join(names)}" if 0 < len(names) <= 12 else ""
+    return f"; there {'is' if len(names) == 1 else 'are'} {', '.join(names)}" if 0 < len(names) <= 16 else ""

@@ -56,9 +56,17 @@ def run_and_report(command: Coroutine[None, None, int]) -> int:
         return code
 
 
+ADVICE = {"roots": "add --root PATH", "elicitation": "run the command in a terminal, so that it can ask you"}
+"""Capability that a server needs, and that this client did not declare -> the way to declare it."""
+
+
 def report_failure(code: int, error: Exception, name: str = "", known: Iterable[str] = ()) -> int:
     """Print an error. If `name` is not a `known` name, suggest similar names. Return the exit code."""
     show.note(f"{error}{'' if name in known else did_you_mean(name, known)}")
+    details = error.data if isinstance(error, RemoteError) and isinstance(error.data, dict) else {}
+    for capability, advice in ADVICE.items():
+        if capability in str(details.get("requiredCapabilities")):
+            show.note(advice)
     return code
 
 
@@ -132,7 +140,10 @@ async def run_command(client: Client, options: argparse.Namespace) -> int:
         if options.log not in LEVELS:
             raise UsageError(f"unknown log level {options.log!r}{did_you_mean(options.log, LEVELS)}")
         await client.set_logging_level(options.log)
-    return await COMMANDS[options.name](client, options)
+    code = await COMMANDS[options.name](client, options)
+    if code != 0 and not options.stderr and getattr(client.session.transport, "stderr_tail", b""):
+        show.note("the server has written to its standard error: --stderr shows the text")
+    return code
 
 
 def server_line(client: Client) -> str:
@@ -213,8 +224,6 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     else:
         show.as_json(result.structured_content)
     if result.is_error:
-        if getattr(client.session.transport, "stderr_tail", b"") and not options.stderr:
-            show.note("the server has written to its standard error: --stderr shows the text")
         show_expected_arguments(tool, arguments)
     return 1 if result.is_error else 0
 

@@ -76,6 +76,8 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
     """Return the types and members (such as `Tool.title`) that a revision added, and those that it removed."""
     added, removed = [], []
     for cls in wire_types():
+        if cls.__name__.startswith("_"):  # a base class, whose members its subclasses have
+            continue
         availability = getattr(cls, "availability", Availability())
         added += [cls.__name__] if availability.since is revision else []
         removed += [cls.__name__] if availability.until is revision else []

@@ -90,7 +90,7 @@ class Client(Requests):
         env: More environment variables for a command. The command gets only these and a few safe ones such as PATH.
             None removes a variable.
         cwd: Working directory of a command.
-        on_stderr: Called with the bytes of a command's standard error. Defaults to the program's own standard error.
+        on_stderr: Called with the bytes of a command's standard error. By default, only errors quote its last lines.
         headers: HTTP headers of every request to a URL, such as {"Authorization": "Bearer ..."}.
         authorization: The way to get tokens for a protected URL, such as `AuthorizationCode()`.
         http: HTTP client for a URL, with TLS settings, proxy and limits. `Client.close` closes this HTTP client too.

@@ -63,6 +63,9 @@ class ClientHandlers:
         roots: RootPaths | LazyRoots | None, serves_tasks: bool,
         on_elicitation_complete: Callable[[str], None] | None,
     ) -> None:  # fmt: skip
+        for name, handler in (("sampling", sampling), ("elicitation", elicitation)):
+            if not callable(handler) and handler is not None:
+                raise TypeError(f"{name} must be an `async def` function, not {handler!r:.80}")
         self.roots: list[Root] | LazyRoots | None = None
         if roots is not None:
             self.set_roots(roots)

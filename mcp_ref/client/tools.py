@@ -79,6 +79,8 @@ class ToolCalls:
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
+        if not isinstance(arguments, Mapping | None):
+            raise TypeError(f'the arguments must be a mapping, such as {{"a": 1}}, not {type(arguments).__name__}')
         meta_copy = None if meta is None else cast("Object", dict(meta))
         if meta_copy:
             check_meta_keys(meta_copy)

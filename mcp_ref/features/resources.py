@@ -215,7 +215,7 @@ class Resources:
         """Register a function that returns the contents of a resource or, if `uri` is a template, of many resources.
 
         The function gets the template's variables by name. It returns str, bytes, a `TextResourceContents`, a
-        `BlobResourceContents`, or a list with such an object. The server sends any other value as JSON text.
+        `BlobResourceContents`, or a list with such an object. The server sends any other value, but not None, as JSON.
 
         `cache_ttl` (in seconds) and `cache_scope` are the caching hints; see caching.py. A caller over HTTP needs the
         `scopes`. With `absolute_paths`, values of variables such as `{+path}` can be absolute paths.
@@ -361,4 +361,6 @@ def _contents_of(uri: str, mime_type: str | None, value: object) -> list[Resourc
         return [BlobResourceContents.of(uri, bytes(value), mime_type or "application/octet-stream")]
     if isinstance(value, str):
         return [TextResourceContents(uri, value, mime_type or "text/plain")]
+    if value is None:
+        raise TypeError("the function of a resource must return contents, not None; is `return` missing?")
     return [TextResourceContents(uri, json.dumps(to_json(value), ensure_ascii=False), mime_type or "application/json")]

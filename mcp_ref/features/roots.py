@@ -57,6 +57,8 @@ class ListRootsResult:
 
 def to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:
     """Convert paths, `file://` URIs and `Root` objects to roots. Raise ValueError for an invalid URI."""
+    if isinstance(roots, str):  # each of its characters would become a root: "/tmp" would expose "/"
+        raise TypeError(f"roots must be a list, such as [{roots!r}], even for one root")
     return [checked_root(root if isinstance(root, Root) else Root(_uri_of(root))) for root in roots]
 
 

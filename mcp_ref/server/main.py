@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -62,6 +63,13 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: C
             signal.signal(signal.SIGTERM, handler)
     if any(thread.is_alive() for thread in catalog.worker_threads):
         _exit("a tool is still running in a worker thread")  # Python would wait for the thread without end
+
+
+def describe_bind_error(error: OSError | OverflowError) -> str:
+    """Return the reason why a server cannot listen on an address."""
+    if getattr(error, "errno", None) == errno.EADDRINUSE:
+        return "the port is in use; stop the other program, or choose another port"
+    return str(getattr(error, "strerror", None) or error)
 
 
 def _is_loop_running() -> bool:

@@ -34,7 +34,7 @@ from ..transports.stdio import StdioServerTransport, claimed_stdio
 from ..transports.trace import trace_from_environment
 from .catalog import Catalog
 from .context import Context
-from .main import run_program
+from .main import describe_bind_error, run_program
 from .session import serve
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ class Server:
         try:
             run_program(listen, self.catalog, "`async with server.serve_http(...)`")
         except (OSError, OverflowError) as error:
-            sys.exit(f"{self.info.name}: cannot serve on {host}:{port}: {getattr(error, 'strerror', None) or error}")
+            sys.exit(f"{self.info.name}: cannot serve on {host}:{port}: {describe_bind_error(error)}")
 
 
 def _decorator(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:

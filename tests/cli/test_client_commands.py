@@ -178,7 +178,8 @@ def test_roots_are_given_to_the_server(capsys: Captured, tmp_path: Path) -> None
     assert ask("call", "where", "--root", str(tmp_path)) == 0
     assert json.loads(capsys.readouterr().out) == [tmp_path.as_uri()]
     assert ask("call", "where") == 1
-    assert "needs the client capability roots" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "needs the client capability roots" in err and err.endswith("\nadd --root PATH\n")
     assert ask("call", "where", "--revision", "2025-11-25") == 1
     assert "the client did not declare roots" in capsys.readouterr().err
 
@@ -250,10 +251,15 @@ server = Server("failing")
 @server.tool()
 def boom() -> str:
     raise RuntimeError("the reason")
+@server.resource("test://boom")
+def resource() -> str:
+    raise RuntimeError("the reason")
 server.run()"""
     advice = "the server has written to its standard error: --stderr shows the text\n"
     assert ask("call", "boom", server=quick_python(source)) == 1
     assert capsys.readouterr().err == f"Tool boom failed\n{advice}"
+    assert ask("read", "test://boom", server=quick_python(source)) == 1
+    assert capsys.readouterr().err.endswith(advice)
     assert ask("call", "boom", "--stderr", server=quick_python(source)) == 1
     err = capsys.readouterr().err
     assert "RuntimeError: the reason" in err and advice not in err
@@ -309,6 +315,7 @@ def test_argument_without_a_value_is_2(word: str, capsys: Captured) -> None:
     ("words", "why"),
     [
         (["lst"], "unknown command 'lst'; did you mean 'list'?"),
+        (["get"], "unknown command 'get'; there are demo, run, list,"),
         (["list"], "the server is missing: add its URL, or two dashes and its command"),
         (["list", "server.py"], "for example\n  python3 -m mcp_ref list -- python3 server.py\n"),
         (["list", "server.js"], "for example\n  python3 -m mcp_ref list -- node server.js\n"),
@@ -750,7 +757,7 @@ def test_a_revisions_changes_are_derived(capsys: Captured) -> None:
     assert out.startswith("2025-06-18, after 2025-03-26\n")
     for line in ("batch: no, was yes", "+ elicitation/create", "+ Tool.outputSchema", "+ ResourceLink"):
         assert f"\n  {line}\n" in out
-    assert "ResourceLink." not in out
+    assert "ResourceLink." not in out and "\n  + _" not in out
 
 
 def test_2026_07_28_tells_what_it_has_in_the_place_of_a_handshake(capsys: Captured) -> None:

@@ -314,6 +314,8 @@ async def test_request_that_json_cannot_hold_raises_sends_nothing_and_leaves_not
         await handshake(client, wire, "2025-11-25", EVERYTHING)
         with pytest.raises(error):
             await client.call_tool("t", arguments, meta=meta)
+        with pytest.raises(TypeError, match="the arguments must be a mapping"):
+            await client.call_tool("t", [1, 2])  # type: ignore[call-overload]
         assert client.session.dispatcher.pending == {}
         await wire.nothing_more()
         calling = asyncio.create_task(client.call_tool("t", {"a": None}, meta={"example.com/a": 1}))

@@ -469,6 +469,11 @@ async def test_input_request_handler_error_is_raised_from_the_call_as_itself(err
         assert await calling == "done"
 
 
+def test_client_handler_that_is_not_a_function_raises() -> None:
+    with pytest.raises(TypeError, match="elicitation must be an `async def` function, not True"):
+        Client(["python3"], elicitation=True)  # type: ignore[arg-type]
+
+
 async def test_a_handler_that_gives_no_answer_or_a_wrong_one_is_the_callers_error() -> None:
     answers: list[object] = [None, ElicitResult("accept", {"name": 5})]
 

@@ -458,8 +458,9 @@ async def test_resources_read_failing_function_is_internal_error_without_details
         raise SystemExit(f"/home/jane/{name}")
 
     server.resources.add("test://unfit", lambda: object())
+    server.resources.add("test://none", lambda: None)
     async with connected_client(server, kind, revision) as wire:
-        for uri in ("test://a", "test://b", "test://unfit"):
+        for uri in ("test://a", "test://b", "test://unfit", "test://none"):
             error = await error_of(wire, "resources/read", {"uri": uri})
             assert error["code"] == INTERNAL_ERROR
             assert "jane" not in json.dumps(error)

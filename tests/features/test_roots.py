@@ -46,6 +46,11 @@ async def test_roots_capability_is_declared_only_with_roots(revision: str) -> No
         }
 
 
+def test_client_roots_as_one_string_raises() -> None:
+    with pytest.raises(TypeError, match=r"roots must be a list, such as \['/tmp'\]"):
+        Client(["python3"], roots="/tmp")
+
+
 @REVISIONS
 async def test_roots_list_has_uris_and_names(revision: str, tmp_path: Path) -> None:
     roots: list[Root | str | Path] = [

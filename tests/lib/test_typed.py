@@ -321,7 +321,8 @@ def test_schema_of_refuses_an_unsupported_type_with_advice(annotation: object, w
         with pytest.raises(UnsupportedType, match=words) as caught:
             work_out(annotation)
         assert str(caught.value).startswith("annotation")
-        assert "write the schema by hand. Supported: int, float" in str(caught.value)
+        gives_no_reason = "has no JSON Schema here" in str(caught.value)
+        assert ("write the schema by hand. Supported: int, float" in str(caught.value)) == gives_no_reason
 
 
 @pytest.mark.parametrize("unions", [False, True])
@@ -516,6 +517,13 @@ def nested(depth: int) -> object:
     return value
 
 
+class NeverAwaited:
+    """A result such as a coroutine: the author forgot `await`."""
+
+    def __await__(self) -> Any:
+        raise AssertionError
+
+
 ITSELF: list[object] = []
 ITSELF.append(ITSELF)
 
@@ -529,6 +537,7 @@ UNWRITABLE: list[tuple[object, str]] = [
     (10**5000, "value: expected an integer of at most 14000 bits"),
     (-(10**5000), "value: expected an integer"),
     (object(), "value: an object of object has no JSON form; use a dataclass"),
+    (NeverAwaited(), "value: an object of NeverAwaited has no JSON form; write `await` before the call"),
     (Point, "value: an object of type has no JSON form"),
     ([Plain()], r"\[0\]: an object of Plain"),
     (len, "value: an object of builtin_function_or_method"),
@@ -707,11 +716,13 @@ def test_signature_of_kwargs_allows_and_reads_further_arguments() -> None:
     assert "additionalProperties" not in signature_of(anything).input_schema
 
 
-@pytest.mark.parametrize("source", ["def tool(a, /): ...", "def tool(*a): ..."])
-def test_signature_of_refuses_a_parameter_without_a_name(source: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "kind"), [("def tool(a, /): ...", "positional-only "), ("def tool(*a): ...", r"\*")]
+)
+def test_signature_of_refuses_a_parameter_without_a_name(source: str, kind: str) -> None:
     space: dict[str, Any] = {}
     exec(source, space)
-    with pytest.raises(UnsupportedType, match=r"tool\(a\): a positional-only parameter is not supported"):
+    with pytest.raises(UnsupportedType, match=rf"tool\(a\): a {kind}parameter is not supported, .* by name\.$"):
         signature_of(space["tool"])
 
 
@@ -899,7 +910,7 @@ def test_signature_is_async_for_partials_methods_and_objects() -> None:
 
 @pytest.mark.parametrize("function", [len, dict, print])
 def test_signature_of_refuses_a_function_not_written_in_python(function: Callable[..., object]) -> None:
-    with pytest.raises(UnsupportedType, match="is not written in Python; wrap it in a def"):
+    with pytest.raises(UnsupportedType, match="is not a Python function; wrap it in a def"):
         signature_of(function)
 
 

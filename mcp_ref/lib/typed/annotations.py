@@ -37,7 +37,7 @@ MAX_DEPTH: Final = 90
 
 
 class UnsupportedType(TypeError):
-    """The error for an annotation without a JSON Schema. The text lists the supported types."""
+    """The error for an annotation without a JSON Schema."""
 
 
 class Conversion(NamedTuple):
@@ -72,10 +72,11 @@ class AnnotationScope(NamedTuple):
             raise self.error(annotation, "contains itself, which a schema without $ref cannot express")
         return self._replace(enclosing=(*self.enclosing, annotation))
 
-    def error(self, annotation: object, why: str = "has no JSON Schema here") -> UnsupportedType:
+    def error(self, annotation: object, why: str = "") -> UnsupportedType:
+        """Return the error for an annotation. Without a reason `why`, the text lists the supported types."""
         shown = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
-        advice = f"Use a supported type, or write the schema by hand. Supported: {SUPPORTED}"
-        return UnsupportedType(f"{self.path}: {shown} {why}. {advice}.")
+        advice = "Use a supported type, or write the schema by hand. Supported: "
+        return UnsupportedType(f"{self.path}: {shown} {why or f'has no JSON Schema here. {advice}{SUPPORTED}'}.")
 
     def type_hints(self, owner: Any) -> dict[str, Any]:
         """Return the annotations of a function or class. Quoted annotations are evaluated."""

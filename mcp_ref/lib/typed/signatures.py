@@ -113,7 +113,8 @@ def signature_of(
             rest = conversion_of(annotation, at)
             conversions.append(rest)
         elif each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
-            raise at.error("a positional-only parameter", "is not supported, because callers send arguments by name")
+            kind = "a *parameter" if each.kind is each.VAR_POSITIONAL else "a positional-only parameter"
+            raise at.error(kind, "is not supported, because callers send arguments by name")
         else:
             conversion = conversion_of(annotation, at)
             conversions.append(conversion)
@@ -153,7 +154,7 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
             name, doc = type(function).__name__, type(function).__doc__
             function = call
         else:
-            raise AnnotationScope("function", {}).error(function, "is not written in Python; wrap it in a def")
+            raise AnnotationScope("function", {}).error(function, "is not a Python function; wrap it in a def")
     return function, name or function.__name__, function.__doc__ or doc
 
 

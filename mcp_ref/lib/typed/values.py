@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from inspect import isawaitable
 from math import isfinite
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -173,7 +174,8 @@ def _write_instance(value: Any, depth: int) -> JSON:
     if isinstance(value, (Sequence, Set)):
         return _write_array(value, depth - 1)
     name = type(value).__qualname__
-    raise ConversionError(f"an object of {name} has no JSON form; use a dataclass, dict, list or string instead")
+    advice = "write `await` before the call" if isawaitable(value) else "use a dataclass, dict, list or string instead"
+    raise ConversionError(f"an object of {name} has no JSON form; {advice}")
 
 
 def _write_array(items: Iterable[object], depth: int) -> JSON:
