@@ -141,7 +141,8 @@ async def run_command(client: Client, options: argparse.Namespace) -> int:
             raise UsageError(f"unknown log level {options.log!r}{did_you_mean(options.log, LEVELS)}")
         await client.set_logging_level(options.log)
     code = await COMMANDS[options.name](client, options)
-    if code != 0 and not options.stderr and getattr(client.session.transport, "stderr_tail", b""):
+    hidden = b"" if options.stderr else getattr(client.session.transport, "stderr_tail", b"")
+    if code != 0 and hidden:
         show.note("the server has written to its standard error: --stderr shows the text")
     return code
 
