@@ -22,7 +22,8 @@ import sys
 from mcp_ref import ConnectionClosed, ProtocolError, tracer
 from mcp_ref.jsonrpc.dispatcher import Dispatcher
 from mcp_ref.jsonrpc.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Notification, Object, Request
-from mcp_ref.transports.stdio import StdioClientTransport, StdioServerTransport, claimed_stdio
+from mcp_ref.transports.stdio.client import StdioClientTransport
+from mcp_ref.transports.stdio.server import StdioServerTransport, claimed_stdio
 
 SPOKEN = ["2025-11-25", "2025-06-18"]
 """The revisions that the client and the server support, latest first."""
@@ -72,8 +73,7 @@ async def connect(offer: str, hasty: bool, trace: bool) -> None:
     await transport.start(dispatcher.receive, lambda error: dispatcher.fail_pending(error or ConnectionClosed("gone")))
     try:
         if not hasty:
-            me: Object = {"name": "client", "version": "1.0"}
-            params: Object = {"protocolVersion": offer, "capabilities": {}, "clientInfo": me}
+            params: Object = {"protocolVersion": offer, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
             answer = await dispatcher.request("initialize", params, timeout=5)
             print(f"offered {offer}, the server chose {answer['protocolVersion']}: {answer['serverInfo']}")
             if answer["protocolVersion"] != offer:

@@ -22,7 +22,7 @@ import sys
 from mcp_ref import Client, ProtocolError, tracer
 from mcp_ref.jsonrpc.dispatcher import Dispatcher
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, Request
-from mcp_ref.transports.stdio import StdioServerTransport, claimed_stdio
+from mcp_ref.transports.stdio.server import StdioServerTransport, claimed_stdio
 
 COUNT_WORDS: Object = {
     "name": "count_words",

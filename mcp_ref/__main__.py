@@ -224,7 +224,7 @@ def split_url(words: list[str]) -> tuple[list[str], list[str]]:
 def suggested_server(words: list[str]) -> str:
     """Return the words that name the server in a correct command line, from the words of a wrong command line."""
     if len(words) == 1:
-        words = [_import_module("transports.stdio").corrected_command(words[0]) or words[0]]
+        words = [_import_module("transports.stdio.client").corrected_command(words[0]) or words[0]]
     return words[0] if words[0].startswith(("http://", "https://")) else f"-- {' '.join(words)}"
 
 

@@ -43,7 +43,7 @@ PRELOADED = (
     "mcp_ref.features.sampling",
     "mcp_ref.features.tools",
     "mcp_ref.server.server",
-    "mcp_ref.transports.stdio",
+    "mcp_ref.transports.stdio.server",
     "pytest",
     "tests.raw_peers",
 )

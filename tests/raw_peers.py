@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
-from mcp_ref.transports.stdio import StdioServerTransport
+from mcp_ref.transports.stdio.server import StdioServerTransport
 from tests.http_wire import http_wire
 from tests.messages import CACHEABLE, initialize, notification, request, result_of, stateless_request
 from tests.settings import META, MODERN, PATIENCE

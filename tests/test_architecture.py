@@ -116,7 +116,7 @@ def test_it_works_from_a_zip_file(tmp_path: Path) -> None:
 
 def test_serving_stdio_loads_no_http_and_no_email() -> None:
     source = "import sys, mcp_ref; mcp_ref.Server, mcp_ref.Client\n"
-    source += "import mcp_ref.transports.stdio\nprint(*sys.modules)"
+    source += "import mcp_ref.transports.stdio.client\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{source}"],
         capture_output=True, text=True, timeout=30, check=True, env={**os.environ},
@@ -141,7 +141,7 @@ async def main():
         async with mcp_ref.Client("http://127.0.0.1:%d/mcp" % listener.address[1]) as client:
             await client.call_tool("add", {{"a": 1, "b": 2}})
 asyncio.run(main())
-import mcp_ref.transports.stdio
+import mcp_ref.transports.stdio.client
 print(*sys.modules)
 """
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..revisions import revision_named
 from ..server.server import Server
-from ..transports.stdio import claimed_stdio
+from ..transports.stdio.server import claimed_stdio
 from ..transports.trace import tracer
 from . import UsageError, did_you_mean
 from .show import note

@@ -18,7 +18,7 @@ from ..jsonrpc.time_limits import TimeLimits
 from ..revisions import Revision
 from ..transports.base import Trace, Transport
 from ..transports.memory import memory_pair
-from ..transports.stdio import StdioClientTransport
+from ..transports.stdio.client import StdioClientTransport
 from ..transports.trace import trace_from_environment
 from .session import CacheKey
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import Client
 from ..lib.http.client import HttpClient
-from ..transports.stdio import StdioClientTransport
+from ..transports.stdio.client import StdioClientTransport
 from .plain_http import PlainHttp, show_headers, show_session, show_stream
 from .screen import Screen
 

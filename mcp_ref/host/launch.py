@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..transports.stdio import INHERITED_VARIABLES
+from ..transports.stdio.client import INHERITED_VARIABLES
 from .configuration import ConfigurationError, ServerConfig
 
 MIN_SECRET = 4

@@ -30,7 +30,7 @@ from ..features.caching import hints_by_method
 from ..jsonrpc.dispatcher import Limits
 from ..revisions import REVISIONS, Revision, find_method
 from ..transports.base import Trace, Transport
-from ..transports.stdio import StdioServerTransport, claimed_stdio
+from ..transports.stdio.server import StdioServerTransport, claimed_stdio
 from ..transports.trace import trace_from_environment
 from .catalog import Catalog
 from .context import Context

@@ -2,7 +2,7 @@
 
 - `base.py`: the interface between a transport and the session that uses it
 - `system.py`: the differences between operating systems for stdio
-- `stdio.py`: the transport for a client that starts the server as a child process
+- `stdio/`: the transport for a client that starts the server as a child process
 - `memory.py`: the transport for a client and a server in one program
 - `streamable_http/`: the transport for a web server with many clients
 - `http_sse/`: the HTTP transport of revision 2024-11-05

@@ -20,7 +20,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.memory import MemoryTransport
-from mcp_ref.transports.stdio import StdioClientTransport
+from mcp_ref.transports.stdio.client import StdioClientTransport
 from tests.forked_python import python, quick_python
 from tests.messages import notification
 from tests.raw_peers import Wire, raw_server

@@ -16,13 +16,9 @@ import pytest
 
 from mcp_ref import Client, ConnectionClosed, InvalidMessage, RemoteError, RequestTimeout
 from mcp_ref.jsonrpc.messages import Incoming, Notification, Object, Request, Response, encode
-from mcp_ref.transports.stdio import (
-    INHERITED_VARIABLES,
-    MAX_UNWRITTEN,
-    StdioClientTransport,
-    StdioServerTransport,
-    server_environment,
-)
+from mcp_ref.transports.stdio.client import INHERITED_VARIABLES, StdioClientTransport, server_environment
+from mcp_ref.transports.stdio.lines import MAX_UNWRITTEN
+from mcp_ref.transports.stdio.server import StdioServerTransport
 from tests.forked_python import python
 from tests.messages import initialize, notification, request, result_of, stateless_request
 from tests.settings import HOME, PATIENCE, run
@@ -120,7 +116,7 @@ def test_nothing_that_a_tool_prints_reaches_the_protocol_and_its_children_get_no
 
 CLAIMS = """
 import os
-from mcp_ref.transports.stdio import claimed_stdio
+from mcp_ref.transports.stdio.server import claimed_stdio
 
 with claimed_stdio() as (source, sink):
     print("printed inside", flush=True)
@@ -480,7 +476,7 @@ async def test_an_answer_over_the_limit_fails_its_call_with_a_clear_error_and_th
 async def test_a_request_over_the_servers_limit_is_refused_with_its_id_and_the_next_one_works() -> None:
     limited = SERVER.replace(
         "server.run()",
-        "from mcp_ref.transports.stdio import StdioServerTransport\n"
+        "from mcp_ref.transports.stdio.server import StdioServerTransport\n"
         "    StdioServerTransport.__init__.__kwdefaults__['max_line'] = 10_000\n"
         "    server.run()",
     )

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from mcp_ref.jsonrpc.messages import INVALID_REQUEST, Incoming, Malformed, Notification, encode
-from mcp_ref.transports.stdio import LineReader
+from mcp_ref.transports.stdio.lines import LineReader
 
 MESSAGES = [
     Notification("n", {"text": text}) for text in ("", "a", "\u2028", "\u0085", "line\nbreak\r", "\U0001f600" * 50)

@@ -13,8 +13,9 @@ import pytest
 
 from mcp_ref import Client, ConnectionClosed
 from mcp_ref.jsonrpc.messages import Incoming, Notification
-from mcp_ref.transports import stdio
-from mcp_ref.transports.stdio import StdioClientTransport, StdioServerTransport
+from mcp_ref.transports import system
+from mcp_ref.transports.stdio.client import StdioClientTransport
+from mcp_ref.transports.stdio.server import StdioServerTransport
 from mcp_ref.transports.system import MAX_UNSENT, Posix, Windows
 from tests.forked_python import python
 from tests.settings import PATIENCE
@@ -23,9 +24,9 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="these tests use program
 
 SERVER = """
 from mcp_ref import Server
-from mcp_ref.transports import stdio, system
+from mcp_ref.transports import system
 
-stdio.SYSTEM = system.Windows()
+system.SYSTEM = system.Windows()
 server = Server("s")
 
 @server.tool()
@@ -39,7 +40,7 @@ server.run()
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the choices for Windows."""
-    monkeypatch.setattr(stdio, "SYSTEM", Windows())
+    monkeypatch.setattr(system, "SYSTEM", Windows())
 
 
 def test_pipes_and_sockets_are_pollable_and_plain_files_are_not(tmp_path: Path) -> None:

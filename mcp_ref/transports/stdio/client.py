@@ -1,0 +1,197 @@
+"""The client's side of stdio: it starts the server as a child process, and ends it.
+
+The client ends the session by closing the server's stdin, which works on every platform. If the server does not exit,
+the client sends SIGTERM, so that the server can clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
+
+Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
+Used by: client/target.py. Uses: lines.py, system.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from ...jsonrpc.errors import ConnectionClosed
+from .. import system
+from ..base import OnEnd, Receive, Trace
+from .lines import MAX_LINE, LineTransport, limit_reads
+
+EXIT_SECONDS = 0.1
+"""Time for which a client waits for the last output and the exit code of a server that ends, in seconds."""
+INHERITED_VARIABLES = system.SYSTEM.inherited_variables
+"""The environment variables that a server inherits. Others can hold secrets, so a caller must pass them explicitly."""
+SILENT_GRACE_SECONDS = 0.2
+"""Time for which `close` waits, before the first signal, for a server that has written no output, in seconds."""
+STDERR_TAIL_BYTES = 8192
+"""Maximum number of bytes that an error message quotes from the end of the server's standard error."""
+
+
+def server_environment(extra: Mapping[str, str | None] | None = None) -> dict[str, str]:
+    """Return the environment of a server process: the `INHERITED_VARIABLES` that are set, and `extra`.
+
+    None in `extra` removes a variable.
+    """
+    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    return {name: value for name, value in {**inherited, **(extra or {})}.items() if value is not None}
+
+
+def corrected_command(word: str) -> str:
+    """Return what the user probably meant by a word that is not a program: a script, or a URL. Else return ""."""
+    interpreter = {".py": "python3", ".js": "node"}.get(os.path.splitext(word)[1])
+    if interpreter is not None:
+        return f"{interpreter} {word}"
+    return f"http://{word}" if re.fullmatch(r"([\w.-]+:\d+|localhost|[\w.-]+\.\w+(?=/))(/\S*)?", word) else ""
+
+
+class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
+    """The client's transport. It starts a server process. `close` ends the process and its child processes.
+
+    Args:
+        command: The program and its arguments. No shell interprets them.
+        env: Environment variables in addition to `INHERITED_VARIABLES`. None removes a variable.
+        cwd: Directory to run the server in. Default: the current directory.
+        on_stderr: Function that is called with each piece of the server's standard error.
+        max_line: Maximum size of one message, in bytes. Default: 64 MiB.
+        grace: Time for which `close` waits for the server's exit before each signal, in seconds. Default: 2.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str | None] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        on_stderr: Callable[[bytes], None] | None = None,
+        max_line: int = MAX_LINE,
+        grace: float = 2.0,
+        trace: Trace | None = None,
+    ) -> None:
+        if isinstance(command, str) or not command:
+            raise TypeError(f'command must be a list such as ["python3", "server.py"], got {command!r}')
+        super().__init__(max_line, trace)
+        self.command = list(command)
+        self.stderr_tail = b""
+        self._env, self._cwd, self._on_stderr, self._grace = env, cwd, on_stderr, grace
+        self._process: asyncio.SubprocessTransport | None = None
+        self._stdin: asyncio.WriteTransport | None = None
+        self._exited = asyncio.Event()
+        self._has_spoken = False  # True if the server has written to its output
+        self._closing: asyncio.Task[None] | None = None
+
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
+        """Start the server process. Raises ConnectionClosed if it cannot start, or if `close` is called meanwhile."""
+        loop = asyncio.get_running_loop()
+        self._end.deliver_to(on_end)
+        self._lines.receive = receive
+        environment = server_environment(self._env)
+        try:
+            command = system.SYSTEM.find_program(self.command, environment.get("PATH"))
+            own_group = system.SYSTEM.has_process_groups  # signals then reach the processes that the server starts
+            process, _ = await loop.subprocess_exec(
+                lambda: self, *command, env=environment, cwd=self._cwd, start_new_session=own_group
+            )
+        except (OSError, ValueError) as error:
+            better = corrected_command(self.command[0])
+            hint = "; is it installed, and on the PATH?" if isinstance(error, FileNotFoundError) else ""
+            hint = f"; write {better}" if better else hint
+            raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {error}{hint}") from error
+        self._process = process
+        self._stdin = cast(asyncio.WriteTransport, process.get_pipe_transport(0))
+        limit_reads(process.get_pipe_transport(1))
+        if self._closing is not None:
+            await self._stop_process()
+            raise ConnectionClosed("the connection was closed while the server was starting")
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id, or None before it is started."""
+        return self._process.get_pid() if self._process is not None else None
+
+    def _write(self, line: bytes) -> None:
+        if self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.write(line)
+
+    def _input(self) -> asyncio.ReadTransport | None:
+        pipe = self._process.get_pipe_transport(1) if self._process is not None else None
+        return cast(asyncio.ReadTransport, pipe) if pipe is not None and not pipe.is_closing() else None
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Read bytes that the server wrote to its stdout (1) or stderr (2)."""
+        if fd == 1:
+            self._has_spoken = True
+            self._feed(data)
+        elif fd == 2:
+            self.stderr_tail = (self.stderr_tail + data)[-STDERR_TAIL_BYTES:]
+            if self._on_stderr is not None:
+                self._on_stderr(data)
+
+    def pipe_connection_lost(self, fd: int, error: Exception | None) -> None:
+        """Note that one of the pipes was closed."""
+        if fd == 1:
+            self._lines.feed_eof(self._report_end_soon)
+        elif fd == 0:
+            self._writable.set()
+
+    def process_exited(self) -> None:
+        """Note that the server process has ended."""
+        self._exited.set()
+        self._report_end_soon()
+
+    def _report_end_soon(self) -> None:
+        # asyncio reports the closed output before or after the exit. Do not wait for both: a process that the server
+        # started can keep the output open, and a server can close its output without exiting.
+        asyncio.get_running_loop().call_later(EXIT_SECONDS, self._report_end)
+
+    def _report_end(self) -> None:
+        self._writable.set()
+        if self._closing is None and not self._end.is_sent:
+            self._end.send(ConnectionClosed(self._describe_end()))
+
+    def _describe_end(self) -> str:
+        code = self._process.get_returncode() if self._process is not None else None
+        how = "closed its output" if code is None else f"exited with code {code}"
+        if code is not None and code < 0:
+            names = {member.value: member.name for member in signal.Signals}  # real-time signals have no names
+            how = f"was killed by signal {names.get(-code, -code)}"
+        tail = self.stderr_tail.decode("utf-8", "replace").strip()
+        logs = f"; its standard error ends with:\n{tail}" if tail else " and wrote nothing to standard error"
+        return f"the server {self.command[0]!r} {how}{logs}"
+
+    async def close(self) -> None:
+        """Close the server's input. Send signals if the server does not exit. Then kill the rest of its group."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        await self._stop_process()
+        self._writable.set()
+        self._end.send(ConnectionClosed("the connection was closed"))
+
+    async def _stop_process(self) -> None:
+        if (process := self._process) is None:
+            return
+        pid, exited = process.get_pid(), self._exited
+        # [2025-11-25 basic/lifecycle#shutdown] close the input and wait; SIGTERM and wait; SIGKILL
+        self._write_together()
+        if self._stdin is not None:
+            self._stdin.close()
+        for step in ("wait", "ask", "kill"):
+            if step != "wait":
+                await system.SYSTEM.end_processes(pid, step == "kill", exited.is_set())
+            # A server that has not begun to work has nothing to clean up.
+            is_working = step != "wait" or self._has_spoken
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._grace if is_working else min(self._grace, SILENT_GRACE_SECONDS)):
+                    await exited.wait()
+            if exited.is_set():
+                break
+        await system.SYSTEM.end_processes(pid, True, exited.is_set())  # the processes that the server left running
+        process.close()
+        await asyncio.sleep(0)  # asyncio reports the closed pipes in the next turn of the loop

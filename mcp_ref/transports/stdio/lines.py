@@ -1,0 +1,166 @@
+"""Messages as lines of bytes: the part of stdio that the client and the server share.
+
+Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
+Used by: server.py, client.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ...jsonrpc.messages import ID_SEARCH_BYTES, Notification, Outgoing, RequestId, decode, encode, oversize
+from ..base import EndReport, Receive, Trace, Transport
+
+MAX_READ = 64 * 1024
+"""Maximum number of bytes that asyncio reads from a pipe at once. By default, asyncio reads at most 256 KiB."""
+MAX_LINE = 64 * 1024 * 1024
+"""Maximum size of one line, in bytes (64 MiB)."""
+MAX_UNWRITTEN = 16
+"""Maximum number of messages that wait to be written together."""
+
+
+class LineReader:
+    """A reader that splits a stream of bytes into lines, and delivers one message for each line.
+
+    The reader skips a line longer than `limit` bytes, and delivers a `Malformed` object in place of the message.
+    While the reader is paused, complete lines wait in its buffer, and the caller must stop calling `feed`.
+    """
+
+    def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:
+        self.paused = False
+        """True if the lines in the buffer wait until `resume` is called."""
+        self.receive = receive
+        self._limit, self._trace = limit, trace
+        self._buffer = bytearray()
+        self._searched = 0  # the buffer has no newline before this index
+        self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
+        self._ended: Callable[[], None] | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Add the next bytes of the stream. They can end in the middle of a line."""
+        self._buffer += data
+        self._split_buffer()
+
+    def feed_eof(self, ended: Callable[[], None]) -> None:
+        """Note the end of the stream. Call `ended` when all lines are delivered. The last line needs no newline."""
+        if self._buffer and not self._buffer.endswith(b"\n"):
+            self._buffer += b"\n"
+        self._ended = ended
+        self._split_buffer()
+
+    def resume(self) -> None:
+        """End a pause. Deliver the waiting lines a moment later, so that `receive` is never called inside itself."""
+        if self.paused:
+            self.paused = False
+            asyncio.get_running_loop().call_soon(self._split_buffer)
+
+    def _split_buffer(self) -> None:
+        while not self.paused:
+            end = self._buffer.find(b"\n", self._searched)
+            if end < 0:
+                self._searched = len(self._buffer)
+                if self._searched > self._limit or self._skipped is not None:
+                    self._skip_buffer()
+                if self._ended is not None:
+                    ended, self._ended = self._ended, None
+                    ended()
+                return
+            line = bytes(self._buffer[:end])
+            del self._buffer[: end + 1]
+            self._searched = 0
+            self._deliver_line(line)
+
+    def _skip_buffer(self) -> None:
+        """Drop the buffer, except the start of the overlong line, which may contain the message's id."""
+        if self._skipped is None:
+            self._skipped = bytes(self._buffer[:ID_SEARCH_BYTES])
+        self._buffer.clear()
+        self._searched = 0
+
+    def _deliver_line(self, line: bytes) -> None:
+        if self._skipped is not None or len(line) > self._limit:
+            start, self._skipped = self._skipped or line, None
+            self.receive(oversize(start, self._limit))
+        elif line and not line.isspace():
+            if self._trace is not None:
+                self._trace("<-", line)
+            self.receive(decode(line))
+
+
+class LineTransport(Transport):
+    """The common base of the client's and the server's transport: messages as lines, and flow control.
+
+    One piece of input often contains many messages. The messages that are sent in response are written together, with
+    fewer system calls: this saves a fifth of the processor time of a server with 64 requests at the same time.
+    """
+
+    def __init__(self, max_line: int, trace: Trace | None) -> None:
+        self._trace = trace
+        self._lines = LineReader(lambda message: None, max_line, trace)
+        self._writable = asyncio.Event()  # set while the peer reads fast enough; else senders wait
+        self._writable.set()
+        self._end = EndReport()
+        self._unwritten: list[bytes] | None = None  # the lines to write together; None to write each line at once
+
+    def _feed(self, data: bytes) -> None:
+        """Deliver the messages in `data`. Collect what is sent until each receiver of a message has run once."""
+        if self._unwritten is None:
+            self._unwritten = []
+        self._lines.feed(data)  # starts asyncio tasks, which run before `_write_together`
+        asyncio.get_running_loop().call_soon(self._write_together)
+
+    def _write_together(self) -> None:
+        lines, self._unwritten = self._unwritten, None
+        if lines:
+            self._write(b"".join(lines))
+
+    def _write(self, line: bytes) -> None:
+        """Write a line to the peer."""
+        raise NotImplementedError
+
+    def _input(self) -> asyncio.ReadTransport | None:
+        """Return the pipe that the peer writes to, or None if the pipe is not open."""
+        raise NotImplementedError
+
+    def send(self, message: Outgoing, related: RequestId | None = None) -> None:
+        frame = encode(message)
+        if self._trace is not None:
+            self._trace("->", frame)
+        if self._unwritten is None:
+            return self._write(frame + b"\n")
+        self._unwritten += frame, b"\n"
+        # A handler that blocks the event loop must not delay its own progress notifications.
+        if isinstance(message, Notification) or len(self._unwritten) >= 2 * MAX_UNWRITTEN:
+            self._write(b"".join(self._unwritten))
+            self._unwritten.clear()
+
+    async def drain(self, related: RequestId | None = None) -> None:
+        """Wait until the peer has read most of the data, if more than 64 KiB (asyncio's default limit) are unsent."""
+        if not self._writable.is_set():
+            await self._writable.wait()
+
+    def pause_reading(self) -> None:
+        if (pipe := self._input()) is not None:
+            pipe.pause_reading()
+        self._lines.paused = True
+
+    def resume_reading(self) -> None:
+        if (pipe := self._input()) is not None:
+            pipe.resume_reading()
+        self._lines.resume()
+
+    def pause_writing(self) -> None:
+        """Make senders wait, because the peer does not read fast enough. Called by asyncio."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Let senders continue. Called by asyncio."""
+        self._writable.set()
+
+
+def limit_reads(pipe: object) -> None:
+    """Make asyncio read at most `MAX_READ` bytes at once."""
+    # asyncio allocates its maximum for each read. For 256 KiB the system maps new memory, which takes 15 microseconds.
+    if hasattr(pipe, "max_size"):  # other event loops lack this attribute
+        pipe.max_size = MAX_READ

@@ -1,0 +1,163 @@
+"""The server's side of stdio: it reads messages from its own standard input, and writes messages to its output.
+
+A server writes only messages to stdout, because the client decodes every line. If a tool called `print`, the client
+would decode the output as an invalid message. `claimed_stdio` therefore hides descriptors 0 and 1 from the tools.
+
+Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
+Used by: server/server.py. Uses: lines.py, system.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import stat
+import sys
+from collections.abc import Iterator
+
+from ...jsonrpc.errors import ConnectionClosed, McpError
+from .. import system
+from ..base import OnEnd, Receive, Trace
+from .lines import MAX_LINE, LineTransport, limit_reads
+
+FLUSH_SECONDS = 0.5
+"""Maximum time for sending the last messages in `close`, and for delivering the last lines after EOF, in seconds."""
+
+
+@contextlib.contextmanager
+def claimed_stdio() -> Iterator[tuple[int, int]]:
+    """Yield private copies of stdin and stdout, and hide the originals from the program until the block ends.
+
+    In the `with` block, descriptor 0 (stdin) is empty, and descriptor 1 (stdout) leads to standard error. So a `print`,
+    an `os.write(1, ...)` or a child process inside a tool can neither write between the messages nor read them.
+    """
+    # [2025-11-25 basic/transports#stdio] the server MUST NOT write anything to stdout but valid MCP messages
+    sys.stdout.flush()
+    source, sink = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        yield source, sink
+    finally:
+        sys.stdout.flush()
+        for kept, original in ((source, 0), (sink, 1)):
+            system.SYSTEM.restore_blocking(kept)
+            os.dup2(kept, original)
+            os.close(kept)
+        os.close(nothing)
+
+
+class StdioServerTransport(LineTransport, asyncio.Protocol):
+    """The server's transport. It reads messages from the descriptor `source`, and writes messages to `sink`.
+
+    Each descriptor can be a pipe, a socket, a terminal or a plain file. The caller closes both descriptors.
+    """
+
+    can_restart = True  # a bridge can share this process among clients, and each client sends `initialize`
+
+    def __init__(self, source: int, sink: int, *, max_line: int = MAX_LINE, trace: Trace | None = None) -> None:
+        super().__init__(max_line, trace)
+        self._source, self._sink = source, sink
+        self._reader: asyncio.ReadTransport | None = None
+        self._writer: asyncio.WriteTransport | None = None
+        self._closing = False
+
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
+        """Begin to read and write."""
+        self._end.deliver_to(on_end)
+        self._lines.receive = receive
+        loop = asyncio.get_running_loop()
+        # Give the event loop copies of the descriptors, because uvloop closes a descriptor itself.
+        with contextlib.suppress(ValueError, OSError):
+            if system.SYSTEM.is_pollable(self._sink) and stat.S_ISSOCK(os.fstat(self._sink).st_mode):
+                await self._open_socket()
+            elif system.SYSTEM.is_pollable(self._sink):
+                sink = os.fdopen(os.dup(self._sink), "wb", 0)
+                self._writer, _ = await loop.connect_write_pipe(lambda: _OutputProtocol(self), sink)
+        with contextlib.suppress(ValueError, OSError):
+            if self._reader is None and system.SYSTEM.is_pollable(self._source):
+                source = os.fdopen(os.dup(self._source), "rb", 0)
+                self._reader, _ = await loop.connect_read_pipe(lambda: self, source)
+                limit_reads(self._reader)
+        if self._writer is None:
+            self._writer = system.ThreadWriter(self._sink, _OutputProtocol(self))
+        if self._reader is None:
+            system.read_in_thread(self._source, self.data_received, lambda: self._lines.paused, self.eof_received)
+
+    async def _open_socket(self) -> None:
+        """Open a socket for output. Read from it too if it is also our input, as for a program that inetd starts."""
+        # asyncio closes a write pipe when input arrives on it, and a socket carries both directions.
+        is_input = os.path.sameopenfile(self._source, self._sink)
+        protocol = self if is_input else _OutputProtocol(self)
+        connection = socket.socket(fileno=os.dup(self._sink))
+        self._writer, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
+        if is_input:
+            self._reader = self._writer
+
+    def _write(self, line: bytes) -> None:
+        if self._writer is not None:
+            self._writer.write(line)
+
+    def _input(self) -> asyncio.ReadTransport | None:
+        return self._reader if self._reader is not None and not self._reader.is_closing() else None
+
+    def data_received(self, data: bytes) -> None:
+        """Read bytes from the client. Called by asyncio."""
+        self._feed(data)
+
+    def eof_received(self) -> bool:
+        """End the session, because the client has closed our input. Return True to keep a socket open for output."""
+        self._lines.feed_eof(lambda: self.report_end(None))
+        # While the dispatcher has paused reading, lines wait. The end waits for them at most `FLUSH_SECONDS` seconds.
+        asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report_end, None)
+        return True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End the session, because our input has ended or failed. Called by asyncio."""
+        self.report_end(None)
+
+    def report_end(self, error: McpError | None) -> None:
+        """Report the end to the session, unless `close` was called."""
+        self._writable.set()
+        if not self._closing:
+            self._end.send(error)
+
+    async def close(self) -> None:
+        """Send the pending messages, for at most `FLUSH_SECONDS` seconds, and close."""
+        self._write_together()
+        self._closing, writer = True, self._writer
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_SECONDS):
+                while writer is not None and not writer.is_closing() and writer.get_write_buffer_size():
+                    await asyncio.sleep(0.005)
+        if writer is not None and not writer.is_closing():
+            writer.abort()
+        if (reader := self._input()) is not None:
+            reader.close()
+        await asyncio.sleep(0)  # asyncio calls `connection_lost` in the next turn of the loop
+        self._end.send(ConnectionClosed("the connection was closed"))
+
+
+class _OutputProtocol(asyncio.Protocol):
+    """The asyncio protocol of a descriptor that a server only writes to. A client sends nothing there.
+
+    It forwards calls to `StdioServerTransport`.
+    """
+
+    def __init__(self, owner: StdioServerTransport) -> None:
+        self._owner = owner
+
+    def eof_received(self) -> bool:
+        return True  # stay open: the client of a socket has only closed its sending side
+
+    def pause_writing(self) -> None:
+        self._owner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._owner.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._owner.report_end(ConnectionClosed("the client no longer reads our output"))
