@@ -14,8 +14,8 @@ from tests.settings import ROOT
 MOST_FILES = {
     "stdio_legacy_server": 13,
     "stdio_modern_server": 13,
-    "http_session_server": 15,
-    "http_stateless_server": 14,
+    "http_session_server": 16,
+    "http_stateless_server": 15,
     "stdio_legacy_client": 11,
     "stdio_modern_client": 12,
 }

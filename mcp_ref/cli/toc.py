@@ -75,7 +75,7 @@ PAGES = (
     Page("server/discover", MODERN, ("features/discover.py",)),
     Page("server/prompts", RELEASED, ("features/prompts.py",)),
     Page("server/resources", RELEASED, ("features/resources.py",)),
-    Page("server/tools", RELEASED, ("features/tools.py", "client/tools.py")),
+    Page("server/tools", RELEASED, ("features/tools.py", "features/registered_tools.py", "client/tools.py")),
     Page("server/utilities/caching", MODERN, ("features/caching.py",)),
     Page("server/utilities/completion", RELEASED, ("features/completion.py",)),
     Page("server/utilities/logging", RELEASED, ("features/logging.py",)),

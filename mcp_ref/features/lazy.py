@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from . import elicitation as elicitation
     from . import logging as logging
     from . import prompts as prompts
+    from . import registered_tools as registered_tools
     from . import resources as resources
     from . import roots as roots
     from . import sampling as sampling

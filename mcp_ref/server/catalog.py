@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from ..features.custom_methods import CustomMethod
     from ..features.discover import DiscoverResult
     from ..features.prompts import Prompts
+    from ..features.registered_tools import Tools
     from ..features.resources import Resources
-    from ..features.tools import Tools
     from .lifespan import Lifespan
 
 log = logging.getLogger(__name__)
@@ -196,7 +196,9 @@ class Catalog:
     @cached_property
     def tools(self) -> Tools:
         changed = partial(self._changed, "tools")
-        return features.tools.Tools(Context, self._page_size, changed, lambda *call: self.tasks.call_tool(*call))
+        return features.registered_tools.Tools(
+            Context, self._page_size, changed, lambda *call: self.tasks.call_tool(*call)
+        )
 
     @cached_property
     def resources(self) -> Resources:

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from ..features.caching import CacheScope
     from ..features.completion import Completions
     from ..features.prompts import PromptOptions, Prompts
+    from ..features.registered_tools import ToolOptions, Tools
     from ..features.resources import ResourceOptions, Resources
-    from ..features.tools import ToolOptions, Tools
     from ..lib.http.asgi import Application
     from ..lib.http.message import HttpLimits
     from .http import HttpOptions

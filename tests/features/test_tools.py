@@ -31,7 +31,7 @@ from mcp_ref import (
     ToolAnnotations,
     ToolError,
 )
-from mcp_ref.features import tools
+from mcp_ref.features import registered_tools
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.lib.jsonschema import SchemaError, Validator, compile_schema
@@ -308,7 +308,7 @@ async def test_tools_call_first_call_compiles_generated_schemas(monkeypatch: pyt
         compiled.append(schema)
         return compile_schema(schema)
 
-    monkeypatch.setattr(tools, "compile_schema", counted)
+    monkeypatch.setattr(registered_tools, "compile_schema", counted)
     server = Server("s")
 
     @server.tool()

@@ -41,6 +41,7 @@ MODULES = (
     "basic/versioning.py",
     "basic/mrtr.py",
     "features/tools.py",
+    "features/registered_tools.py",
     "features/pagination.py",
     "transports/stdio/lines.py",
     "transports/stdio/server.py",

@@ -40,7 +40,7 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    from ...features.tools import RegisteredTool, ToolRun
+    from ...features.registered_tools import RegisteredTool, ToolRun
 
 STOP_GRACE_SECONDS = 0.5
 """Maximum time that `Tasks.close` waits for cancelled handlers, in seconds."""

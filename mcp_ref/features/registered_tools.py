@@ -1,0 +1,291 @@
+"""The tools that an author has registered on a server, and the server's part of `tools/list` and `tools/call`.
+
+    tools/call -> find the tool -> check the arguments -> run the function -> check its result -> CallToolResult
+
+tools.py describes tools, their messages and their errors.
+
+Spec:  server/tools (2024-10-07 to 2026-07-28)
+Used by: server/catalog.py. Uses: tools.py, invoke.py, registry.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TypedDict, Unpack, cast, get_args
+
+from ..basic.access import AccessRefused
+from ..basic.channel import RequestContext
+from ..basic.content import ContentBlock, Icon, TextContent
+from ..basic.headers import parameter_headers
+from ..basic.meta import PaginatedRequestParams, check_meta_keys
+from ..basic.mrtr import HandlerNeedsInput
+from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RemoteError
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object, json_writer
+from ..lib.jsonschema import Validator, compile_schema
+from ..lib.typed import Signature, to_json
+from ..revisions import Revision
+from .invoke import call, check_options, handler_signature
+from .registry import Registry
+from .task_augmentation import TaskMetadata, TaskSupport
+from .tools import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    Tool,
+    ToolAnnotations,
+    ToolError,
+    is_object_schema,
+    result_fault,
+)
+
+log = logging.getLogger(__name__)
+
+
+class ToolOptions(TypedDict, total=False):
+    """Options of a tool. `description` and the schemas come from the function's docstring and signature by default.
+
+    The server checks arguments and results with the schemas. Clients get the schemas unchanged, except that a client
+    before 2026-07-28 gets only output schemas of objects.
+    """
+
+    title: str
+    description: str
+    input_schema: Mapping[str, object]
+    output_schema: Mapping[str, object]
+    annotations: ToolAnnotations
+    icons: list[Icon]
+    meta: Object
+    task: TaskSupport
+    """The tool's support for tasks. Default: "forbidden"."""
+    scopes: Collection[str]
+    """The scopes that a caller over HTTP needs. The HTTP server then needs `authorization=`. Default: no scopes."""
+    asks_first: bool
+    """True if the function itself begins the task with `context.begin_task()`, for example after an elicitation.
+    Default: False. The task then begins before the function starts."""
+
+
+@dataclass(eq=False)
+class RegisteredTool:
+    """A tool, its function, and the way in which a client can call it."""
+
+    tool: Tool
+    function: Callable[..., object]
+    signature: Signature
+    headers: dict[str, tuple[str, ...]]
+    """Name of each HTTP header, without `Mcp-Param-` -> path of the argument that the client copies to the header."""
+    task: TaskSupport = "forbidden"
+    asks_first: bool = False
+
+    @cached_property
+    def check_arguments(self) -> Validator:
+        """The validator of the arguments, compiled when it is first used."""
+        return compile_schema(self.tool.input_schema)
+
+    @cached_property
+    def check_result(self) -> Validator | None:
+        """The validator of the structured content, compiled when it is first used; None without an output schema."""
+        return compile_schema(self.tool.output_schema) if self.tool.output_schema is not None else None
+
+    def wraps_result(self, revision: Revision) -> bool:
+        """Return True if the server sends the structured content as `{"result": ...}`.
+
+        Before 2026-07-28, structured content must be an object, so the server wraps other values. But with an output
+        schema that the author wrote, the server sends other values only as text: in a wrapper, a `$ref` to the
+        schema's root would fail.
+        """
+        return self._has_plain_data and revision.structured_results and not revision.structured_content_is_any_json
+
+    @cached_property
+    def _has_plain_data(self) -> bool:
+        """True if the output schema is generated, and does not describe an object."""
+        schema = self.tool.output_schema
+        return schema is self.signature.output_schema is not None and not is_object_schema(schema)
+
+    def tool_for(self, revision: Revision) -> Tool:
+        """Return the description of the tool for a client of this revision."""
+        if not self.wraps_result(revision):
+            return self.tool
+        wrapper: Object = {"type": "object", "properties": {"result": self.tool.output_schema}, "required": ["result"]}
+        return replace(self.tool, output_schema=wrapper)
+
+
+ToolRun = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]
+"""A function that runs one tool call. Its argument is the context of the request or of the task."""
+
+TaskStarter = Callable[[ToolRun, RegisteredTool, TaskMetadata | None, RequestContext], Awaitable[object]]
+"""The function that decides if a tool call becomes a task. It returns a `CreateTaskResult` or a `CallToolResult`."""
+
+
+class Tools:
+    """The registered tools of a server. Serves `tools/list` and `tools/call`."""
+
+    def __init__(
+        self, context_type: type | None, page_size: int, on_change: Callable[[], None], start: TaskStarter
+    ) -> None:
+        self.can_be_tasks = False
+        """True if the calls of at least one tool, even a removed tool, can be tasks."""
+        self._context_type = context_type
+        self._start_task = start
+        self._registry: Registry[RegisteredTool] = Registry("tool", page_size, on_change)
+        self.scopes = self._registry.scopes
+        """Name of each tool that needs scopes -> the scopes that a caller needs."""
+
+    def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[ToolOptions]) -> Tool:
+        """Register a function as a tool. Log a warning if clients could refuse the name.
+
+        Raise TypeError for an annotation without a JSON Schema. Raise ValueError for a taken name or an invalid option.
+        """
+        check_options(options, ToolOptions)
+        check_meta_keys(options.get("meta"))
+        task = options.get("task", "forbidden")
+        if task not in get_args(TaskSupport):
+            raise ValueError(f"task must be one of {', '.join(get_args(TaskSupport))}, not {task!r}")
+        results = (CallToolResult, *get_args(ContentBlock))
+        signature = handler_signature(function, self._context_type, results)
+        tool = Tool(
+            name or signature.name,
+            cast(Object, options.get("input_schema", signature.input_schema)),
+            options.get("description", signature.description) or None,
+            options.get("title"),
+            cast("Object | None", options.get("output_schema", signature.output_schema)),
+            options.get("annotations"),
+            options.get("icons"),
+            {"taskSupport": task} if task != "forbidden" else None,
+            options.get("meta"),
+        )
+        asks_first = options.get("asks_first", False)
+        registered = RegisteredTool(tool, function, signature, {}, task, asks_first)
+        if not signature.is_generated or "input_schema" in options or "output_schema" in options:
+            _check_schemas(registered)
+        if not _TOOL_NAME.fullmatch(tool.name):
+            rule = "use 1 to 128 of the characters A-Z, a-z, 0-9, _, - and ."
+            log.warning("clients can refuse the tool name %.140r: %s", tool.name, rule)
+        self._registry.add(tool.name, registered, options.get("scopes", ()))
+        self.can_be_tasks = self.can_be_tasks or task != "forbidden"
+        return tool
+
+    def remove(self, name: str) -> None:
+        """Remove a tool. Raise KeyError if the name is unknown."""
+        self._registry.remove(name)
+
+    def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
+        """Return `RegisteredTool.headers`, or an empty dict for an unknown tool."""
+        return registered.headers if (registered := self._registry.get(name)) is not None else {}
+
+    async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListToolsResult:
+        """Serve `tools/list`."""
+        page, following = self._registry.page(params.cursor, context)
+        return ListToolsResult([registered.tool_for(context.revision) for registered in page], following)
+
+    async def call(self, params: CallToolRequestParams, context: RequestContext) -> object:
+        """Serve `tools/call`: find the tool, check the arguments, run the function, build the result."""
+        if (registered := self._registry.get(params.name)) is None:
+            # [2025-11-25 server/tools#error-handling] an unknown tool is a JSON-RPC error
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
+        # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` if tasks are not declared
+        may_become_task = registered.task != "forbidden" or params.task is not None
+        if self.can_be_tasks and may_become_task:
+            return await self._start_task(partial(self._call, registered, params), registered, params.task, context)
+        return await self._call(registered, params, context)
+
+    async def _call(
+        self, registered: RegisteredTool, params: CallToolRequestParams, context: RequestContext
+    ) -> CallToolResult:
+        arguments = params.arguments or {}
+        if not registered.check_arguments.is_valid(arguments):
+            return _invalid_arguments([str(error) for error in registered.check_arguments.errors(arguments)], context)
+        try:
+            bound = registered.signature.bind(arguments)
+        except ValueError as error:
+            return _invalid_arguments([str(error)], context)
+        try:
+            value = await call(registered.function, registered.signature, bound, context)
+            return _result_of(registered, value, context.revision)
+        except (asyncio.CancelledError, HandlerNeedsInput):
+            raise
+        except (ToolError, AccessRefused) as error:
+            return _error_result(str(error))
+        except RemoteError as error:  # the client, or another server that the tool calls, returned this error
+            return _error_result(f"a request of the tool returned an error: {error.message}")
+        except ProtocolError:
+            raise
+        except BaseException as error:  # also SystemExit, which would end the server
+            if isinstance(error, McpError) and not isinstance(error, ConnectionClosed):
+                return _error_result(str(error))  # for example a timeout
+            # The client does not get the text, which can contain secrets. ConnectionClosed quotes a standard error.
+            log.exception("tool %s failed", params.name)
+            return _error_result(f"Tool {params.name} failed")
+
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#tool-names] SHOULD
+
+
+def _check_schemas(registered: RegisteredTool) -> None:
+    """Check the schemas that the author has written, at least in part. Raise ValueError for a malformed schema."""
+    tool = registered.tool
+    registered.check_arguments, registered.check_result  # noqa: B018 - compile the schemas now
+    # [2026-07-28 server/tools#tool] MUST be a JSON Schema object; schema.ts also requires "type": "object"
+    if not is_object_schema(tool.input_schema):
+        raise ValueError(f'input_schema must have "type": "object", not {str(tool.input_schema)[:80]}')
+    if not isinstance(tool.output_schema, dict | None):  # JSON Schema allows true and false, but MCP does not
+        raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
+    registered.headers = parameter_headers(tool.input_schema)  # raises ValueError for an invalid `x-mcp-header`
+
+
+def _invalid_arguments(errors: list[str], context: RequestContext) -> CallToolResult:
+    text = "Invalid arguments: " + "; ".join(errors)
+    if context.revision.invalid_arguments_are_results:
+        # [2025-11-25 server/tools#error-handling] a result, so that the model can read the errors and try again
+        return _error_result(text)
+    raise ProtocolError(INVALID_PARAMS, text)
+
+
+def _error_result(text: str) -> CallToolResult:
+    return CallToolResult([TextContent(text)], is_error=True)
+
+
+def _result_of(registered: RegisteredTool, value: object, revision: Revision) -> CallToolResult:
+    """Convert the return value of a tool's function to a result."""
+    if isinstance(value, CallToolResult):
+        result = value
+        if not all(isinstance(block, ContentBlock) for block in result.content):
+            raise TypeError("the content of a CallToolResult must be a list of content blocks, such as TextContent")
+        if not isinstance(result.structured_content, dict | list | str | int | float | None):
+            raise TypeError("the structured content of a CallToolResult must be JSON, such as a dict")
+        if result.structured_null and result.structured_content is not None:
+            raise TypeError("a CallToolResult with structured_null must not have other structured content")
+    elif registered.check_result is None:
+        result = CallToolResult(_blocks_of(value))
+    else:
+        data = to_json(value)
+        # [2025-11-25 server/tools#structured-content] SHOULD also return the serialized JSON in a TextContent block
+        result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
+    # [2025-11-25 server/tools#output-schema] structured content MUST conform to the output schema
+    if not result.is_error and (fault := result_fault(registered.check_result, result)) is not None:
+        log.error("the result of tool %s does not match its output schema: %s", registered.tool.name, fault)
+        return _error_result(f"Tool {registered.tool.name} returned a result that does not match its output schema")
+    if result.has_structured_content and registered.wraps_result(revision):
+        return CallToolResult(result.content, {"result": result.structured_content}, result.is_error, result.meta)
+    return result
+
+
+def _blocks_of(value: object) -> list[ContentBlock]:
+    if value is None:
+        return []
+    if isinstance(value, ContentBlock):
+        return [value]
+    if isinstance(value, (list, tuple)) and any(isinstance(item, ContentBlock) for item in value):
+        return [block for item in value for block in _blocks_of(item)]
+    return [TextContent(_text_of(to_json(value)))]
+
+
+_write_json = json_writer((", ", ": "))
+
+
+def _text_of(value: JSON) -> str:
+    return value if type(value) is str else _write_json(value)
