@@ -30,7 +30,7 @@ SPOKEN = ["2025-11-25", "2025-06-18"]
 
 
 class Server:
-    """The state of the handshake, and the handler of requests."""
+    """The state of the handshake, and the handler of requests. (The client uses only the handler.)"""
 
     ready = False
 

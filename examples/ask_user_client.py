@@ -15,7 +15,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, McpError
 
 SERVER = [sys.executable, str(Path(__file__).with_name("ask_user.py"))]
 Question = ElicitRequestFormParams | ElicitRequestURLParams
@@ -32,7 +32,10 @@ async def ask(question: Question) -> ElicitResult:
         assert isinstance(field, dict)
         choices = f" {field['enum']}" if "enum" in field else ""
         default = f" [{field['default']}]" if "default" in field else ""
-        typed = await asyncio.to_thread(input, f"  {field.get('description', name)}{choices}{default}: ")
+        try:
+            typed = await asyncio.to_thread(input, f"  {field.get('description', name)}{choices}{default}: ")
+        except EOFError:  # Ctrl-D closes the form
+            return ElicitResult("cancel")
         if typed == "n":
             return ElicitResult("decline")
         if typed:  # leave out an empty field, so that the client fills in the default
@@ -69,4 +72,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except McpError as error:
+        sys.exit(f"not booked: {error}")

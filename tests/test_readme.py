@@ -184,13 +184,13 @@ def test_the_table_of_features_is_what_the_data_say() -> None:
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_a_stdio_program_works_without_the_parts_that_the_readme_names(role: str, folder: Path) -> None:
-    section = README.split("A server that uses only stdio does not need ")[1].split(".\n\n")[0]
-    named = set(re.findall(r"`([\w/.]+)`", section.split(". A client")[0]))
-    assert {"client/", "lib/http/", "__main__.py"} <= named
+def test_stdio_program_works_without_the_parts_that_the_readme_names(role: str, folder: Path) -> None:
+    section = README.split("\nYou can delete ")[1].split("\n## ")[0]
+    named = set(re.findall(r"`([\w/.]+)`", section))
+    assert {"client/", "server/", "lib/http/", "__main__.py"} <= named
     slim = folder / "slim" / "mcp_ref"
     shutil.copytree(folder / "mcp_ref", slim)
-    for part in (named - {"client/"}) | {"server/"} if role == "client" else named:
+    for part in named - {f"{role}/"}:
         shutil.rmtree(slim / part) if part.endswith("/") else (slim / part).unlink()
     python = sys.executable
     if role == "server":

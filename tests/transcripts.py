@@ -29,7 +29,7 @@ RESULTS = "In older revisions, only the dates and the result are different:"
 STATELESS = (
     "From 2026-07-28 on, in the *modern era*, requests are stateless: each request names its revision and the "
     "capabilities of its client. The first request asks for the server's revisions and capabilities. A client can "
-    "leave it out."
+    "leave out this request."
 )
 
 

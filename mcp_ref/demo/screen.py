@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import textwrap
 from collections import Counter
@@ -21,6 +22,9 @@ MAX_MESSAGE_LINES = 5
 
 MAX_FULL_LENGTH = 60
 """Length in characters above which the screen shortens a `requestState`, or a repeated `_meta`."""
+
+BREAK = re.compile(r',(?=["{])| ')
+"""A place between two members or two words, where the screen can break a message."""
 
 PURPOSE = {
     "initialize": ("propose a revision; declare capabilities", "the chosen revision; the server's capabilities"),
@@ -165,12 +169,12 @@ class Screen:
         return self._colored("36", "client ->") if sender == "client" else self._colored("35", "server <-")
 
     def _wrapped(self, text: str) -> list[str]:
-        """Return the lines of a message, broken after commas if possible. Cut a long message."""
+        """Return the lines of a message, broken between members or words if possible. Cut a long message."""
         width, start = self._width - 6, 0
         lines: list[str] = []
         while len(text) - start > width and len(lines) < MAX_MESSAGE_LINES - 1:
-            comma = text.rfind(",", start + width // 2, start + width) + 1
-            end = comma or start + width
+            ends = [found.end() for found in BREAK.finditer(text, start + width // 2, start + width)]
+            end = ends[-1] if ends else start + width
             lines.append(text[start:end])
             start = end
         rest, note = text[start:], f" ... ({len(text)} characters)"
@@ -191,7 +195,8 @@ class Screen:
         if "error" in message:
             return f"error for #{message['id']}", f"{method} failed"
         result = message["result"]
-        kind = str(result.get("resultType")) if isinstance(result, dict) else ""
+        assert isinstance(result, dict)
+        kind = result.get("resultType", "task" if method == "tools/call" and "task" in result else "")  # 2025-11-25
         return f"result for #{message['id']}", UNFINISHED_RESULTS.get(kind, PURPOSE[method][1])
 
     def _colored(self, code: str, text: str) -> str:

@@ -172,7 +172,7 @@ async def resources(screen: Screen, client: Client) -> None:
     async with client.subscribe("notes://today") as updates:
         await client.call_tool("write_note", {"text": "Buy bread."})
         changed = await anext(updates)
-    screen.claim("the update has the URI; the client reads the new contents itself", changed == "notes://today")
+    screen.claim("the update has only the URI; a client can then read the new contents", changed == "notes://today")
 
 
 async def prompts(screen: Screen, client: Client) -> None:
@@ -246,7 +246,7 @@ async def tasks(screen: Screen, client: Client) -> None:
 async def dead_server(screen: Screen, connections: Connections) -> None:
     """Show that a call fails at once when the server dies, and that the next call can succeed."""
     screen.chapter("A server that dies", "basic/transports/stdio#unexpected-termination")
-    screen.say("The server's process ends in the middle of a call. The caller gets an error.")
+    screen.say(f"Another process of the server, which speaks only {REVISIONS[-1]}, ends in the middle of a call.")
     # with an option, `connect` starts a separate server, so that the crash does not affect other chapters
     async with connections.connect(screen, "--revision", REVISIONS[-1].name) as client:
         start = time.monotonic()

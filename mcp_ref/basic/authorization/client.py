@@ -175,7 +175,7 @@ class Bearer(Authorizer):
         if need.wants_scopes:
             raise InsufficientScope(need.peers.server, need.challenge.scopes)
         raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given: it has "
-                                 "ended, or is for another server; get a new one")  # fmt: skip
+                                 "expired, or is for another server; get a new one")  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
