@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .principal import Principal
 
 MAX_SCOPE: Final = 200
-"""Maximum length of a scope that a server demands, in characters."""
+"""Maximum length of a scope, in characters."""
 
 
 class AccessRefused(ProtocolError):
@@ -115,13 +115,17 @@ def until_expiry(ended: asyncio.Future[None], ends_at: float | None) -> Awaitabl
     return ended if ends_at is None else asyncio.wait([ended], timeout=max(0.0, ends_at - time.time()))
 
 
+def is_scope(text: str) -> bool:
+    """Return True if a text has the characters of a scope, and at most `MAX_SCOPE` of them. [RFC 6749 3.3]"""
+    return re.fullmatch(rf"[!#-\[\]-~]{{1,{MAX_SCOPE}}}", text) is not None
+
+
 def checked_scopes(scopes: Iterable[str]) -> frozenset[str]:
     """Return the scopes that an author has written. Raise TypeError or ValueError for an invalid scope."""
     if isinstance(scopes, str):
         raise TypeError(f'scopes must be a set of strings, such as {{"notes:read"}}, not the string {scopes[:80]!r}')
     for scope in scopes:
-        # [RFC 6749 3.3] the characters of a scope
-        if not re.fullmatch(rf"[!#-\[\]-~]{{1,{MAX_SCOPE}}}", scope):
+        if not is_scope(scope):
             raise ValueError(f"a scope must be 1 to {MAX_SCOPE} printable ASCII characters without space, quotation "
                              f"mark and backslash, not {scope[:80]!r}")  # fmt: skip
         # [2026-07-28 basic/authorization/index#refresh-tokens] a server SHOULD NOT ask for it

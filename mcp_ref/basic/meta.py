@@ -88,11 +88,3 @@ def checked_extensions(extensions: Mapping[str, object] | None) -> Object:
         if "/" not in name or not is_meta_key(name):
             raise ValueError(f"{name[:80]!r} is not a valid extension name: write it as com.example/name")
     return cast(Object, dict(extensions or {}))
-
-
-def is_reserved_meta_key(key: str) -> bool:
-    """Return True if any revision reserves the prefix of `key` for the protocol."""
-    prefix, slash, _ = key.partition("/")
-    labels = prefix.split(".")
-    reserved = {"modelcontextprotocol", "mcp"}
-    return bool(slash) and (bool(reserved & set(labels[1:2])) or bool(reserved & set(labels[:-1])))

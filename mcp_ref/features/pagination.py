@@ -33,9 +33,6 @@ from ..jsonrpc.messages import INVALID_PARAMS
 
 T = TypeVar("T")
 
-PAGE_SIZE = 1000
-"""Default number of items in a page."""
-
 MAX_PAGES = 10_000
 """Maximum number of pages of one list that a client fetches."""
 

@@ -206,7 +206,7 @@ class Context(InputRequests, Generic[S]):
             concurrent.futures.CancelledError: The client cancelled the request.
             RuntimeError: The caller runs on the event loop, as an `async def` function does.
         """
-        if _is_running(self.channel.loop):
+        if running_loop() is self.channel.loop:
             coroutine.close()
             raise RuntimeError("context.run() is for plain def functions; in an async def function, await it instead")
         return asyncio.run_coroutine_threadsafe(self._until_cancelled(coroutine), self.channel.loop).result()
@@ -221,8 +221,9 @@ class Context(InputRequests, Generic[S]):
             self.worker_tasks.discard(task)
 
 
-def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop of this thread, or None if no loop runs."""
     try:
-        return asyncio.get_running_loop() is loop
+        return asyncio.get_running_loop()
     except RuntimeError:
-        return False
+        return None

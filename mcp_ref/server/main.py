@@ -22,6 +22,7 @@ from collections.abc import Callable, Coroutine
 from typing import Final, NoReturn
 
 from .catalog import Catalog
+from .context import running_loop
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: C
     Raise RuntimeError if an event loop runs already. The error recommends the `alternative`, a piece of code. Raise
     SystemExit if the lifespan failed.
     """
-    if _is_loop_running():
+    if running_loop() is not None:
         raise RuntimeError(f"an event loop is running already, and this method would start another; use {alternative}")
     is_main_thread = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM)  # None if Python did not set it, so that Python cannot restore it
@@ -70,14 +71,6 @@ def describe_bind_error(error: OSError | OverflowError) -> str:
     if getattr(error, "errno", None) == errno.EADDRINUSE:
         return "the port is in use; stop the other program, or choose another port"
     return str(getattr(error, "strerror", None) or error)
-
-
-def _is_loop_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 async def _end_tasks() -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from mcp_ref import Client, Context, Server
-from mcp_ref.basic.meta import is_meta_key, is_reserved_meta_key
+from mcp_ref.basic.meta import is_meta_key
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import request
@@ -118,27 +118,6 @@ async def test_client_refuses_meta_keys_outside_the_grammar(key: str) -> None:
         with pytest.raises(ValueError, match="is not a valid _meta key"):
             await client.call_tool("t", meta={key: 1})
         await wire.nothing_more()
-
-
-@pytest.mark.parametrize(
-    ("key", "reserved"),
-    [
-        ("modelcontextprotocol.io/x", True),  # by the rule of 2025-06-18
-        ("mcp.dev/x", True),
-        ("api.modelcontextprotocol.org/x", True),
-        ("tools.mcp.com/x", True),
-        ("io.modelcontextprotocol/x", True),  # by the rule of 2025-11-25
-        ("dev.mcp/x", True),
-        ("com.mcp.tools/x", True),
-        ("com.example.mcp/x", False),
-        ("com.example/mcp", False),
-        ("mcp", False),
-        ("mcp/x", False),
-        ("traceparent", False),
-    ],
-)
-def test_is_reserved_meta_key_knows_both_rules(key: str, reserved: bool) -> None:
-    assert is_reserved_meta_key(key) is reserved
 
 
 def test_is_meta_key_is_fast_for_long_keys() -> None:

@@ -29,14 +29,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ..access import is_scope
+
 MAX_FIELD: Final = 8 * 1024
 """Maximum size of one WWW-Authenticate field, in bytes. A longer one is ignored."""
 MAX_CHALLENGES: Final = 20
 """Maximum number of challenges in one response. The rest is ignored."""
 MAX_SCOPES: Final = 100
 """Maximum number of scopes in a list of a peer."""
-MAX_SCOPE: Final = 200
-"""Maximum length of one scope, in characters."""
 
 _TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
 _END: Final = r"(?=[ \t]*(?:,|\Z))"
@@ -48,7 +48,6 @@ _PARAMETER: Final = re.compile(
     rf'({_TOKEN})[ \t]*=[ \t]*(?:({_TOKEN})|"((?:{_TEXT}|\\{_TEXT}|\\["\\])*+)"){_END}{_NEXT}'
 )
 _CREDENTIALS: Final = re.compile(rf"({_TOKEN}) +({_TOKEN68})")
-_SCOPE: Final = re.compile(rf"[!#-\[\]-~]{{1,{MAX_SCOPE}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ NO_CHALLENGE: Final = Challenge("", {})
 def split_scopes(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the scopes in space-separated lists, at most `MAX_SCOPES`. Leave out duplicates and invalid scopes."""
     scopes = " ".join(texts).split(" ")
-    return tuple(dict.fromkeys(scope for scope in scopes if _SCOPE.fullmatch(scope)))[:MAX_SCOPES]
+    return tuple(dict.fromkeys(scope for scope in scopes if is_scope(scope)))[:MAX_SCOPES]
 
 
 def parse_challenges(fields: Iterable[str]) -> list[Challenge]:
