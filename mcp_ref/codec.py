@@ -287,17 +287,6 @@ def _is_optional(field: dataclasses.Field[object]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
-def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
-    """Return the members of a type in a revision, for tests: JSON name -> True if the member is required."""
-    shape = {}
-    for field in dataclasses.fields(cls):
-        hint, availability = _split_hint(_type_hints(cls)[field.name])
-        if availability.covers(revision):
-            required = availability.requires(revision) or _is_constant(hint) or not _is_optional(field)
-            shape[wire_name(field.name)] = required
-    return shape
-
-
 def availability_by_field(cls: type) -> dict[str, Availability]:
     """Return the members of a type: JSON name -> `Availability`."""
     return {wire_name(field.name): _split_hint(_type_hints(cls)[field.name])[1] for field in dataclasses.fields(cls)}

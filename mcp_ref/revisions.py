@@ -145,7 +145,7 @@ def revision_named(name: str) -> Revision:
 
 
 def sorted_revisions(revisions: Sequence[Revision | str]) -> list[Revision]:
-    """Return revisions, given as objects or names, oldest first. Raise ValueError for none or an unknown name."""
+    """Return revisions, given as objects or names, oldest first. Raise ValueError for an empty list or unknown name."""
     if isinstance(revisions, str | Revision):
         raise TypeError(f"revisions must be a list, such as [{str(revisions)!r}], even for one revision")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from mcp_ref.codec import _is_constant, _is_optional, _split_hint, _type_hints, wire_name
 from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import Revision
 from tests.settings import META, MODERN
 
 CACHEABLE = (
@@ -83,3 +87,14 @@ def error_of(answer: JSON, code: int, id: JSON = 1) -> Object:
     assert isinstance(error, dict) and error["code"] == code and answer["id"] == id, answer
     assert isinstance(error["message"], str) and error["message"]
     return error
+
+
+def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
+    """Return the members of a type in a revision: JSON name -> True if the member is required."""
+    shape = {}
+    for field in dataclasses.fields(cls):
+        hint, availability = _split_hint(_type_hints(cls)[field.name])
+        if availability.covers(revision):
+            required = availability.requires(revision) or _is_constant(hint) or not _is_optional(field)
+            shape[wire_name(field.name)] = required
+    return shape

@@ -29,7 +29,7 @@ from mcp_ref.basic.lifecycle import (
 )
 from mcp_ref.basic.meta import EmptyResult, PaginatedRequestParams
 from mcp_ref.basic.progress import ProgressNotificationParams
-from mcp_ref.codec import ShapeError, codec_for, shape_of, wire_name
+from mcp_ref.codec import ShapeError, codec_for, wire_name
 from mcp_ref.features.completion import (
     CompleteArgument,
     CompleteContext,
@@ -91,6 +91,7 @@ from mcp_ref.revisions import (
 from mcp_ref.session import load_type
 from tests import settings
 from tests.frame_schema import definitions, name_of_method, validator
+from tests.messages import shape_of
 
 ICON = Icon("https://example.org/i.png", "image/png", ["48x48"], "dark")
 HINTS = Annotations(["user", "assistant"], 0.5, "2025-01-12T15:00:58Z")

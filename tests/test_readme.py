@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.client.session import INPUT_REQUESTS
-from mcp_ref.codec import shape_of
 from mcp_ref.revisions import REVISIONS, Revision, find_method
 from tests import transcripts
+from tests.messages import shape_of
 from tests.server_programs import serving
 from tests.settings import ROOT, run
 

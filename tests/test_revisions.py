@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_ref.codec import _split_hint, _type_hints, availability_by_field, shape_of
+from mcp_ref.codec import _split_hint, _type_hints, availability_by_field
 from mcp_ref.revisions import LEGACY, METHODS, REVISIONS, Revision, find_method, find_revision, revision_named
 from mcp_ref.session import load_type
 from tests import frame_schema
+from tests.messages import shape_of
 from tests.settings import DATA
 
 needs_data = pytest.mark.skipif(DATA is None, reason="the spec's data are not here; set MCP_REF_DATA")

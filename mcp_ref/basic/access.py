@@ -64,7 +64,7 @@ class Access:
     refusal: AccessRefused | None = None
     """The last refusal. It becomes the HTTP response if nothing of the response is sent yet."""
     checks_every_message = False
-    """True if every message is checked; False if only messages to servers with a tool or item that needs scopes are."""
+    """True to check the scopes of every message; False to check only if a tool, resource or prompt needs scopes."""
     method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
     """The scopes that all requests with a method need, by method."""
 

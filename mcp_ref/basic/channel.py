@@ -122,7 +122,7 @@ class RequestContext:
         self.worker_tasks: set[asyncio.Task[object]] | None = None
         """The asyncio tasks that handlers in worker threads wait for; None at first."""
         access = current_access.get()
-        # A handler can call a server in its own process. The channel to that server does not have the principal.
+        # A handler over HTTP can call another server in this process. That server's channel has no principal.
         self.access = access if access is not None and access.id == principal else None
         """The rights of the caller; None if the request did not come over HTTP."""
 

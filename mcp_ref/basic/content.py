@@ -245,7 +245,7 @@ ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLi
 
 
 def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
-    """Return a tool's result. Remove structured content of a forbidden type. If `is_null`, write null if possible."""
+    """Return a tool's result, without structured content that the revision forbids. With `is_null`, write null."""
     if revision.structured_content_is_any_json:
         # [2026-07-28 server/tools#structured-content] any JSON value, also null
         return {**wire, "structuredContent": None} if is_null else wire

@@ -48,7 +48,7 @@ NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/re
 )
 """Method -> the params member that Mcp-Name repeats. With a task id, a proxy can find the process of the task."""
 MAX_SAFE_INTEGER: Final = 2**53 - 1
-"""Maximum integer in a header (53 bits), because JavaScript rounds larger integers. The minimum is the negative."""
+"""Maximum integer in a header (53 bits), because JavaScript rounds larger integers. The minimum is -(2**53 - 1)."""
 
 _HEADER_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _PLAIN_VALUE: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")

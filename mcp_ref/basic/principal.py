@@ -1,7 +1,8 @@
 """The principal: the authenticated caller of a request over HTTP, as a handler sees it.
 
-A `Principal` does not contain the token: a handler could pass it on to another server, which would take the handler
-for the user. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
+A `Principal` does not contain the token. Otherwise a handler could pass the token on to another server, which would
+take the handler for the user.
+[2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
 Spec:  2026-07-28 basic/authorization/index
 """
@@ -40,7 +41,7 @@ class Principal:
 
     @property
     def id(self) -> str:
-        """Issuer, subject and client id, as JSON. Sessions and tasks belong to it. It survives a new token."""
+        """The key of sessions and tasks: issuer, subject and client id, as JSON. A new token has the same key."""
         return json.dumps([self.issuer, self.subject, self.client_id])
 
 

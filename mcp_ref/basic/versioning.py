@@ -10,8 +10,9 @@ sends with each request. [2026-07-28 basic/index#statelessness]
     a needed client capability is not declared   -32021 with `requiredCapabilities`, HTTP 400
     the server does not support the revision     -32022 with `supported`, HTTP 400; the client SHOULD use one of these
     the method is unknown                        -32601, HTTP 404
-SDKs gave the codes -32000 to -32019 different meanings, so a receiver MUST NOT interpret them, except -32002. Only the
-specification defines -32020 to -32099. Applications SHOULD avoid -32768 to -32000. [2026-07-28 basic/index#error-codes]
+Programs gave the codes -32000 to -32019 different meanings, so a receiver MUST NOT interpret them, except -32002. Only
+the specification defines -32020 to -32099. Applications SHOULD avoid -32768 to -32000.
+[2026-07-28 basic/index#error-codes]
 
 Each result MUST have a `resultType`: "complete", "input_required" (mrtr.py), or a type of an extension, such as "task".
 A client treats a result without `resultType` as "complete", because legacy servers send none. A client treats an

@@ -185,7 +185,7 @@ class Connector:
         self._change_state(ConnectionState.CONNECTING)
         name = self.target.name
         known_era = self._eras.get(name) if name is not None else None
-        session = await self._open_session()
+        session, retry = await self._open_session(), cast("Era | None", None)
         try:
             self._server_identity = await negotiate(session, identity, self.timeout, known_era)
         except (ConnectionClosed, RemoteError) as error:
@@ -193,17 +193,16 @@ class Connector:
                 raise
             if self._server_task is not None and self._server_task.done():
                 self._server_task.result()  # raises the error of the server in this program, such as a wrong setting
-            knows_legacy = known_era == "legacy"
-            if knows_legacy and identity.revisions_of("modern"):
+            if known_era == "legacy":
+                if not identity.revisions_of("modern"):
+                    raise
                 # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] probe again
-                retry: Era | None = None
-            elif (
-                self.target.is_process and session.ended.done() and identity.revisions_of("legacy") and not knows_legacy
-            ):
+            elif self.target.is_process and session.ended.done() and identity.revisions_of("legacy"):
                 retry = "legacy"  # some legacy servers end when they get `server/discover`
             else:
                 raise
             log.debug("the negotiation failed and is tried again: %s", error)
+        if self._server_identity is None:  # outside the `except` block, so that a second error does not quote the first
             if session.ended.done():
                 await session.close()
                 session = await self._open_session()

@@ -180,7 +180,7 @@ class ClientSession(Session):
 
     async def _serve(self, request: Request) -> Object:
         if request.method in ("server/discover", "initialize"):
-            self.transport_ended(ConnectionClosed("the server repeats what it is sent: it is not an MCP server"))
+            self.transport_ended(ConnectionClosed("the server repeats our messages: it is not an MCP server"))
         result = await super()._serve(request)
         meta = request.params.get("_meta")
         related = meta.get(RELATED_TASK) if isinstance(meta, dict) else None

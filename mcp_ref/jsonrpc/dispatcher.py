@@ -366,8 +366,8 @@ async def respond(request: Request, result: Awaitable[Object]) -> Response | Err
             return ErrorResponse(request.id, Error(INTERNAL_ERROR, str(error)))  # for example a timeout
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > before:
             raise
-        # The log has the traceback for the operator. The peer must not see it, because it can contain secrets: so can
-        # the text of ConnectionClosed, which quotes the standard error of another server.
+        # The operator finds the traceback in the log. The peer gets no text, because the text can contain secrets.
+        # (A ConnectionClosed quotes the standard error of another server.)
         log.exception("the handler of %s failed", request.method)
         return ErrorResponse(request.id, Error(INTERNAL_ERROR, "Internal error"))
 

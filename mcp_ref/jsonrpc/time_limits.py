@@ -2,9 +2,9 @@
 
     async with limits.timeout(60.0):     raises TimeoutError after 60 s
         ...
-    with limits.stopped():               from here on, no limit of the connection ends, not even a new one
+    with limits.stopped():               inside this block, no limit of the connection can end
         ...                              a user types a password
-                                         and from here on, each limit has the time left that it had before
+                                         after the block, each limit continues with the time that it had left
 
 Without the stop, every request would time out before its user has found the password, and a protected server would look
 like one that does not respond. [2026-07-28 basic/authorization/index#authorization-flow-steps]
@@ -24,7 +24,7 @@ class TimeLimits:
         self.running: dict[asyncio.Timeout, Callable[[float], None] | None] = {}
         """The limits, each with a function that is called after a stop with the duration of the stop, in seconds."""
         self.stops = 0
-        """Number of stops in progress. If there are any, call `stop` for a new limit."""
+        """Number of open `stopped` blocks. Inside such a block, call `stop` for each new limit."""
         self._stopped: dict[asyncio.Timeout, tuple[float, float]] = {}  # the end of each, and the time of its stop
 
     @contextlib.asynccontextmanager

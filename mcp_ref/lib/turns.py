@@ -30,7 +30,7 @@ MAX_WAITING: Final = 4
 """Number of waiting messages from which requests wait too, before their handlers run."""
 
 FULL_SECONDS: Final = 0.05
-"""Time after which a message waits again, if its receivers have too much unread, in seconds."""
+"""Pause between two calls of `has_room` while clients have too much unread, in seconds."""
 
 
 class Turns:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_ref import Client, Context, Server
-from mcp_ref.codec import codec_for, shape_of
+from mcp_ref.codec import codec_for
 from mcp_ref.features import caching
 from mcp_ref.features.caching import CacheScope, ResponseCache
 from mcp_ref.features.discover import DiscoverResult
@@ -19,7 +19,7 @@ from mcp_ref.features.resources import ListResourcesResult, ListResourceTemplate
 from mcp_ref.features.tools import CallToolResult, ListToolsResult
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, R2026_07_28
-from tests.messages import notification, result_of
+from tests.messages import notification, result_of, shape_of
 from tests.raw_peers import Wire, connected_client, meet, raw_client, raw_server, reply
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
 

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import pytest
 
 from mcp_ref import CallToolResult, Client, InvalidMessage, Server, TextContent, Tool, ToolResultContent
-from mcp_ref.codec import codec_for, shape_of
+from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.jsonschema import SchemaError, compile_schema
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2025_06_18, R2025_11_25, R2026_07_28
-from tests.messages import request, result_of, stateless_request
+from tests.messages import request, result_of, shape_of, stateless_request
 from tests.raw_peers import Wire, connected_client, handshake, meet, raw_client, raw_server, reply
 from tests.settings import DATA, MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, run
 

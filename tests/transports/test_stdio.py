@@ -269,7 +269,7 @@ async def test_client_command_without_a_program_suggests_a_correct_one(word: str
 
 
 async def test_server_that_repeats_its_input_is_named_as_no_server() -> None:
-    with pytest.raises(ConnectionClosed, match="repeats what it is sent: it is not an MCP server"):
+    with pytest.raises(ConnectionClosed, match="repeats our messages: it is not an MCP server"):
         async with Client(["cat"]):
             pass
 
@@ -306,9 +306,10 @@ def test_run_at_a_terminal_says_that_it_waits_for_a_client() -> None:
 
 
 async def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_last_words() -> None:
-    with pytest.raises(ConnectionClosed, match=r"(?s)exited with code 3.*cannot start: no config"):
+    with pytest.raises(ConnectionClosed, match=r"(?s)exited with code 3.*cannot start: no config") as caught:
         async with Client(python("sys.exit(print('cannot start: no config', file=sys.stderr) or 3)")):
             pass
+    assert caught.value.__context__ is None, "the traceback shows the error of the second attempt only"
 
 
 @pytest.mark.parametrize(
