@@ -6,11 +6,13 @@ against `input_schema`. Then `Signature.bind` converts the arguments to Python, 
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, get_args, get_origin
+from types import NoneType
+from typing import Any, Final, get_args, get_origin
 
 from .annotations import AnnotationScope, Conversion, conversion_of, convert_members, object_schema, with_default
 from .docstrings import read_docstring
@@ -95,7 +97,7 @@ def signature_of(
     plain, name, doc = _plain_function(function)
     defined = _parameters(function, plain)
     scope = AnnotationScope(f"{name}()", _closure_names(plain))
-    hints = scope.type_hints(plain)
+    hints = _classes(plain, scope.names) or scope.type_hints(plain)
     description, docs = read_docstring(doc)
     fixed = frozenset(function.keywords if isinstance(function, functools.partial) else ())
     contexts: list[str] = []
@@ -177,6 +179,24 @@ def _closure_names(plain: Any) -> dict[str, object]:
         except ValueError:  # not assigned yet
             continue
     return names
+
+
+def _classes(plain: Any, closure: dict[str, object]) -> dict[str, Any] | None:
+    """Return the annotations of a function, if each of them is a class or the name of a class; else None.
+
+    `typing.get_type_hints` finds the same classes, but compiles each name, which takes 40 % of `signature_of`.
+    """
+    module, hints = plain.__globals__, {}
+    for name, hint in plain.__annotations__.items():
+        if isinstance(hint, str):
+            hint = closure.get(hint, module.get(hint, _BUILTINS.get(hint)))
+        if not isinstance(hint, type):
+            return None
+        hints[name] = hint
+    return hints
+
+
+_BUILTINS: Final = {**vars(builtins), "None": NoneType}
 
 
 def _is_async(function: Any) -> bool:
