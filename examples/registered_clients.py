@@ -38,7 +38,8 @@ from ipaddress import ip_address
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote_plus
 
-from mcp_ref.lib.http.client import HttpClient, HttpError
+from mcp_ref.lib.http.client import HttpClient
+from mcp_ref.lib.http.response import HttpError
 from mcp_ref.lib.jose.keys import JSON, PublicKey, parse_key_set, parse_object
 from mcp_ref.lib.jose.tokens import check_claims, parse_jws, verify
 

@@ -122,10 +122,10 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .jsonrpc.errors import ProtocolError as ProtocolError
     from .jsonrpc.errors import RemoteError as RemoteError
     from .jsonrpc.errors import RequestTimeout as RequestTimeout
-    from .lib.http.client import ClientLimits as ClientLimits
     from .lib.http.client import HttpClient as HttpClient
     from .lib.http.message import HttpLimits as HttpLimits
     from .lib.http.message import HttpRequest as HttpRequest
+    from .lib.http.response import ClientLimits as ClientLimits
     from .revisions import NotInRevision as NotInRevision
     from .revisions import Revision as Revision
     from .server.context import Context as Context
@@ -161,7 +161,7 @@ READING_ORDER = (
     "lib/jsonschema/compiler.py", "lib/jsonschema/__init__.py",
     "lib/http/sse.py", "lib/http/framing.py", "lib/http/parser.py",
     "lib/http/connection.py", "lib/http/server.py", "lib/http/asgi.py", "lib/http/origin.py",
-    "lib/http/client.py",
+    "lib/http/response.py", "lib/http/client.py",
     "lib/jose/__init__.py", "lib/jose/rsa.py", "lib/jose/curves.py", "lib/jose/ed25519.py", "lib/jose/keys.py",
     "lib/jose/tokens.py",
     "basic/authorization/__init__.py", "basic/authorization/errors.py", "basic/authorization/challenges.py",
@@ -256,8 +256,9 @@ _NAMES_BY_MODULE = {
     "features.sampling": (
         "CreateMessageRequestParams CreateMessageResult SamplingMessage ToolResultContent ToolUseContent"
     ),
-    "lib.http.client": "ClientLimits HttpClient",
+    "lib.http.client": "HttpClient",
     "lib.http.message": "HttpLimits HttpRequest",
+    "lib.http.response": "ClientLimits",
     "host.approval": "Allow Approval Deny Refused ask_unless_read_only",
     "host.configuration": "Configuration ConfigurationError read_config",
     "host.host": "Host SyncHost",

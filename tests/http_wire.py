@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from mcp_ref import Server
 from mcp_ref.lib.http.asgi import Application, application
-from mcp_ref.lib.http.client import ClientLimits, HttpClient, HttpError, HttpResponse
+from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange, Handler, StreamingResponse
+from mcp_ref.lib.http.response import ClientLimits, HttpError, HttpResponse
 from mcp_ref.lib.http.server import serve
 from mcp_ref.lib.http.sse import Event, EventParser
 from mcp_ref.server.http import HttpApp, HttpOptions

@@ -22,8 +22,9 @@ from mcp_ref import AuthorizationCode, Client, Principal, Protection
 from mcp_ref.basic.authorization.authorization_code import begin_sign_in, code_challenge, read_response
 from mcp_ref.basic.authorization.metadata import parse_server_metadata
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.client import HttpClient, HttpError
+from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange
+from mcp_ref.lib.http.response import HttpError
 from mcp_ref.lib.http.server import serve
 from mcp_ref.lib.jose.keys import PrivateKey, make_private_key, parse_key_set, parse_object
 from mcp_ref.lib.jose.tokens import check_claims, parse_jws, sign_jwt, verify

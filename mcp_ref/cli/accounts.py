@@ -21,7 +21,8 @@ from ..basic.authorization.sign_in import AuthorizationCode
 from ..basic.authorization.store import FileStore
 from ..basic.authorization.token_endpoint import Grant
 from ..extensions.auth.headless import ClientCredentials
-from ..lib.http.client import HttpClient, HttpError
+from ..lib.http.client import HttpClient
+from ..lib.http.response import HttpError
 from . import UsageError, show
 from .authorization import environment_variable, login_advice
 from .client_commands import make_client, parse_server, report_failure, run_and_report

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator
 from ..basic.headers import METHOD_HEADER, NAME_HEADER
 from ..basic.versioning import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from ..jsonrpc.messages import Object
-from ..lib.http.client import HttpClient, HttpResponse
+from ..lib.http.client import HttpClient
+from ..lib.http.response import HttpResponse
 from ..lib.http.sse import Event, EventParser
 from ..revisions import LEGACY, REVISIONS
 from .screen import Screen

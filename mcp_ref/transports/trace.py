@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator
 
-    from ..lib.http.client import HttpClient, HttpResponse, HttpSender, RequestOptions
+    from ..lib.http.client import HttpClient, HttpSender, RequestOptions
     from ..lib.http.message import Exchange, HeaderList, HttpRequest, StreamingResponse
+    from ..lib.http.response import HttpResponse
 
 SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
                 "credential")  # fmt: skip

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from mcp_ref import Client, McpError
-from mcp_ref.lib.http.client import HttpError
+from mcp_ref.lib.http.response import HttpError
 from tests.chaos.processes import Proxy, ServerProcess
 
 

@@ -23,7 +23,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
-from ...lib.http.client import Document, HttpError, HttpSender, fetch
+from ...lib.http.client import Document, HttpSender, fetch
+from ...lib.http.response import HttpError
 from ...revisions import R2025_03_26
 from .addresses import (
     accepts_resource,

@@ -35,8 +35,9 @@ from functools import partial
 from typing import Final, Unpack
 
 from ...jsonrpc.messages import JSON
-from ...lib.http.client import HttpResponse, HttpSender, RequestOptions
+from ...lib.http.client import HttpSender, RequestOptions
 from ...lib.http.origin import parse_url
+from ...lib.http.response import HttpResponse
 from ...revisions import Revision
 from .addresses import canonical_resource, check_fetchable
 from .authorization_server_discovery import PeerRequests

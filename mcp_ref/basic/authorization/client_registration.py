@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import quote_plus, urlsplit
 
-from ...lib.http.client import HttpError
+from ...lib.http.response import HttpError
 from .authorization_server_discovery import PeerRequests
 from .challenges import split_scopes
 from .errors import RegistrationFailed, peer_text, peer_url

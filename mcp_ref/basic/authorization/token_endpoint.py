@@ -25,8 +25,9 @@ from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlencode
 
 from ...jsonrpc.messages import Object
-from ...lib.http.client import Document, HttpError
+from ...lib.http.client import Document
 from ...lib.http.message import Headers
+from ...lib.http.response import HttpError
 from .authorization_server_discovery import PeerRequests
 from .errors import TokenRefused, peer_text
 from .metadata import MAX_LIFETIME, JsonObject, TokenResponse, parse_oauth_error

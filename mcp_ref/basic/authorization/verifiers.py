@@ -33,7 +33,8 @@ from typing import Final, Generic, TypeVar
 from urllib.parse import quote_plus, urlencode
 
 from ...jsonrpc.messages import JSON
-from ...lib.http.client import HttpClient, HttpError, fetch
+from ...lib.http.client import HttpClient, fetch
+from ...lib.http.response import HttpError
 from ...lib.jose.keys import ALGORITHMS, MAX_KEY_SET, JoseError, PublicKey, parse_key_set, parse_object
 from ...lib.jose.tokens import MAX_SKEW, UnknownKey, check_claims, parse_jws, read_date, verify
 from ..principal import Principal

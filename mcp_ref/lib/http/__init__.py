@@ -10,6 +10,7 @@ These modules do not use MCP and import no other part of `mcp_ref`. Read them in
     server.py      `serve`, which listens on a socket
     asgi.py        `application`, which runs the same handlers under any ASGI server
     origin.py      the client's rules for URLs, redirects and proxies
+    response.py    a response to the client, and the connection on which it arrives
     client.py      `HttpClient`, which sends requests over a pool of connections
 
 Spec:  RFC 9110 (semantics), RFC 9112 (HTTP/1.1), the HTML standard's section 9.2 (server-sent events)

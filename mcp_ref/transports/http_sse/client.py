@@ -19,7 +19,8 @@ from urllib.parse import urljoin, urlsplit
 from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.messages import Outgoing, Request, RequestFailure, RequestId, decode, encode
 from ...jsonrpc.time_limits import TimeLimits
-from ...lib.http.client import HttpError, HttpSender
+from ...lib.http.client import HttpSender
+from ...lib.http.response import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
 from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, public_url

@@ -48,7 +48,8 @@ from ...jsonrpc.messages import (
     encode,
 )
 from ...jsonrpc.time_limits import TimeLimits
-from ...lib.http.client import ClientLimits, HttpClient, HttpError, HttpResponse, HttpSender
+from ...lib.http.client import HttpClient, HttpSender
+from ...lib.http.response import ClientLimits, HttpError, HttpResponse
 from ...lib.http.sse import EventTooLarge
 from ...revisions import Revision, find_revision
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace

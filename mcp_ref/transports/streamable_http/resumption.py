@@ -23,7 +23,7 @@ from typing import Final
 
 from ...jsonrpc.errors import McpError
 from ...jsonrpc.messages import RequestId
-from ...lib.http.client import HttpError, HttpResponse
+from ...lib.http.response import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from .checks import SSE_TYPE, media_type
 from .stateless_client import MAX_RESPONSE

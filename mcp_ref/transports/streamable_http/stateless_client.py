@@ -21,7 +21,8 @@ from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.errors import McpError
 from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestFailure, RequestId, Response, decode, encode
-from ...lib.http.client import HttpError, HttpResponse, HttpSender
+from ...lib.http.client import HttpSender
+from ...lib.http.response import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive, Trace, finish, no_trace
 from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS, media_type, public_url

@@ -16,15 +16,8 @@ from typing import NoReturn
 
 import pytest
 
-from mcp_ref.lib.http.client import (
-    ClientLimits,
-    ForbiddenAddress,
-    HttpClient,
-    HttpError,
-    HttpTimeout,
-    StaleConnection,
-    fetch,
-)
+from mcp_ref.lib.http.client import ForbiddenAddress, HttpClient, fetch
+from mcp_ref.lib.http.response import ClientLimits, HttpError, HttpTimeout, StaleConnection
 from tests.settings import PATIENCE, run
 
 PEM = Path(__file__).parent / "localhost.pem"
@@ -309,7 +302,7 @@ async def test_connection_closed_by_the_server_while_idle_is_not_reused() -> Non
     async with scripted([goodbye], [OK]) as server, client() as http:
         await get(http, server.url())
         (connection,) = http._all
-        await eventually(connection.reader.at_eof)
+        await eventually(lambda: not connection.is_open())
         assert await get(http, server.url(), "POST") == (200, b"hello")
         assert [asked.line for asked in server.asked] == ["GET / HTTP/1.1", "POST / HTTP/1.1"]
         assert len(http._all) == 1
@@ -616,7 +609,7 @@ async def test_connect_to_a_closed_port_of_several_addresses_is_one_reason(monke
             f"Multiple exceptions: [Errno {number}] ('::1', 8000, 0, 0), [Errno {number}] ('127.0.0.1', 8000)"
         )
 
-    monkeypatch.setattr(asyncio, "open_connection", refuse)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
     async with client() as http:
         with pytest.raises(HttpError) as caught:
             await get(http, "http://localhost:8000/")
@@ -627,7 +620,7 @@ async def test_connect_to_an_unknown_name_says_what_to_check(monkeypatch: pytest
     async def refuse(*_: object, **__: object) -> NoReturn:
         raise socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.setattr(asyncio, "open_connection", refuse)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
     async with client() as http:
         with pytest.raises(
             HttpError, match=r"mcp\.invalid:80 cannot be reached: its name has no address: check the name"
@@ -906,15 +899,21 @@ async def test_tls_handshake_that_fails_is_an_error() -> None:
 
 def resolve_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Resolve every host name to this machine."""
-    connect = asyncio.open_connection
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
 
     async def connect_here(
-        host: str, port: int, *, limit: int, ssl: ssl.SSLContext | None, ssl_shutdown_timeout: float | None
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        protocol: Callable[[], asyncio.Protocol],
+        host: str,
+        port: int,
+        *,
+        ssl: ssl.SSLContext | None,
+        ssl_shutdown_timeout: float | None,
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
         name, time = host if ssl else None, ssl_shutdown_timeout
-        return await connect("127.0.0.1", port, limit=limit, ssl=ssl, server_hostname=name, ssl_shutdown_timeout=time)
+        return await connect(protocol, "127.0.0.1", port, ssl=ssl, server_hostname=name, ssl_shutdown_timeout=time)
 
-    monkeypatch.setattr(asyncio, "open_connection", connect_here)
+    monkeypatch.setattr(loop, "create_connection", connect_here)
 
 
 SECRET = "p%40ss-word"

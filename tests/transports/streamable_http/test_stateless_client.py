@@ -16,8 +16,9 @@ from mcp_ref import Client, ConnectionClosed, McpError, RemoteError, RequestTime
 from mcp_ref.basic.headers import encode_value
 from mcp_ref.features.logging import LoggingMessageNotificationParams
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object
-from mcp_ref.lib.http.client import ClientLimits, HttpClient
+from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange, HeaderList
+from mcp_ref.lib.http.response import ClientLimits
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.streamable_http import stateless_client
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport

@@ -1,0 +1,265 @@
+"""A response to an HTTP client, and the connection on which it arrives.
+
+A server can be hostile. So a response must match the grammar exactly (framing.py), and its size and time have limits
+(`ClientLimits`). The client does not support compression, because a small compressed body could fill the memory.
+
+Spec:  RFC 9112, sections 6 (body length) and 9 (connections)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Final
+
+from .framing import (
+    CHUNKED,
+    MAX_RECEIVED_BYTES,
+    BadMessage,
+    ChunkDecoder,
+    body_length,
+    keeps_open,
+    parse_response_head,
+)
+from .message import Headers
+from .origin import Origin
+
+_END_OF_HEAD: Final = b"\r\n\r\n"
+
+
+class HttpError(Exception):
+    """A request failed. The error's message gives the reason."""
+
+
+class HttpTimeout(HttpError):
+    """The server or the proxy took too long, or no connection of the client became free in time."""
+
+
+class StaleConnection(HttpError):
+    """A connection ended before the first byte of the response, for example because it was unused for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """Limits on the time and the memory that a server can cost a client. `HttpResponse.read` limits a body's size."""
+
+    connect: float = 10.0
+    """Seconds to connect, including the proxy and TLS."""
+    head_time: float | None = 300.0
+    """Seconds from the request to the end of the response's head; None for no limit."""
+    idle: float | None = 300.0
+    """Seconds between two pieces of a body; None for no limit."""
+    keep: float = 4.0
+    """Seconds for which the client keeps an unused connection. (Node.js and uvicorn close it after 5 s.)"""
+    head_size: int = 64 * 1024
+    """Maximum size of the status line and headers, in bytes."""
+    header_count: int = 100
+    """Maximum number of headers in a response."""
+    connections: int = 100
+    """Maximum number of connections in use. A further request waits at most `head_time` seconds for one of them."""
+
+
+def time_limit(seconds: float | None) -> AbstractAsyncContextManager[object]:
+    """Return `asyncio.timeout(seconds)`. Without a limit, return a context manager that costs less."""
+    return contextlib.nullcontext() if seconds is None else asyncio.timeout(seconds)
+
+
+class ClientConnection(asyncio.Protocol):
+    """A connection to a server, directly or through a proxy."""
+
+    def __init__(self, origin: Origin, limits: ClientLimits) -> None:
+        self.origin, self.limits = origin, limits
+        self.transport: asyncio.Transport
+        self.address: str | None = None
+        """The IP address of the server; None behind a proxy."""
+        self.used_before = False
+        self.free_since = 0.0  # the event loop's time
+        self.received = bytearray()
+        """The received bytes that are not read yet."""
+        self._loop = asyncio.get_running_loop()
+        self._arrival: asyncio.Future[None] | None = None  # of more bytes, or of the end
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._has_ended = False
+        self._error: Exception | None = None  # the error that ended the connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if hasattr(transport, "max_size"):  # other event loops lack this attribute
+            # asyncio would allocate 256 KiB for each read, which takes 15 microseconds.
+            transport.max_size = MAX_RECEIVED_BYTES
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        if len(self.received) >= MAX_RECEIVED_BYTES:
+            self.transport.pause_reading()  # until `wait` or `keep`
+        self._wake()
+
+    def eof_received(self) -> None:
+        self._has_ended = True
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._has_ended, self._error = True, error
+        self._closed.set_result(None)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
+
+    async def wait(self) -> bool:
+        """Wait for more received bytes. Return False if the connection has ended. Raise OSError if it broke."""
+        size = len(self.received)
+        if not self._has_ended:
+            self.transport.resume_reading()
+            self._arrival = self._loop.create_future()
+            await self._arrival
+        if len(self.received) > size:
+            return True
+        if self._error is not None:
+            raise self._error
+        return False
+
+    def keep(self) -> None:
+        """Keep the connection for another request."""
+        self.used_before, self.free_since = True, self._loop.time()
+        self.transport.resume_reading()  # else the end of the connection would not be noticed
+
+    def is_open(self) -> bool:
+        """Return True if the server has not closed the connection, and has sent no unrequested bytes."""
+        return not (self._has_ended or self.received or self.transport.is_closing())
+
+    def has_more_to_send(self) -> bool:
+        return self.transport.get_write_buffer_size() > 0
+
+    async def send_request(self, request: bytes) -> tuple[int, str, Headers]:
+        """Send a request. Return status, version and headers of the final response."""
+        try:
+            async with time_limit(self.limits.head_time):
+                # Do not wait until the request is sent: the server can respond before it has read the whole request.
+                self.transport.write(request)
+                head = await self.read_head()
+                while 100 <= head[0] < 200 and head[0] != 101:
+                    head = await self.read_head()  # [RFC 9110 15.2] interim responses precede the final one
+        except TimeoutError:
+            raise HttpTimeout(f"the server sent no response within {self.limits.head_time:g} s") from None
+        if head[0] == 101:
+            raise HttpError("the server sent status 101 (Switching Protocols), which the request did not ask for")
+        return head
+
+    async def read_head(self) -> tuple[int, str, Headers]:
+        """Return status, version and headers of the next response."""
+        received, max_size = self.received, self.limits.head_size + len(_END_OF_HEAD)
+        try:
+            while (end := received.find(_END_OF_HEAD)) < 0 and len(received) < max_size:
+                if not await self.wait():
+                    if received:
+                        raise HttpError("the connection ended in the middle of the response's head")
+                    is_tls = self.used_before or self.origin.scheme == "https"
+                    hint = "" if is_tls else "; if the server uses TLS, write https://"
+                    raise StaleConnection(f"the connection ended without a response{hint}")
+        except OSError as error:
+            raise StaleConnection(f"the connection broke before the response: {error}") from error
+        if not 0 <= end <= self.limits.head_size:
+            raise HttpError(f"the head of the response is larger than {self.limits.head_size} bytes")
+        return parse_response_head(self.take(end + len(_END_OF_HEAD)), self.limits.header_count)
+
+    def take(self, size: int) -> bytes:
+        """Remove at most `size` bytes from `received`, and return them."""
+        taken = bytes(self.received[:size])
+        del self.received[:size]
+        return taken
+
+    async def close(self) -> None:
+        """Close the connection within a second."""
+        if self.has_more_to_send():
+            self.transport.abort()
+        self.transport.close()
+        await asyncio.wait([self._closed], timeout=1.0)
+        if not self._closed.done():
+            self.transport.abort()
+
+
+class HttpResponse:
+    """A response whose head has arrived. Read its body once: with `read`, or with `async for`.
+
+    Attributes:
+        url: The URL of the response, after redirects.
+        connection: The connection that the rest of the body comes on.
+        address: The IP address of the server. None behind a proxy, which alone knows the address.
+        is_complete: True if the body was read to its end.
+        keep_alive: True if the connection can be reused after the body.
+    """
+
+    def __init__(self, url: str, method: str, head: tuple[int, str, Headers], connection: ClientConnection) -> None:
+        self.url, self.address, self.connection = url, connection.address, connection
+        self.status, version, self.headers = head
+        # [RFC 9112 6.3, rule 1] these responses have no body, even if they have a Content-Length
+        length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
+        self.is_complete = length == 0
+        self.keep_alive = keeps_open(self.headers, version) and length is not None
+        self._length = length  # None: the body ends with the connection
+        self._left = MAX_RECEIVED_BYTES if length is None else length
+        self._chunk_decoder = ChunkDecoder(connection.received) if length == CHUNKED else None
+
+    async def read(self, limit: int) -> bytes:
+        """Return the whole body.
+
+        Args:
+            limit: Maximum size of the body, in bytes.
+
+        Raises:
+            HttpError: The body is larger than `limit`, or cannot be read to its end.
+        """
+        if self._length is not None and self._length > limit:
+            raise HttpError(f"the response has {self._length} bytes, more than the limit of {limit}")
+        body = bytearray()
+        while not self.is_complete:
+            body += await self._read_piece()
+            if len(body) > limit:
+                raise HttpError(f"the response has more than {limit} bytes, which is the limit")
+        return bytes(body)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the pieces of the body as they arrive. Raise HttpError for an incomplete, invalid or encoded body."""
+        while not self.is_complete:
+            if piece := await self._read_piece():
+                yield piece
+
+    async def _read_piece(self) -> bytes:
+        """Return the next bytes of the body; b"" at its end."""
+        coding = self.headers.get("content-encoding") or "identity"
+        if coding.lower() != "identity":
+            raise HttpError(f"the response is encoded with {coding[:40]}, which the request did not accept")
+        while not (piece := self._take_piece()) and not self.is_complete:
+            idle = self.connection.limits.idle
+            try:
+                async with time_limit(idle):
+                    more = await self.connection.wait()
+            except TimeoutError:
+                raise HttpTimeout(f"no further byte of the response came within {idle:g} s") from None
+            except OSError as error:
+                raise HttpError(f"the connection broke in the middle of the response: {error}") from error
+            if not more and self._length is not None:
+                raise HttpError("the connection ended in the middle of the response")
+            self.is_complete = not more
+        return piece
+
+    def _take_piece(self) -> bytes:
+        """Return the received bytes of the body. Set `is_complete` if they contain the end that the head announced."""
+        if self._chunk_decoder is not None:
+            try:
+                piece = self._chunk_decoder.decode()
+            except BadMessage as bad:
+                raise HttpError(f"the response is not HTTP/1: {bad}") from bad
+            self.is_complete = self._chunk_decoder.done
+            return piece
+        piece = self.connection.take(self._left)
+        if self._length is not None:
+            self._left -= len(piece)
+            self.is_complete = self._left == 0
+        return piece
