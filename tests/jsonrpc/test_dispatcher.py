@@ -577,10 +577,12 @@ async def test_dispatcher_full_table_stops_reading_until_a_slot_is_free() -> Non
     assert not bench.transport.paused
     bench.receive(Request(2, "x"))
     assert bench.transport.paused
+    timer = bench.dispatcher._pause_timer
     bench.gate.set()
     await bench.transport.wait_for(2)
     await turns()
     assert not bench.transport.paused
+    assert timer is not None and timer.cancelled()  # else it would soon end the next pause
 
 
 async def test_dispatcher_stops_reading_before_more_messages_are_held_than_have_slots() -> None:

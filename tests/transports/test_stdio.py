@@ -584,3 +584,46 @@ async def test_stdio_server_writes_responses_to_one_piece_of_input_together(
     assert written == [MAX_UNWRITTEN, MAX_UNWRITTEN, 1, 2]  # a notification is written at once
     messages = [json.loads(line) for line in (tmp_path / "output").read_bytes().splitlines()]
     assert [message["id"] for message in messages if "id" in message] == [*range(2 * MAX_UNWRITTEN), -1, -2]
+
+
+async def test_stdio_server_whose_client_leaves_does_not_wait_until_the_client_reads() -> None:
+    source, feeder = os.pipe()
+    unread, sink = os.pipe()
+    transport = StdioServerTransport(source, sink)
+    await transport.start(lambda incoming: None, lambda error: None)
+    while transport._writable.is_set():
+        transport.send(Response(1, {"text": "x" * 10_000}))
+    waiting = asyncio.create_task(transport.drain())
+    await asyncio.sleep(0)
+    os.close(feeder)
+    await asyncio.wait_for(waiting, PATIENCE)
+    os.close(unread)
+    await transport.close()
+    for descriptor in (source, sink):
+        os.close(descriptor)
+
+
+async def test_stdio_client_sends_nothing_before_the_start_and_after_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    transport = StdioClientTransport(["cat"])
+    transport.send(Request(1, "ping"))
+    received: list[Incoming] = []
+    await transport.start(received.append, lambda error: None)
+    await transport.close()
+    for _ in range(10):  # asyncio warns of the fifth write to a closed pipe
+        transport.send(Request(1, "ping"))
+    assert (received, caplog.text) == ([], "")
+
+
+@pytest.mark.parametrize("end", ["the server closes its input", "the server exits", "the client closes"])
+async def test_stdio_client_whose_server_leaves_does_not_wait_until_the_server_reads(end: str) -> None:
+    shared = "exec 3<&0; sleep 600 &"  # a child process that keeps the server's input open
+    command = "sleep 0.1; exec 0<&-; exec sleep 600" if end == "the server closes its input" else f"{shared} read line"
+    transport = StdioClientTransport(["sh", "-c", command], grace=0.1)
+    await transport.start(lambda incoming: None, lambda error: None)
+    while transport._writable.is_set():
+        transport.send(Request(1, "ping", {"text": "x" * 10_000}))
+    waiting = asyncio.create_task(transport.drain())
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(transport.close()) if end == "the client closes" else None
+    await asyncio.wait_for(waiting, PATIENCE)
+    await (closing or transport.close())
