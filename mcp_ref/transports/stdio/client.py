@@ -171,7 +171,6 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
 
     async def _close(self) -> None:
         await self._stop_process()
-        self._writable.set()
         self._end.send(ConnectionClosed("the connection was closed"))
 
     async def _stop_process(self) -> None:
@@ -193,5 +192,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
             if exited.is_set():
                 break
         await system.SYSTEM.end_processes(pid, True, exited.is_set())  # the processes that the server left running
+        if self._stdin is not None and self._stdin.get_write_buffer_size():
+            self._stdin.abort()  # unsent data keeps a closed pipe open while any process can read it
         process.close()
         await asyncio.sleep(0)  # asyncio reports the closed pipes in the next turn of the loop
