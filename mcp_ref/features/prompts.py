@@ -108,6 +108,8 @@ class PromptOptions(TypedDict, total=False):
     description: str
     icons: list[Icon]
     meta: Object
+    scopes: Collection[str]
+    """The scopes that a caller over HTTP needs. The HTTP server then needs `authorization=`. Default: no scopes."""
 
 
 @dataclass
@@ -128,22 +130,16 @@ class Prompts:
         self.scopes = self._registry.scopes
         """Name of each prompt that needs scopes -> the scopes that a caller needs."""
 
-    def add(
-        self,
-        function: Callable[..., object],
-        name: str | None = None,
-        *,
-        scopes: Collection[str] = (),
-        **options: Unpack[PromptOptions],
-    ) -> Prompt:
+    def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[PromptOptions]) -> Prompt:
         """Register a function as a prompt. The function's parameters become the prompt's arguments.
 
         The function returns a str or a content block (the server makes a message of the user from it), a PromptMessage,
-        a list of these, or a GetPromptResult. A caller over HTTP needs the `scopes`. Raise TypeError if a parameter
-        does not accept a str. Raise ValueError for a taken name or an invalid scope.
+        a list of these, or a GetPromptResult. Raise TypeError if a parameter does not accept a str. Raise ValueError
+        for a taken name or an invalid scope.
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))
+        scopes = options.pop("scopes", ())
         signature = handler_signature(function, self._context_type)
         for parameter in signature.parameters:
             types = parameter.schema.get("type", "string")
@@ -151,7 +147,7 @@ class Prompts:
                 raise TypeError(f"{signature.name}({parameter.name}): annotate the parameter of a prompt as str")
         arguments = [PromptArgument(p.name, p.description or None, p.required) for p in signature.parameters]
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
-        prompt = replace(prompt, **options)
+        prompt = replace(prompt, **options)  # type: ignore[misc]  # mypy does not see that `scopes` is gone
         check_arguments = compile_schema(signature.input_schema)
         self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature, check_arguments), scopes)
         return prompt

@@ -152,6 +152,14 @@ class ResourceOptions(TypedDict, total=False):
     size: int
     icons: list[Icon]
     meta: Object
+    cache_ttl: float
+    """Time for which a client can reuse the contents, in seconds. Only for 2026-07-28. Default: 0."""
+    cache_scope: CacheScope
+    """"public" if all users can get cached contents, "private" (the default) if only the requesting user can."""
+    scopes: Collection[str]
+    """The scopes that a caller over HTTP needs. The HTTP server then needs `authorization=`. Default: no scopes."""
+    absolute_paths: bool
+    """True if values of variables such as `{+path}` can be absolute paths. Default: False."""
 
 
 @dataclass
@@ -202,31 +210,21 @@ class Resources:
         self._templates: Registry[RegisteredTemplate] = Registry("resource template", page_size, on_change)
 
     def add(
-        self,
-        uri: str,
-        function: Callable[..., object],
-        *,
-        cache_ttl: float = 0.0,
-        cache_scope: CacheScope = "private",
-        scopes: Collection[str] = (),
-        absolute_paths: bool = False,
-        **options: Unpack[ResourceOptions],
+        self, uri: str, function: Callable[..., object], **options: Unpack[ResourceOptions]
     ) -> Resource | ResourceTemplate:
         """Register a function that returns the contents of a resource or, if `uri` is a template, of many resources.
 
         The function gets the template's variables by name. It returns str, bytes, a `TextResourceContents`, a
         `BlobResourceContents`, or a list with such an object. The server sends any other value, but not None, as JSON.
 
-        `cache_ttl` (in seconds) and `cache_scope` are the caching hints; see caching.py. A caller over HTTP needs the
-        `scopes`. With `absolute_paths`, values of variables such as `{+path}` can be absolute paths.
-
         Raise ValueError for a taken URI or an invalid argument, or if variables and parameters do not match.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
-        hints = hints_for(cache_ttl, cache_scope)
+        hints = hints_for(options.pop("cache_ttl", 0.0), options.pop("cache_scope", "private"))
+        scopes = options.pop("scopes", ())
+        matcher = UriTemplate(uri, options.pop("absolute_paths", False))
         signature = handler_signature(function, self._context_type)
-        matcher = UriTemplate(uri, absolute_paths)
         expected = {parameter.name for parameter in signature.parameters if parameter.required}
         if not expected <= set(matcher.variables):
             missing = ", ".join(sorted(expected - set(matcher.variables)))
@@ -234,7 +232,8 @@ class Resources:
         # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986 (a template: up to its first variable)
         check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
         if not matcher.variables:
-            resource = replace(Resource(uri, signature.name, description=signature.description or None), **options)
+            resource = Resource(uri, signature.name, description=signature.description or None)
+            resource = replace(resource, **options)  # type: ignore[misc]  # mypy does not see that `scopes` is gone
             self._resources.add(uri, RegisteredResource(function, signature, hints, resource), scopes)
             return resource
         if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
@@ -242,7 +241,7 @@ class Resources:
         if "size" in options:
             raise TypeError("a template must not have the option size; only a resource can have it")
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
-        template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` is not in options
+        template = replace(template, **options)  # type: ignore[misc]  # nor that `size` is not in options
         parameter_checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
         registered = RegisteredTemplate(function, signature, hints, template, matcher, parameter_checks)
         self._templates.add(uri, registered, scopes)

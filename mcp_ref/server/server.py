@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -186,37 +186,23 @@ class Server:
         """
         return _decorator("tool", name, lambda function: self.tools.add(function, name, **options))
 
-    def resource(
-        self, uri: str, *, cache_ttl: float = 0.0, cache_scope: CacheScope = "private", scopes: Collection[str] = (),
-        absolute_paths: bool = False, **options: Unpack[ResourceOptions],
-    ) -> Callable[[F], F]:  # fmt: skip
+    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function as a resource or template. The function returns the contents.
 
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`.
-            cache_ttl: Time for which a client can reuse the contents, in seconds. Only for 2026-07-28.
-            cache_scope: "public" if all users can get cached contents, "private" if only the requesting user can.
-            scopes: The scopes that a caller over HTTP needs.
-            absolute_paths: True if values of variables such as `{+path}` can be absolute paths. Default: False.
             options: See `ResourceOptions`.
         """
-        add = partial(
-            self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, scopes=scopes,
-            absolute_paths=absolute_paths, **options,
-        )  # fmt: skip
-        return _decorator("resource", uri, add)
+        return _decorator("resource", uri, lambda function: self.resources.add(uri, function, **options))
 
-    def prompt(
-        self, name: str | None = None, *, scopes: Collection[str] = (), **options: Unpack[PromptOptions]
-    ) -> Callable[[F], F]:
+    def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function as a prompt. Its `str` parameters become prompt arguments.
 
         Args:
             name: The prompt's name. Default: the function's name.
-            scopes: The scopes that a caller over HTTP needs.
             options: See `PromptOptions`.
         """
-        return _decorator("prompt", name, lambda function: self.prompts.add(function, name, scopes=scopes, **options))
+        return _decorator("prompt", name, lambda function: self.prompts.add(function, name, **options))
 
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
         """Return a decorator for a function that suggests values for an argument.
