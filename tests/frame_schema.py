@@ -29,7 +29,8 @@ from mcp_ref.jsonrpc.messages import (
 from mcp_ref.lib.jsonschema import Validator, compile_schema
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.server import stateless
-from mcp_ref.server.catalog import Catalog, OpenSubscriptions
+from mcp_ref.server.announcements import OpenSubscriptions
+from mcp_ref.server.catalog import Catalog
 from mcp_ref.transports.base import Notify
 from tests.settings import DATA
 

@@ -13,10 +13,8 @@ Spec:  2026-07-28 basic/authorization/index; RFC 6749, section 3.3
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
-from collections.abc import Awaitable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, Self
@@ -108,11 +106,6 @@ class ScopeTable(Protocol):
 
 current_access: ContextVar[Access | None] = ContextVar("current_access", default=None)
 """The access of the HTTP request that is being served; None for other transports."""
-
-
-def until_expiry(ended: asyncio.Future[None], ends_at: float | None) -> Awaitable[object]:
-    """Wait until a stream has ended, at most until the time `ends_at`, in seconds since 1970; None for no limit."""
-    return ended if ends_at is None else asyncio.wait([ended], timeout=max(0.0, ends_at - time.time()))
 
 
 def is_scope(text: str) -> bool:

@@ -10,7 +10,7 @@ declared capabilities [2025-11-25 basic/lifecycle#operation]. So a server withou
 
 When a tool, resource, prompt or task changes, the sessions and subscriptions that want the change send a notification:
 
-    Catalog.announce, on any thread -> the Announcer of each session and subscription, on its event loop -> the client
+    Catalog.announce, on any thread -> each session and subscription (an Announcer), on its event loop -> the client
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, basic/patterns/subscriptions,
        server/tools#list-changed-notification, server/resources#subscriptions (2024-11-05 to 2025-11-25)
@@ -23,7 +23,7 @@ import concurrent.futures
 import contextlib
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -38,6 +38,7 @@ from ..features.task_augmentation import EXTENSION, SERVER_CAPABILITY
 from ..jsonrpc.messages import Notification, Object, Request
 from ..revisions import Method, Revision, sorted_revisions
 from ..session import Handler, Route
+from .announcements import Announcer, announce_to
 from .context import Context
 
 if TYPE_CHECKING:
@@ -56,89 +57,8 @@ log = logging.getLogger(__name__)
 WORKER_END_SECONDS: Final = 0.2
 """Time for the worker threads to end after the last session or HTTP application, in seconds."""
 
-MAX_QUEUED_CHANGES: Final = 10_000
-"""Maximum number of queued changes of one session or subscription. If there are more, the oldest is dropped."""
-
-SUBSCRIPTION_END_SECONDS: Final = 0.5
-"""Time to send the results of the open subscriptions when a session or the server ends, in seconds."""
-
 _PROMPT_METHODS: Final = frozenset({"prompts/get", "completion/complete"})
 _RESOURCE_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "completion/complete"})
-
-
-class Announcer:
-    """The queue of changes of one session or subscription. Equal queued changes are sent once.
-
-    `wants` and `send` get a notification's method, and the changed URI or task id (None for a changed list). `wants`
-    returns True if the client wants the notification. An asyncio task waits for `ready`, and then sends the changes.
-    """
-
-    def __init__(
-        self,
-        wants: Callable[[str, str | None], bool],
-        send: Callable[[str, str | None], None],
-        drain: Callable[[], Awaitable[object]],
-        ready: Callable[[], Awaitable[object]] | None = None,
-    ) -> None:
-        self.loop = asyncio.get_running_loop()
-        self._wants, self._send, self._drain, self._ready = wants, send, drain, ready
-        self._changes: dict[tuple[str, str | None], None] = {}  # an ordered set
-        self._task: asyncio.Task[None] | None = None
-
-    def announce(self, method: str, subject: str | None) -> None:
-        """Queue a change, if the client wants it."""
-        if not self._wants(method, subject):
-            return
-        self._changes[method, subject] = None
-        if len(self._changes) > MAX_QUEUED_CHANGES:
-            del self._changes[next(iter(self._changes))]
-        if self._task is None:
-            self._task = self.loop.create_task(self._run())
-
-    async def _run(self) -> None:
-        try:
-            if self._ready is not None:
-                await self._ready()
-            while self._changes:
-                method, subject = next(iter(self._changes))
-                del self._changes[method, subject]
-                try:
-                    self._send(method, subject)
-                except Exception:  # the URI cannot be written as JSON, or the task store failed
-                    log.exception("the notification %s could not be sent, so a client missed a change", method)
-                await self._drain()
-        finally:
-            self._task = None
-
-    def close(self) -> None:
-        """Drop the queued changes, and stop the asyncio task that sends them."""
-        self._changes.clear()
-        if self._task is not None:
-            self._task.cancel()
-
-
-def _announce_to(announcers: list[Announcer], method: str, subject: str | None) -> None:
-    for announcer in announcers:
-        announcer.announce(method, subject)
-
-
-class OpenSubscriptions:
-    """The open `subscriptions/listen` requests of one session or HTTP endpoint."""
-
-    def __init__(self, shares_stream: bool) -> None:
-        self.shares_stream = shares_stream
-        """True if all subscriptions use one stream, as on stdio. Over HTTP, each subscription has its own stream."""
-        self.serving_tasks: dict[asyncio.Future[None], asyncio.Task[object]] = {}
-        """The asyncio task of each subscription. The key is a future: set its result to end the subscription."""
-
-    async def end(self) -> None:
-        """End each subscription with a result. Clients have `SUBSCRIPTION_END_SECONDS` to read the results."""
-        serving = set(self.serving_tasks.values())
-        for ended in self.serving_tasks:
-            if not ended.done():
-                ended.set_result(None)
-        if serving:
-            await asyncio.wait(serving, timeout=SUBSCRIPTION_END_SECONDS)
 
 
 class Serving(Protocol):
@@ -234,7 +154,7 @@ class Catalog:
         for loop, announcers in by_loop.items():
             with contextlib.suppress(RuntimeError):  # the event loop is closed
                 # Wake each event loop once, because that is a system call.
-                loop.call_soon_threadsafe(_announce_to, announcers, method, subject)
+                loop.call_soon_threadsafe(announce_to, announcers, method, subject)
 
     def _completable_arguments(self, ref: Reference) -> list[str] | None:
         """Return the names of the arguments of a prompt or template, or None if it is not registered."""

@@ -50,7 +50,8 @@ from ..transports.streamable_http.server import StreamableHttpEndpoint
 from ..transports.streamable_http.session import EndpointLimits
 from ..transports.trace import trace_from_environment
 from . import stateless
-from .catalog import Catalog, OpenSubscriptions
+from .announcements import OpenSubscriptions
+from .catalog import Catalog
 from .routes import METHODS, RouteHandler, call_route, check_routes
 from .session import serve
 

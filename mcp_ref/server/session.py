@@ -37,7 +37,8 @@ from ..revisions import Method
 from ..session import DEFAULT_TIMEOUT, Handler, Session
 from ..transports.base import Transport
 from . import stateless
-from .catalog import Announcer, Catalog, OpenSubscriptions
+from .announcements import Announcer, OpenSubscriptions
+from .catalog import Catalog
 from .context import Context
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ async def serve(
     session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
     try:
         await catalog.add_serving(session)
-        catalog.announcers.add(session.announcer)
+        catalog.announcers.add(session)
         await session.open()
         try:
             await session.ended
@@ -61,12 +62,12 @@ async def serve(
             await session.open_subscriptions.end()
         await session.dispatcher.finish(FINISH_SECONDS)
     finally:
-        catalog.announcers.discard(session.announcer)
+        catalog.announcers.discard(session)
         await session.close()
         await catalog.remove_serving(session)
 
 
-class ServerSession(Session):
+class ServerSession(Session, Announcer):
     """The server's end of one transport: a legacy session. It passes stateless requests to stateless.py."""
 
     def __init__(self, catalog: Catalog, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
@@ -76,7 +77,6 @@ class ServerSession(Session):
         self.initialized: asyncio.Future[None] = self.loop.create_future()
         """Done when the client has sent `notifications/initialized`."""
         self.logging_level = "debug"
-        self.announcer = Announcer(self._wants, self._send_change, transport.drain, self._until_initialized)
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
         self._handshake: RequestId | None = None  # the id of `initialize`
 
@@ -98,9 +98,6 @@ class ServerSession(Session):
     def open_subscriptions(self) -> OpenSubscriptions:
         return OpenSubscriptions(shares_stream=True)
 
-    async def _until_initialized(self) -> None:
-        await asyncio.shield(self.initialized)
-
     @cached_property
     def _cancelling(self) -> set[asyncio.Task[None]]:
         return set()  # each asyncio task cancels an MCP task on the client
@@ -116,7 +113,7 @@ class ServerSession(Session):
         if related == self._handshake and self.is_serving(related):
             why = "the client sends `initialized` only after the response to `initialize`"
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: {why}; send it during a later request")
-        await self._until_initialized()
+        await self.wait_ready()
         if not self.is_serving(related) and not self.is_disconnected:
             raise McpError(
                 f"{method} was not sent: the client's request that needs this input is cancelled or complete"
@@ -186,19 +183,29 @@ class ServerSession(Session):
             if not self.initialized.done():
                 self.initialized.set_result(None)  # the notification can arrive while `initialize` is served
 
-    def _wants(self, method: str, subject: str | None) -> bool:
+    async def wait_ready(self) -> None:
+        await asyncio.shield(self.initialized)
+
+    @property
+    def has_room(self) -> bool:
+        return self.initialized.done() and self.transport.has_room
+
+    async def drain_changes(self) -> None:
+        await self.transport.drain()
+
+    def wants(self, method: str, subject: str | None) -> bool:
         if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":
             return False
         return subject is None or any(includes_uri(subscribed, subject) for subscribed in self.subscriptions)
 
-    def _send_change(self, method: str, subject: str | None) -> None:
+    def send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
             self.notify(method, NotificationParams())
         else:
             self.notify(method, features.resources.ResourceUpdatedNotificationParams(subject))
 
     async def close(self, reason: McpError | None = None) -> None:
-        self.announcer.close()
+        self.stop_announcing()
         await super().close(reason)
         self._remove_tasks()
 

@@ -34,8 +34,9 @@ from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, Request, RequestId
 from ..revisions import SPECIFIED, Revision, find_method
 from ..session import Route, find_route
-from ..transports.base import Drain, Notify
-from .catalog import Catalog, OpenSubscriptions
+from ..transports.base import Drain, Hold, Notify
+from .announcements import OpenSubscriptions
+from .catalog import Catalog
 from .context import Context
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class StatelessRequest(Channel):
     """One stateless request. Its handler uses this object to reach the client."""
 
     def __init__(
-        self, catalog: Catalog, meta: versioning.RequestMeta, notify: Notify, drain: Drain,
+        self, catalog: Catalog, meta: versioning.RequestMeta, notify: Notify, drain: Drain, hold: Hold | None,
         principal: str | None, open_subscriptions: OpenSubscriptions,
     ) -> None:  # fmt: skip
         self.catalog, self.principal, self.open_subscriptions = catalog, principal, open_subscriptions
@@ -61,7 +62,8 @@ class StatelessRequest(Channel):
         self.is_over = False
         self.may_need_input = False
         """True if the result of the method can be `input_required`."""
-        self._info, self._notify, self._drain = meta.client_info, notify, drain
+        self.send_notification, self.drain_notifications, self.hold = notify, drain, hold
+        self._info = meta.client_info
         self._responses: Object = {}  # the client's input responses of all rounds, by key
         self._has_state = False  # True if the request has a `requestState`
         self._earlier_digests: Object = {}  # digests of the input requests of earlier rounds, by key
@@ -82,11 +84,11 @@ class StatelessRequest(Channel):
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         if find_method(method, self.revision, "server") is None and method in SPECIFIED:
             return False
-        self._notify(method, codec_for(self.revision).encode(params))
+        self.send_notification(method, codec_for(self.revision).encode(params))
         return True
 
     async def drain(self, related: RequestId | None = None) -> None:
-        await self._drain()
+        await self.drain_notifications()
 
     def is_serving(self, id: RequestId) -> bool:
         return not self.is_over
@@ -169,11 +171,12 @@ class StatelessRequest(Channel):
 
 async def serve(
     catalog: Catalog, subscriptions: OpenSubscriptions, request: Request, notify: Notify, drain: Drain,
-    principal: str | None,
+    principal: str | None, hold: Hold | None = None,
 ) -> Object:  # fmt: skip
     """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
 
-    `notify` sends a notification that belongs to the request. `drain` waits until most notifications are read.
+    `notify` sends a notification that belongs to the request. `drain` waits until most notifications are read. `hold`
+    holds back the result of a subscription until its end; None if the transport cannot do so.
     """
     if request.method == "initialize" and not versioning.is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name versions
@@ -187,7 +190,7 @@ async def serve(
         # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level must be one of {', '.join(levels)}")
     codec = codec_for(meta.revision)
-    channel = StatelessRequest(catalog, meta, notify, drain, principal, subscriptions)
+    channel = StatelessRequest(catalog, meta, notify, drain, hold, principal, subscriptions)
     try:
         params: object = codec.decode(route.params, request.params)
     except ShapeError as error:
@@ -234,4 +237,4 @@ def _listen(params: SubscriptionsListenRequestParams, context: RequestContext) -
 
     channel = context.channel
     assert isinstance(channel, StatelessRequest)
-    return listen(channel.catalog, channel.open_subscriptions, params, context)
+    return listen(channel, params, context)

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from functools import partial
-from typing import cast
+import time
+from typing import Protocol
 
-from ..basic.access import Access, until_expiry
+from ..basic.access import Access
 from ..basic.cancellation import CancelledNotificationParams
-from ..basic.channel import RequestContext
+from ..basic.channel import Channel, RequestContext
 from ..basic.content import includes_uri
 from ..basic.lifecycle import declares
-from ..basic.meta import EmptyResult, NotificationParams
+from ..basic.meta import EmptyResult
 from ..basic.subscriptions import (
     MAX_RESOURCES,
     SubscriptionFilter,
@@ -32,28 +32,92 @@ from ..basic.subscriptions import (
     SubscriptionsListenRequestParams,
 )
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
+from ..codec import codec_for
 from ..features import lazy as features
 from ..features.task_augmentation import EXTENSION_CAPABILITY
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INVALID_PARAMS, Object
-from .catalog import Announcer, Catalog, OpenSubscriptions
+from ..jsonrpc.messages import INVALID_PARAMS, Object, RequestId
+from ..transports.base import Drain, HeldResponse, Hold, Notify
+from .announcements import Announcer, OpenSubscriptions
+from .catalog import Catalog
 from .context import YIELD_INTERVAL
 
 
-class OpenSubscription:
-    """One open `subscriptions/listen` request."""
+class ListeningChannel(Channel, Protocol):
+    """The channel of a `subscriptions/listen` request: `StatelessRequest` in stateless.py."""
 
-    def __init__(self, catalog: Catalog, accepted: SubscriptionFilter, context: RequestContext) -> None:
-        self.ended: asyncio.Future[None] = context.channel.loop.create_future()
-        drain = partial(context.channel.drain, context.request_id)
-        self.announcer = Announcer(self._wants, self._send_change, drain)
-        self._catalog, self._accepted, self._context = catalog, accepted, context
+    catalog: Catalog
+    open_subscriptions: OpenSubscriptions
+    send_notification: Notify
+    drain_notifications: Drain
+    hold: Hold | None
+    """The function that holds back the response to the request; None if the transport has no such function."""
+
+
+class OpenSubscription(Announcer):
+    """One open `subscriptions/listen` request. Over HTTP there can be thousands, so it keeps little of its request."""
+
+    def __init__(self, accepted: SubscriptionFilter, channel: ListeningChannel, id: RequestId) -> None:
+        self.loop, self._catalog, self._accepted, self._id = channel.loop, channel.catalog, accepted, id
+        self._members = channel.open_subscriptions.members
+        self._revision, self._task_owner = channel.revision, channel.task_owner
+        self._notify, self._drain = channel.send_notification, channel.drain_notifications
+        self.task: asyncio.Task[object] | None = None
+        self._ended: asyncio.Future[None] | None = None  # not None while `task` waits for the end
+        self._held: HeldResponse | None = None  # not None while the response is held back
+        self._expiry: asyncio.TimerHandle | None = None  # ends the subscription when the access token expires
+
+    @property
+    def meta(self) -> Object:
+        """The `_meta` of the messages of this subscription."""
         # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST have the request's id, of the same type
-        self.meta: Object = {SUBSCRIPTION_ID: context.request_id}
+        return {SUBSCRIPTION_ID: self._id}
 
-    def _wants(self, method: str, subject: str | None) -> bool:
-        if self.ended.done():
-            return False
+    def open(self, ends_at: float | None) -> None:
+        """Acknowledge the subscription, and announce changes. End it at `ends_at`, in seconds since 1970, if given."""
+        # [2026-07-28 basic/patterns/subscriptions#acknowledgment] the acknowledgement MUST be the first message
+        acknowledged = SubscriptionsAcknowledgedNotificationParams(self._accepted, self.meta)
+        self.notify("notifications/subscriptions/acknowledged", acknowledged)
+        self._catalog.announcers.add(self)
+        self._members.add(self)
+        if ends_at is not None:
+            self._expiry = self.loop.call_later(max(0.0, ends_at - time.time()), self.end)
+
+    def hold(self, hold: Hold) -> None:
+        """Hold back the response until the subscription ends, so that no task waits for the end."""
+        self._held = hold(self.close)
+
+    async def wait_ended(self) -> None:
+        """Wait for the end of the subscription. If the wait is cancelled, the subscription ends too."""
+        self.task, self._ended = asyncio.current_task(), self.loop.create_future()
+        try:
+            await self._ended
+        finally:
+            self.close()
+
+    def end(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+        if self._held is not None:
+            self.close()
+            self._held.release()
+
+    def close(self) -> None:
+        """Announce nothing more."""
+        self._catalog.announcers.discard(self)
+        self._members.discard(self)
+        self.stop_announcing()
+        if self._expiry is not None:
+            self._expiry.cancel()
+
+    @property
+    def has_room(self) -> bool:
+        return self._held is not None and self._held.has_room
+
+    async def drain_changes(self) -> None:
+        await self._drain()
+
+    def wants(self, method: str, subject: str | None) -> bool:
         accepted = self._accepted
         match method:
             case "notifications/tasks":
@@ -68,20 +132,19 @@ class OpenSubscription:
                 uris = accepted.resource_subscriptions or ()
                 return subject is not None and any(includes_uri(uri, subject) for uri in uris)
 
-    def _send_change(self, method: str, subject: str | None) -> None:
-        if self.ended.done():
-            return
+    def send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
-            self.notify(method, NotificationParams(self.meta))
+            self._notify(method, {"_meta": self.meta})
         elif method == "notifications/tasks":
-            task = self._catalog.tasks.store.get(subject, self._context.channel.task_owner)
+            task = self._catalog.tasks.store.get(subject, self._task_owner)
             if task is not None:
                 self.notify(method, dataclasses.replace(task, meta=self.meta))
         else:
             self.notify(method, features.resources.ResourceUpdatedNotificationParams(subject, self.meta))
 
     def notify(self, method: str, params: object) -> None:
-        self._context.channel.notify(method, params, self._context.request_id)
+        """Send a notification."""
+        self._notify(method, codec_for(self._revision).encode(params))
 
 
 async def _subscribable(catalog: Catalog, uris: list[str], access: Access | None) -> list[str]:
@@ -100,12 +163,13 @@ async def _subscribable(catalog: Catalog, uris: list[str], access: Access | None
 
 
 async def listen(
-    catalog: Catalog,
-    subscriptions: OpenSubscriptions,
-    params: SubscriptionsListenRequestParams,
-    context: RequestContext,
+    channel: ListeningChannel, params: SubscriptionsListenRequestParams, context: RequestContext
 ) -> EmptyResult:
-    """Serve `subscriptions/listen` until the client cancels the request, or the server ends the subscription."""
+    """Serve `subscriptions/listen` until the client cancels the request, or the server ends the subscription.
+
+    Over HTTP, return at once, and hold back the response until the end.
+    """
+    catalog = channel.catalog
     wanted = params.notifications
     if max(len(wanted.resource_subscriptions or ()), len(wanted.task_ids or ())) > MAX_RESOURCES:
         text = f"Invalid params: a subscription must not name more than {MAX_RESOURCES} resources or tasks"
@@ -113,9 +177,9 @@ async def listen(
     offered = catalog.capabilities()
     tasks: list[str] | None = None
     if wanted.task_ids is not None and offered.extensions is not None:
-        if not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY):
+        if not declares(channel.peer_capabilities, EXTENSION_CAPABILITY):
             raise MissingCapability(EXTENSION_CAPABILITY)
-        owner = context.channel.task_owner
+        owner = channel.task_owner
         tasks = [id for id in wanted.task_ids if catalog.tasks.store.get(id, owner) is not None]
     accepted = SubscriptionFilter(
         True if wanted.tools_list_changed and offered.tools is not None else None,
@@ -126,20 +190,13 @@ async def listen(
         else None,
         tasks,
     )
-    subscription = OpenSubscription(catalog, accepted, context)
-    # [2026-07-28 basic/patterns/subscriptions#acknowledgment] the acknowledgement MUST be the first message
-    acknowledged = SubscriptionsAcknowledgedNotificationParams(accepted, subscription.meta)
-    subscription.notify("notifications/subscriptions/acknowledged", acknowledged)
-    catalog.announcers.add(subscription.announcer)
-    subscriptions.serving_tasks[subscription.ended] = cast("asyncio.Task[object]", asyncio.current_task())
-    try:
-        await until_expiry(subscription.ended, context.access.ends_at if context.access is not None else None)
-    finally:
-        catalog.announcers.discard(subscription.announcer)
-        del subscriptions.serving_tasks[subscription.ended]
-        subscription.announcer.close()
-        subscription.ended.cancel()
-    if subscriptions.shares_stream:
+    subscription = OpenSubscription(accepted, channel, context.request_id)
+    subscription.open(context.access.ends_at if context.access is not None else None)
+    if channel.hold is not None and not catalog.middleware:  # for middleware, the request lasts until the end
+        subscription.hold(channel.hold)
+        return EmptyResult(subscription.meta)
+    await subscription.wait_ended()
+    if channel.open_subscriptions.shares_stream:
         # [2026-07-28 basic/patterns/cancellation#intro] a server that ends a subscription MUST send `cancelled`. The
         # schema limits this rule to stdio, because over HTTP the end of the stream shows the end of the subscription.
         cancelled = CancelledNotificationParams(context.request_id, meta=subscription.meta)

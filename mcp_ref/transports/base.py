@@ -60,6 +60,11 @@ class Transport(requester.Transport, Protocol):
     can_restart: bool = False
     """True if `initialize` can begin a new session on this transport. Over HTTP, each session has its own transport."""
 
+    @property
+    def has_room(self) -> bool:
+        """True if `drain()` need not wait. False if that is unknown."""
+        return False
+
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Open the transport. From now on, pass each message to `receive`. Raises ConnectionClosed on failure."""
 
@@ -72,6 +77,24 @@ class Transport(requester.Transport, Protocol):
 
     async def close(self) -> None:
         """Close the transport and release its resources. Any task can call this method, at any time and repeatedly."""
+
+
+class HeldResponse(Protocol):
+    """The response to a stateless request, held back while the stream of the request stays open."""
+
+    @property
+    def has_room(self) -> bool:
+        """True if a notification on the stream need not wait for the client to read."""
+
+    def release(self) -> None:
+        """Send the response, which ends the stream."""
+
+
+Hold = Callable[[Callable[[], object]], HeldResponse]
+"""A function that holds back the response to a request, so that no task waits while its stream is open.
+
+Takes a function that is called when the stream has ended.
+"""
 
 
 class EndReport:

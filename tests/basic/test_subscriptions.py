@@ -17,8 +17,8 @@ from mcp_ref import Server
 from mcp_ref.basic.subscriptions import MAX_RESOURCES
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from mcp_ref.server import catalog, session
-from mcp_ref.server.catalog import Announcer
+from mcp_ref.server import announcements, session
+from mcp_ref.server.announcements import Announcer
 from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from tests.forked_python import python
@@ -45,9 +45,8 @@ def make_server() -> Server:
 
 
 def subscriptions(server: Server) -> set[Announcer]:
-    """Return the announcers of the open subscriptions."""
-    announcers = server.catalog.announcers
-    return {each for each in announcers if isinstance(getattr(each._wants, "__self__", None), OpenSubscription)}
+    """Return the open subscriptions."""
+    return {each for each in server.catalog.announcers if isinstance(each, OpenSubscription)}
 
 
 def listen(id: JSON = 1, **filter: JSON) -> Object:
@@ -286,7 +285,7 @@ async def test_listen_lookup_of_resources_does_not_block_other_requests(kind: st
 
 @KINDS
 async def test_listen_queue_is_bounded_and_drops_the_oldest(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "MAX_QUEUED_CHANGES", 3)
+    monkeypatch.setattr(announcements, "MAX_QUEUED_CHANGES", 3)
 
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -393,13 +392,32 @@ async def test_cancelled_on_stdio_ends_a_subscription_with_unread_messages() -> 
         for name in ("x", "y"):
             server.resource_updated(f"test://a/{name}")
         (listener,) = subscriptions(server)
-        await eventually(lambda: listener._task is not None)
+        await eventually(lambda: listener._sender is not None)
         await wire.send(notification("notifications/cancelled", {"requestId": 1}))
-        await eventually(lambda: not subscriptions(server) and listener._task is None)
+        await eventually(lambda: not subscriptions(server) and listener._sender is None)
         ours._deliver_inbox = pump  # type: ignore[method-assign]
         ours._deliver_inbox()
         assert await wire.receive() == updated(1, "test://a/x")
         await wire.nothing_else()
+
+
+async def test_subscriptions_and_listening_streams_on_http_wait_without_tasks() -> None:
+    async with served_over_http(make_server()) as web:
+        talk = Talk(web)
+        await talk.handshake()
+        before = server_tasks()
+        replies = [await Talk(web).post(listen(1)), await talk.get()]
+        await replies[0].message()
+        await eventually(lambda: server_tasks() == before)
+        await web.site.end_sessions()
+        assert await replies[0].message() == ended(1)
+        await replies[1].events()
+
+
+def server_tasks() -> set[asyncio.Task[object]]:
+    """Return the running tasks that serve HTTP requests and sessions."""
+    names = {"HttpConnection._serve", "SessionTable._serve_session", "Dispatcher._run", "StatelessExchange._open"}
+    return {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") in names}
 
 
 async def test_disconnect_on_http_ends_the_subscription() -> None:
@@ -507,7 +525,7 @@ async def test_server_stop_does_not_wait_for_a_client_that_closes(kind: str, mon
 
 
 async def test_server_stop_waits_briefly_for_a_client_that_never_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "SUBSCRIPTION_END_SECONDS", 0.01)
+    monkeypatch.setattr(announcements, "SUBSCRIPTION_END_SECONDS", 0.01)
 
     async with served(make_server()) as (wire, serving, ours):
         await wire.send(listen(1))

@@ -22,6 +22,7 @@ from mcp_ref import (
 )
 from mcp_ref.extensions.tasks.types import CreateTaskResult
 from mcp_ref.features.tools import CallToolRequestParams
+from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import R2025_11_25, REVISIONS, find_method
 from tests.messages import stateless_request
 from tests.raw_http_client import Talk, served_over_http
@@ -199,6 +200,18 @@ async def test_middleware_sees_the_whole_subscription() -> None:
         assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
         assert site.seen == ["subscriptions/listen"]
     assert site.seen == ["subscriptions/listen", "EmptyResult"]
+
+
+async def test_middleware_sees_the_whole_subscription_over_http() -> None:
+    site = Site()
+    async with served_over_http(site.server) as web:
+        params: Object = {"notifications": {"toolsListChanged": True}}
+        reply = await Talk(web).post(stateless_request("subscriptions/listen", params, 1))
+        assert (await reply.object())["method"] == "notifications/subscriptions/acknowledged"
+        assert site.seen == ["subscriptions/listen"]
+        await web.site.end_sessions()
+        assert "result" in await reply.object()
+        assert site.seen == ["subscriptions/listen", "EmptyResult"]
 
 
 @ERAS

@@ -229,8 +229,12 @@ class AsgiStreamingResponse:
         self._sent.clear()
         self._wake_sender.set()
 
+    @property
+    def has_room(self) -> bool:
+        return not self._size or self.ended.done()
+
     async def drain(self) -> None:
-        if self._size and not self.ended.done():
+        if not self.has_room:
             await self._sent.wait()
 
     def close(self) -> None:

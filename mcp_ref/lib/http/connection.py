@@ -379,6 +379,11 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._drained = None
             self._connections.count_unread(self, 0)
 
+    @property
+    def has_room(self) -> bool:
+        """True if the client has read most of the written bytes."""
+        return self._drained is None
+
     async def drain(self) -> None:
         """Wait until the client has read most of the written bytes, or has disconnected."""
         if self._drained is not None:
@@ -543,6 +548,10 @@ class HttpStreamingResponse:
         if data and self._has_body and not self.has_ended:
             # [RFC 9112 7.1] a chunk is its size in hexadecimal, then its data; a chunk of size 0 ends the body
             self._connection.write_piece(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+
+    @property
+    def has_room(self) -> bool:
+        return self.has_ended or self._connection.has_room
 
     async def drain(self) -> None:
         if not self.has_ended:

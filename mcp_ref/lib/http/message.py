@@ -161,6 +161,10 @@ class StreamingResponse(Protocol):
             on_end: A function that is called once with the response, when it is closed or the client has disconnected.
         """
 
+    @property
+    def has_room(self) -> bool:
+        """True if `drain` need not wait."""
+
     def write(self, data: bytes) -> None:
         """Send a piece of the body, without waiting. Do nothing if the response has ended."""
 

@@ -51,7 +51,7 @@ from ...jsonrpc.messages import (
 from ...lib.http.message import Exchange, HeaderList
 from ...lib.http.sse import encode_event
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, REVISIONS_BY_NAME, Revision, find_revision
-from ..base import Drain, Notify, Trace, finish
+from ..base import Drain, Hold, Notify, Trace, finish
 from ..trace import traced_exchange
 from .checks import (
     JSON_HEADERS,
@@ -70,7 +70,7 @@ from .session import EndpointLimits, Heartbeat, HttpSession, Stream, check_initi
 from .session_table import RETRY_LATER, Serve, SessionTable
 from .stateless import InFlight, StatelessExchange, check_request
 
-ServeStateless = Callable[[Request, Notify, Drain, str | None], Coroutine[object, object, Object]]
+ServeStateless = Callable[[Request, Notify, Drain, str | None, Hold], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `Server.serve_stateless`."""
 
 
@@ -293,20 +293,15 @@ class StreamableHttpEndpoint:
             accepts_sse = True
             in_flight = self._subscriptions
         accepts_json = checked.accepts_json or not checked.accepts_sse
-        stateless_exchange = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse)
+        reply = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse, in_flight)
         try:
             check_request(request, checked, exchange.request.headers, self._parameters)
         except ProtocolError as error:
-            return await stateless_exchange.refuse(error)
-        in_flight.add(stateless_exchange, access.caller)
+            return await reply.refuse(error)
+        in_flight.add(reply, access.caller)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
-        try:
-            await stateless_exchange.serve(
-                self._serve_request(request, stateless_exchange.notify, stateless_exchange.drain, access.id), access
-            )
-        finally:
-            in_flight.remove(stateless_exchange)
+        await reply.serve(self._serve_request(request, reply.notify, reply.drain, access.id, reply.hold), access)
 
     async def _send(
         self,

@@ -274,6 +274,11 @@ class Stream:
         if self._response is not None:
             self._response.write(encode_comment())
 
+    @property
+    def has_room(self) -> bool:
+        """True if a message need not wait until the client has read others."""
+        return self._response is None or self._response.has_room
+
     async def drain(self) -> None:
         """Wait until the client has read enough."""
         if self._response_begun is not None:
@@ -385,6 +390,10 @@ class HttpSession(SessionTransport):
     def close_stream(self, related: RequestId) -> bool:
         stream = self.streams_by_request.get(related)
         return stream is not None and stream.interrupt()
+
+    @property
+    def has_room(self) -> bool:
+        return self.listening.has_room
 
     async def drain(self, related: RequestId | None = None) -> None:
         stream = self.streams_by_request.get(related) if related is not None else self.listening

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 from ...basic.access import Access
 from ...basic.headers import ParameterHeaders, check_headers, check_parameters, mirrored_fields
@@ -36,7 +36,7 @@ from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, O
 from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
-from ..base import Trace
+from ..base import HeldResponse, Trace
 from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest, HttpRefusal
 from .session_table import RETRY_LATER
 
@@ -97,6 +97,9 @@ class StatelessExchange:
            | notify
            v
         the event stream opens --> notifications ... --result--> the last event
+           | hold, result                                           ^
+           v                                                        | release
+        the stream stays open without a task --> notifications -----+
 
     The client can disconnect in each state. The disconnection cancels the request, and the server sends nothing more.
     """
@@ -109,19 +112,23 @@ class StatelessExchange:
         trace: Trace | None,
         accepts_json: bool,
         accepts_sse: bool,
+        in_flight: InFlight,
     ) -> None:
         self._exchange, self._request, self._headers, self._trace = exchange, request, headers, trace
-        self._accepts_json, self._accepts_sse = accepts_json, accepts_sse
+        self._accepts_json, self._accepts_sse, self._in_flight = accepts_json, accepts_sse, in_flight
         self._response: StreamingResponse | None = None
         self._waiting: list[bytes] = []  # the events until the stream is open
         self._is_stream = False  # True after the first notification
         self._opening_task: asyncio.Task[None] | None = None
         self.task: asyncio.Task[object] | None = None  # runs this exchange, while the request is served
         self._expected_cancellations = 0  # how often the task was cancelled, except by a server shutdown
-        self._client_left = False
+        self._client_left = False  # True if the disconnection has cancelled the task
+        self._has_ended = False  # True after the end of the stream
+        self._on_end: Callable[[], object] | None = None  # not None while the response is held back
+        self._held_response = b""
 
     async def serve(self, result: Coroutine[object, object, Object], access: Access) -> None:
-        """Wait for the result and respond. Cancel the request if the client disconnects.
+        """Wait for the result and respond, or hold back the response. Cancel the request if the client disconnects.
 
         Raise AccessRefused if the handler refused the access before anything was sent.
         """
@@ -141,12 +148,43 @@ class StatelessExchange:
             gone.remove_done_callback(self._cancel)
             if self._client_left:
                 task.uncancel()
-            if self._opening_task is not None:
-                await asyncio.wait([self._opening_task])
-        if response is not None and not self._client_left:
-            if access.refusal is not None and not self._is_stream:
-                raise access.refusal
-            await self._respond(response, status_of(response))
+            try:
+                if self._opening_task is not None:
+                    await asyncio.wait([self._opening_task])
+            finally:
+                is_held = self._on_end is not None and not self._has_ended
+                if response is None or self._response is None or not is_held:
+                    self._end()
+        if response is None or self._client_left:
+            return
+        if access.refusal is not None and not self._is_stream:
+            raise access.refusal
+        if self._on_end is None:
+            return await self._respond(response, status_of(response))
+        self._held_response = self._encode(response)
+        del self._exchange, self._request, self._headers  # save memory: the stream can last for hours
+
+    def hold(self, on_end: Callable[[], object]) -> HeldResponse:
+        """Hold back the response until `release`. Until then, the stream stays open without a task.
+
+        Args:
+            on_end: A function that is called if the client disconnects.
+        """
+        self._on_end = on_end
+        return self
+
+    def release(self) -> None:
+        """Send the response that is held back. A response that is not ready yet is sent when it is ready."""
+        self._on_end = None
+        if self._response is not None and self._held_response:
+            self._send_last(self._response, self._held_response)
+
+    def _end(self) -> None:
+        """Note that the request is no longer in flight."""
+        self._in_flight.remove(self)
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end()
 
     async def refuse(self, error: ProtocolError) -> None:
         """Respond with an error instead of serving the request."""
@@ -160,38 +198,55 @@ class StatelessExchange:
             self.task.cancel()
             self._expected_cancellations = self.task.cancelling()
 
+    def _end_stream(self, response: StreamingResponse) -> None:
+        """Note that the stream has ended."""
+        self._has_ended = True
+        self._cancel(response)
+        if self._held_response:
+            self._end()
+
     async def _open(self) -> None:
         """Open the event stream, and send the waiting events."""
         response = await self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
-        response.ended.add_done_callback(self._cancel)
+        response.keep_open(self._end_stream)
         for event in self._waiting:
             response.write(event)
         self._waiting.clear()
         self._response, self._opening_task = response, None
 
     async def _respond(self, response: Response | ErrorResponse, status: int) -> None:
+        frame = self._encode(response)
+        if not self._is_stream and (self._accepts_json or status != 200):
+            self._trace_sent(frame)
+            return await self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
+        if self._response is None:
+            await (self._opening_task or self._open())
+        if self._response is not None:
+            self._send_last(self._response, frame)
+
+    def _encode(self, response: Response | ErrorResponse) -> bytes:
         try:
             frame = encode(response)
         except (ValueError, TypeError, RecursionError):
             frame = encode(writable(response))
         note_size(len(frame))
+        return frame
+
+    def _trace_sent(self, frame: bytes) -> None:
         if self._trace is not None:
             self._trace("->", frame)
-        if not self._is_stream and (self._accepts_json or status != 200):
-            return await self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
-        if self._response is None:
-            await (self._opening_task or self._open())
-        if self._response is not None:
-            self._response.write(encode_event(frame))
-            self._response.close()
+
+    def _send_last(self, response: StreamingResponse, frame: bytes) -> None:
+        self._trace_sent(frame)
+        response.write(encode_event(frame))
+        response.close()
 
     def notify(self, method: str, params: Object) -> None:
         """Send a notification. Drop it if the client has disconnected or the response must be JSON."""
         if self._client_left or not self._accepts_sse:
             return
         frame = encode(Notification(method, params))
-        if self._trace is not None:
-            self._trace("->", frame)
+        self._trace_sent(frame)
         event = encode_event(frame)
         if self._response is not None:
             return self._response.write(event)
@@ -199,6 +254,11 @@ class StatelessExchange:
         if not self._is_stream:
             self._is_stream = True
             self._opening_task = asyncio.get_running_loop().create_task(self._open())
+
+    @property
+    def has_room(self) -> bool:
+        """True if a notification need not wait until the client has read others."""
+        return self._response is not None and self._response.has_room
 
     async def drain(self) -> None:
         """Wait until the client has read enough."""
