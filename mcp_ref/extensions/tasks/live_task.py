@@ -159,6 +159,7 @@ class LiveTask(Channel):
         self.inputs = _OpenInputRequests(self.loop)
         self.result_requests = _ResultRequests()
         self.handler: asyncio.Task[object] | None = None
+        """The asyncio task that runs the handler; None until it starts."""
         self._origin, self._owner, self._store, self._on_change = origin, origin.task_owner, store, on_change
         self._ttl, self._poll_interval = chosen_ttl(ttl), poll_interval
         self._expires_at = 0.0  # in seconds since the epoch

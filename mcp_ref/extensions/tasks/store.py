@@ -48,7 +48,7 @@ class TaskStore(Protocol):
         Args:
             task: the task, which replaces the stored task with the same id.
             owner: the task's owner.
-            expires_at: time of expiry, in seconds since the epoch.
+            expires_at: time of expiry, in seconds since the epoch. The store itself removes an expired task.
 
         Raises:
             ProtocolError: the store is full.

@@ -52,8 +52,9 @@ from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object
 from ...revisions import R2026_07_28, Availability, Revision
 
-_CLIENT_REQUESTS: Final[Object] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
-CLIENT_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": _CLIENT_REQUESTS}
+CLIENT_CAPABILITY: Final[Object] = {
+    "list": {}, "cancel": {}, "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
+}  # fmt: skip
 """The capability `tasks` of a client that runs sampling and elicitation as tasks (2025-11-25)."""
 
 MAX_TTL: Final = 24 * 3600 * 1000

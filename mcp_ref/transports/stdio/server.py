@@ -1,4 +1,4 @@
-"""The server's side of stdio: it reads messages from its own standard input, and writes messages to its output.
+"""The server's side of stdio: it reads messages from its standard input, and writes messages to its standard output.
 
 A server writes only messages to stdout, because the client decodes every line. If a tool called `print`, the client
 would decode the output as an invalid message. `claimed_stdio` therefore hides descriptors 0 and 1 from the tools.
