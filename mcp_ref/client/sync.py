@@ -132,7 +132,7 @@ class SyncClient(Synchronous[Client]):
     write `client.run(client.client.start_tool("report"))`.
 
     Args:
-        server: The server's command as a list, the server's URL, a `Server`, or a `Client` that is not connected yet.
+        server: The server's command as a list, the server's URL, a `Server`, or a new `Client` with your options.
     """
 
     def __init__(self, server: Client | Sequence[str] | str | InProcessServer) -> None:

@@ -267,7 +267,8 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
         result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
     # [2025-11-25 server/tools#output-schema] structured content MUST conform to the output schema
     if not result.is_error and (fault := result_fault(registered.check_result, result)) is not None:
-        log.error("the result of tool %s does not match its output schema: %s", registered.tool.name, fault)
+        advice = "; is `return` missing?" if value is None else ""
+        log.error("the result of tool %s does not match its output schema: %s%s", registered.tool.name, fault, advice)
         return _error_result(f"Tool {registered.tool.name} returned a result that does not match its output schema")
     if result.has_structured_content and registered.wraps_result(revision):
         return CallToolResult(result.content, {"result": result.structured_content}, result.is_error, result.meta)

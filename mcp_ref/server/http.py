@@ -195,7 +195,9 @@ class HttpApp:
         elif path in self._routes:
             await self._route_checks.guard(exchange, None, self._serve_route)
         else:
-            refused = HttpRefusal(404, f"there is nothing at {path[:200]!r}; the MCP endpoint is {self.path}")
+            root = exchange.request.root  # the path at which a framework has mounted `asgi()`
+            text = f"there is nothing at {root + path[:200]!r}; the MCP endpoint is {root}{self.path}"
+            refused = HttpRefusal(404, text)
             await exchange.respond(404, [("Content-Type", JSON_TYPE)], refused.body())
 
     async def _serve_route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:

@@ -625,6 +625,7 @@ async def test_tools_call_result_that_breaks_the_output_schema_is_not_sent(
         answer = await call(wire)
         assert failed(answer, revision) and "secret" not in json.dumps(answer)
     assert "output schema" in caplog.text, "the operator learns which tool is wrong"
+    assert ("is `return` missing?" in caplog.text) == (wrong == "none")
 
 
 @KINDS

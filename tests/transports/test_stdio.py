@@ -312,6 +312,14 @@ async def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_l
     assert caught.value.__context__ is None, "the traceback shows the error of the second attempt only"
 
 
+async def test_client_of_a_program_that_ends_without_serving_asks_for_the_missing_call() -> None:
+    with pytest.raises(
+        ConnectionClosed, match=r"exited with code 0 and .*; is a call such as `server.run\(\)` missing"
+    ):
+        async with Client(python("pass")):
+            pass
+
+
 @pytest.mark.parametrize(
     ("number", "expected"),
     [(None, "exited with code 5"), (signal.SIGKILL, "killed by signal SIGKILL"), (40, "killed by signal 40")],

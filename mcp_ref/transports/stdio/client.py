@@ -161,6 +161,8 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
             how = f"was killed by signal {names.get(-code, -code)}"
         tail = self.stderr_tail.decode("utf-8", "replace").strip()
         logs = f"; its standard error ends with:\n{tail}" if tail else " and wrote nothing to standard error"
+        if code == 0 and not tail and not self._has_spoken:
+            logs += "; is a call such as `server.run()` missing?"
         return f"the server {self.command[0]!r} {how}{logs}"
 
     async def close(self) -> None:

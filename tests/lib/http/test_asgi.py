@@ -426,6 +426,13 @@ async def test_asgi_root_path_precedes_the_endpoint_of_http_sse() -> None:
     assert call.body.startswith(b"event: endpoint\ndata: /apps/messages?session=")
 
 
+async def test_asgi_root_path_is_in_the_error_for_a_path_without_an_endpoint() -> None:
+    call = Call(body())
+    asked = scope("GET", "/apps", root_path="/apps", raw_path=b"/apps")
+    await Server("mounted").asgi()(asked, call.receive, call.send)
+    assert b"there is nothing at '/apps/'; the MCP endpoint is /apps/mcp" in call.body
+
+
 @pytest.mark.parametrize("says", [False, True], ids=["before an answer in JSON", "in the middle of a stream"])
 async def test_asgi_disconnect_cancels_a_tool_whose_task_group_has_failed(says: bool) -> None:
     # In Python 3.11 and 3.12, a task keeps a cancellation count after a TaskGroup in it has failed.
