@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, auto
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import MODERN_ERROR_CODES, is_stateless
@@ -64,7 +64,6 @@ from .stateless_client import (
     StatelessRequests,
     describe_http_error,
     error_in,
-    remove,
 )
 
 log = logging.getLogger(__name__)
@@ -130,13 +129,12 @@ class StreamableHttpClientTransport(Transport):
             self._http = authorize(self._http)
         self._trace = trace or no_trace
         self._stateless = StatelessRequests(url, self._own_headers, self._http, trace, parameters)
-        self._receive: Receive | None = None
+        self._receive: Receive = lambda message: None  # until `start`
         self._end = EndReport()
         self._initialize: Request | None = None  # the `initialize` request
         self._session: str | None = None
         self._revision: Revision | None = None
-        self._posts: set[asyncio.Task[None]] = set()
-        self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
+        self._posts: dict[asyncio.Task[None], set[RequestId]] = {}  # with the ids of the requests not cancelled
         self._last_one_way_post: asyncio.Task[None] | None = None  # the last POST of a notification or response
         self._listener: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[str | None] | None = None
@@ -153,7 +151,7 @@ class StreamableHttpClientTransport(Transport):
         if self.state is ClientState.CLOSED:
             return
         if isinstance(message, Request) and is_stateless(message.params):
-            return self._stateless.send(message, self._deliver)
+            return self._stateless.send(message, self._receive)
         if isinstance(message, Notification) and self._cancel_stateless(message):
             return
         if self._http_sse is not None:
@@ -161,14 +159,11 @@ class StreamableHttpClientTransport(Transport):
         frame = encode(message)
         if isinstance(message, Request) and message.method == "initialize":
             self._initialize, self.state = message, ClientState.SESSION
-        ids = _request_ids(message)
+        ids = [member.id for member in _members(message) if isinstance(member, Request)]
         task = asyncio.get_running_loop().create_task(self._post_in_order(message, frame, ids, self._last_one_way_post))
-        self._posts.add(task)
-        task.add_done_callback(self._posts.discard)
-        self._in_flight.update(dict.fromkeys(ids, task))
-        if ids:
-            task.add_done_callback(lambda _: remove(self._in_flight, ids, task))
-        else:
+        self._posts[task] = set(ids)
+        task.add_done_callback(self._posts.pop)
+        if not ids:
             self._last_one_way_post = task
         if isinstance(message, Notification):
             self._after_notification(message, task)
@@ -186,11 +181,13 @@ class StreamableHttpClientTransport(Transport):
             self._stateless.cancel_all()  # the client chose the legacy era
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
         elif notification.method == "notifications/cancelled":
-            id = notification.params.get("requestId")
-            post = self._in_flight.pop(id, None) if isinstance(id, (str, int)) else None
-            if post is not None and post not in self._in_flight.values():  # else other requests of the batch still wait
-                # [2025-11-25 basic/utilities/cancellation#behavior-requirements] SHOULD ignore a late response
-                task.add_done_callback(lambda _: post.cancel())
+            id = cast(RequestId, notification.params.get("requestId"))
+            post = next((post for post, ids in self._posts.items() if id in ids), None)
+            if post is not None:
+                self._posts[post].remove(id)
+                if not self._posts[post]:  # else other requests of the batch still wait
+                    # [2025-11-25 basic/utilities/cancellation#behavior-requirements] SHOULD ignore a late response
+                    task.add_done_callback(lambda _: post.cancel())
 
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until the server has accepted the last notification or response."""
@@ -216,20 +213,17 @@ class StreamableHttpClientTransport(Transport):
         await self._stateless.close()
         await finish(*self._posts, self._listener, self._renewal, cancel=True, timeout=CLOSE_SECONDS)
         if self._session is not None:
-            await self._delete()
+            # [2025-11-25 basic/transports#session-management] SHOULD DELETE a session that is no longer needed
+            deleting = self._http.request("DELETE", self.url, self._headers(), extra=True)
+            try:
+                async with asyncio.timeout(DELETE_SECONDS), deleting:
+                    pass
+            except (HttpError, McpError, TimeoutError) as error:
+                log.debug("the session was not deleted: %s", error)
         if self._http_sse is not None:
             await self._http_sse.close()
         await self._http.close()
         self._end.send(ConnectionClosed("the connection was closed"))
-
-    async def _delete(self) -> None:
-        # [2025-11-25 basic/transports#session-management] SHOULD DELETE a session that is no longer needed
-        deleting = self._http.request("DELETE", self.url, self._headers(), extra=True)
-        try:
-            async with asyncio.timeout(DELETE_SECONDS), deleting:
-                pass
-        except (HttpError, McpError, TimeoutError) as error:
-            log.debug("the session was not deleted: %s", error)
 
     async def _post_in_order(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None
@@ -237,13 +231,13 @@ class StreamableHttpClientTransport(Transport):
         await finish(before, self._renewal)
         try:
             async with self._time_limits.timeout(None if ids else ACCEPT_SECONDS):
-                await self._post(message, frame, ids, self._deliver)
+                await self._post(message, frame, ids, self._receive)
         except TimeoutError:
             log.warning("%s did not accept a message within %g s", public_url(self.url), ACCEPT_SECONDS)
         except (HttpError, ConnectionClosed, EventTooLarge, ValueError) as error:
-            self._fail_requests(ids, str(error), self._deliver)
+            self._fail_requests(ids, str(error), self._receive)
         except McpError as error:  # the authorization failed
-            self._fail_requests(ids, str(error), self._deliver, error)
+            self._fail_requests(ids, str(error), self._receive, error)
 
     async def _post(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: Receive, repeated: bool = False
@@ -253,12 +247,11 @@ class StreamableHttpClientTransport(Transport):
         posting = self._http.request("POST", self.url, self._post_headers(is_initialize), frame, extra=not ids)
         if not repeated:
             self._trace("->", frame)
-        session = None if is_initialize else self._session
-        ended = False
+        session, ended = None if is_initialize else self._session, False
         async with posting as response:
             if response.status == 404 and session is not None and not repeated:
                 ended = True
-            elif response.status in (400, 404, 405) and is_initialize and deliver == self._deliver:
+            elif response.status in (400, 404, 405) and is_initialize and deliver is self._receive:
                 await self._try_http_sse(response, ids)
             elif response.status >= 300:
                 self._deliver_refusal(response, await response.read(MAX_RESPONSE), ids, deliver)
@@ -273,8 +266,7 @@ class StreamableHttpClientTransport(Transport):
                 await self._post(message, frame, ids, deliver, repeated=True)
 
     async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
-        kind = media_type(response.headers)
-        unanswered = set(ids)
+        kind, unanswered = media_type(response.headers), set(ids)
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST support both types
         if kind == SSE_TYPE:
             await read_and_resume(response, unanswered, partial(self._deliver_frame, unanswered, deliver), self._get)
@@ -304,22 +296,22 @@ class StreamableHttpClientTransport(Transport):
         body = await response.read(MAX_RESPONSE)
         if (found := error_in(body)) is not None and found.error.code in MODERN_ERROR_CODES:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] a modern error: no HTTP+SSE
-            return self._deliver(ErrorResponse(self._initialize.id, found.error))
+            return self._receive(ErrorResponse(self._initialize.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         older = SseClientTransport(
             self.url, http=self._http, headers=self._own_headers, trace=self._trace, time_limits=self._time_limits
         )
         try:
-            await older.start(self._deliver, self._end.send)
+            await older.start(self._receive, self._end.send)
         except ConnectionClosed as error:
             log.debug("the server does not speak HTTP+SSE either: %s", error)
-            return self._deliver_refusal(response, body, ids, self._deliver)
+            return self._deliver_refusal(response, body, ids, self._receive)
         self._http_sse, self.state = older, ClientState.HTTP_SSE
         older.send(self._initialize)
 
     async def _listen(self, before: asyncio.Task[None] | None = None) -> None:
         await finish(before)
-        read = partial(self._deliver_frame, set(), self._deliver)
+        read = partial(self._deliver_frame, set(), self._receive)
         await listen(self._get, read, lambda: self._session, self._renew_session)
 
     async def _renew_session(self, ended: str | None) -> None:
@@ -377,16 +369,13 @@ class StreamableHttpClientTransport(Transport):
     def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
         """Decode and deliver a message. If it is a response, remove its request from `unanswered`."""
         self._trace("<-", frame)
-        message = decode(frame)
-        for id in _responded_ids(message):
-            if self._initialize is not None and id == self._initialize.id and isinstance(message, Response):
-                self._revision = find_revision(message.result.get("protocolVersion"))
-            unanswered.discard(id)
+        message, initialize = decode(frame), self._initialize
+        if isinstance(message, Response) and initialize is not None and message.id == initialize.id:
+            self._revision = find_revision(message.result.get("protocolVersion"))
+        for member in _members(message):
+            if isinstance(member, (Response, ErrorResponse, Malformed)) and member.id is not None:
+                unanswered.discard(member.id)
         deliver(message)
-
-    def _deliver(self, message: Incoming) -> None:
-        if self._receive is not None:
-            self._receive(message)
 
     def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: McpError | None = None) -> None:
         """Report to the session that these requests will get no response."""
@@ -401,19 +390,10 @@ def _failure_in(responses: list[Incoming]) -> str | None:
     for response in responses:
         if isinstance(response, Response):
             return None
-        if isinstance(response, ErrorResponse):
-            return response.error.message
-        if isinstance(response, RequestFailure):
-            return response.reason
+        if isinstance(response, (ErrorResponse, RequestFailure)):
+            return response.error.message if isinstance(response, ErrorResponse) else response.reason
     return "the server did not respond to `initialize`"
 
 
-def _request_ids(message: Outgoing) -> list[RequestId]:
-    members = message.messages if isinstance(message, Batch) else [message]
-    return [member.id for member in members if isinstance(member, Request)]
-
-
-def _responded_ids(message: Incoming) -> list[RequestId]:
-    members = message.messages if isinstance(message, Batch) else [message]
-    kinds = (Response, ErrorResponse, Malformed)
-    return [member.id for member in members if isinstance(member, kinds) and member.id is not None]
+def _members(message: Outgoing | Incoming) -> Sequence[Outgoing | Incoming]:
+    return message.messages if isinstance(message, Batch) else [message]

@@ -61,7 +61,7 @@ class StatelessRequests:
         }
         task = asyncio.get_running_loop().create_task(self._post(request, frame, headers, receive))
         self._in_flight[request.id] = task
-        task.add_done_callback(lambda _: remove(self._in_flight, [request.id], task))
+        task.add_done_callback(lambda _: self._in_flight.pop(request.id, None))
 
     def cancel(self, id: object) -> bool:
         """Cancel a request: close its HTTP response. Return False if no such request is in flight."""
@@ -130,13 +130,6 @@ class StatelessRequests:
                     if _responds_to(message, request.id):
                         return True
         return False
-
-
-def remove(in_flight: dict[RequestId, asyncio.Task[None]], ids: list[RequestId], task: asyncio.Task[None]) -> None:
-    """Remove the requests of a finished task, except requests whose id a newer task uses."""
-    for id in ids:
-        if in_flight.get(id) is task:
-            del in_flight[id]
 
 
 def _responds_to(message: object, id: RequestId) -> bool:

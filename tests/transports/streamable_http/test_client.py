@@ -504,7 +504,7 @@ async def test_a_call_that_is_cancelled_while_its_session_is_renewed_leaves_that
         client.send(Request(1, "ping"))
         client.send(Request(2, "ping"))
         await eventually(lambda: site.keys.count("ping") == 2 and site.keys.count("initialize") == 2)
-        first = client.transport._in_flight[1]
+        first = next(task for task, ids in client.transport._posts.items() if ids == {1})
         first.cancel()
         await asyncio.wait([first])
         gate.set()
@@ -577,7 +577,7 @@ async def test_a_call_that_is_cancelled_while_its_session_is_renewed_in_vain_lea
         site.on("initialize", after(gate, status(500)))
         client.send(Request(1, "ping"))
         await eventually(lambda: site.keys.count("initialize") == 2)
-        (post,) = (task for id, task in client.transport._in_flight.items() if id == 1)
+        (post,) = client.transport._posts
         post.cancel()
         await asyncio.wait([post])
         gate.set()
