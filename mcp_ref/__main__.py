@@ -88,30 +88,31 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     add_http_options(made)
 
     made = command("list", "", "list the tools, resources and prompts of a server", needs_server=True)
+    made.set_defaults(target="")
     made.add_argument(
         "--find", action="store_true", help="list the configuration files of known hosts, and start nothing"
     )
 
     made = command("call", "TOOL [NAME=VALUE ...]", "call a tool", needs_server=True)
-    made.add_argument("tool", metavar="TOOL")
+    made.add_argument("target", metavar="TOOL")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
 
     made = command(
         "read", "URI", "print the contents of a resource (as exact bytes to a file or pipe)", needs_server=True
     )
-    made.add_argument("uri", metavar="URI")
+    made.add_argument("target", metavar="URI")
 
     made = command("watch", "URI", "print a URI whenever the resource at URI, or below it, changes", needs_server=True)
-    made.add_argument("uri", metavar="URI")
+    made.add_argument("target", metavar="URI")
     made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 
     made = command("prompt", "NAME [NAME=VALUE ...]", "get a prompt's messages", needs_server=True)
-    made.add_argument("prompt", metavar="NAME")
+    made.add_argument("target", metavar="NAME")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
 
     made = command("complete", "PROMPT|TEMPLATE ARGUMENT [VALUE [NAME=VALUE ...]]",
                    "suggest values for an argument of a prompt or resource template", needs_server=True)  # fmt: skip
-    made.add_argument("ref", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
+    made.add_argument("target", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
     made.add_argument("argument", metavar="ARGUMENT")
     made.add_argument("value", metavar="VALUE", nargs="?", default="", help="the text typed so far")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],

@@ -11,9 +11,10 @@ import contextlib
 import itertools
 import json
 import sys
-from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ..basic.authorization.errors import SignInNeeded
 from ..basic.lifecycle import CapabilityError, UnsupportedRevision
 from ..client.client import Client
 from ..codec import codec_for
@@ -36,6 +37,8 @@ from .values import parse_environment, parse_headers, read_arguments, read_strin
 if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
 
+T = TypeVar("T")
+
 
 def run_client_command(options: argparse.Namespace) -> int:
     """Run one of the commands and return its exit code."""
@@ -48,12 +51,10 @@ def run_and_report(command: Coroutine[None, None, int]) -> int:
         return asyncio.run(command)
     except (ConnectionClosed, UnsupportedRevision, RequestTimeout) as error:
         return report_failure(3, error)
+    except SignInNeeded as error:
+        return report_failure(4, error)
     except (McpError, NotInRevision) as error:
-        code = report_failure(1, error)
-        for line in getattr(error, "__notes__", ()):  # of a SignInNeeded: the command that signs in
-            show.note(line)
-            code = 4
-        return code
+        return report_failure(1, error)
 
 
 ADVICE = {"roots": "add --root PATH", "elicitation": "run the command in a terminal, so that it can ask you"}
@@ -61,12 +62,12 @@ ADVICE = {"roots": "add --root PATH", "elicitation": "run the command in a termi
 
 
 def report_failure(code: int, error: Exception, name: str = "", known: Iterable[str] = ()) -> int:
-    """Print an error. If `name` is not a `known` name, suggest similar names. Return the exit code."""
+    """Print an error with its notes. If `name` is not a `known` name, suggest similar names. Return the exit code."""
     show.note(f"{error}{'' if name in known else did_you_mean(name, known)}")
     details = error.data if isinstance(error, RemoteError) and isinstance(error.data, dict) else {}
-    for capability, advice in ADVICE.items():
-        if capability in str(details.get("requiredCapabilities")):
-            show.note(advice)
+    needed = str(details.get("requiredCapabilities"))
+    for line in [*getattr(error, "__notes__", ()), *(ADVICE[name] for name in ADVICE if name in needed)]:
+        show.note(line)
     return code
 
 
@@ -86,19 +87,12 @@ def make_client(options: argparse.Namespace, authorizer: Authorizer | None = Non
         raise UsageError("--env works only with the command of a server, not with a URL")
     try:
         return Client(
-            server,
-            headers=parse_headers(options.header),
-            authorization=authorizer,
-            revision=options.revision,
-            env=parse_environment(options.env),
-            roots=options.root,
-            elicitation=person,
-            elicitation_url=person is not None,
-            on_log=show_log,
-            on_stderr=show_stderr if options.stderr else None,
+            server, headers=parse_headers(options.header), authorization=authorizer, revision=options.revision,
+            env=parse_environment(options.env), roots=options.root, elicitation=person,
+            elicitation_url=person is not None, on_log=show_log, on_stderr=show_stderr if options.stderr else None,
             timeout=options.timeout if options.timeout is not None else DEFAULT_TIMEOUT,
             trace=tracer() if options.trace else None,
-        )
+        )  # fmt: skip
     except ValueError as error:  # an unknown revision, or an invalid root
         raise UsageError(str(error)) from None
 
@@ -133,18 +127,39 @@ async def connect_and_run(client: Client, options: argparse.Namespace) -> int:
 
 
 async def run_command(client: Client, options: argparse.Namespace) -> int:
-    """Run a command with a client that is connected."""
+    """Run a command with a client that is connected. If the server refuses a request, suggest known names."""
     if sys.stderr.isatty() and options.name != "list":
         show.note(server_line(client))
     if options.log is not None:
         if options.log not in LEVELS:
             raise UsageError(f"unknown log level {options.log!r}{did_you_mean(options.log, LEVELS)}")
         await client.set_logging_level(options.log)
-    code = await COMMANDS[options.name](client, options)
+    try:
+        code = await COMMANDS[options.name](client, options) or 0
+    except (RemoteError, CapabilityError) as error:
+        known = await known_names(client, options) if options.target else []
+        code = report_failure(1, error, options.target, known)
     hidden = b"" if options.stderr else getattr(client.session.transport, "stderr_tail", b"")
     if code != 0 and hidden:
         show.note("the server has written to its standard error: --stderr shows the text")
     return code
+
+
+async def known_names(client: Client, options: argparse.Namespace) -> list[str]:
+    """Return the names on the server that the target of a command can have."""
+    if options.name == "call":
+        return [tool.name for tool in await fetch_list(client, "tools", Client.list_tools)]
+    if options.name in ("read", "watch"):
+        return [resource.uri for resource in await fetch_list(client, "resources", Client.list_resources)]
+    if options.name == "complete" and is_uri(options.target):
+        templates = await fetch_list(client, "resources", Client.list_resource_templates)
+        return [template.uri_template for template in templates]
+    return [prompt.name for prompt in await fetch_list(client, "prompts", Client.list_prompts)]
+
+
+async def fetch_list(client: Client, capability: str, fetch: Callable[[Client], Awaitable[list[T]]]) -> list[T]:
+    """Return a list of the server, or an empty list if the server does not offer it."""
+    return await fetch(client) if client.server_can(capability) else []
 
 
 def server_line(client: Client) -> str:
@@ -158,65 +173,62 @@ def encode(value: object) -> Object:
     return codec_for(REVISIONS[-1]).encode(value)
 
 
-async def list_all(client: Client, options: argparse.Namespace) -> int:
+async def list_all(client: Client, options: argparse.Namespace) -> None:
     """Print the server's name, instructions, tools, resources, resource templates and prompts."""
-    tools = await client.list_tools() if client.server_can("tools") else []
-    resources = await client.list_resources() if client.server_can("resources") else []
-    templates = await client.list_resource_templates() if client.server_can("resources") else []
-    prompts = await client.list_prompts() if client.server_can("prompts") else []
+    lists = Lists(
+        await fetch_list(client, "tools", Client.list_tools),
+        await fetch_list(client, "resources", Client.list_resources),
+        await fetch_list(client, "resources", Client.list_resource_templates),
+        await fetch_list(client, "prompts", Client.list_prompts),
+    )
     if options.json:
-        show.as_json(
-            {
-                "protocolVersion": client.revision.name,
-                "serverInfo": encode(client.server_info),
-                "capabilities": client.server_capabilities,
-                "instructions": client.instructions,
-                **lists_as_json(tools, resources, templates, prompts),
-            }
-        )
-        return 0
+        return show.as_json({
+            "protocolVersion": client.revision.name, "serverInfo": encode(client.server_info),
+            "capabilities": client.server_capabilities, "instructions": client.instructions, **lists.as_json(),
+        })  # fmt: skip
     show.out(server_line(client))
     if client.instructions:
         show.out(client.instructions)
-    show_lists(tools, resources, templates, prompts)
-    return 0
+    lists.show()
 
 
-def lists_as_json(
-    tools: list[Tool], resources: list[Resource], templates: list[ResourceTemplate], prompts: list[Prompt]
-) -> Object:
-    """Return the four lists of a server as JSON."""
-    lists = {"tools": tools, "resources": resources, "resourceTemplates": templates, "prompts": prompts}
-    return {name: [encode(item) for item in items] for name, items in lists.items()}  # type: ignore[attr-defined]
+class Lists(NamedTuple):
+    """The four lists of one or several servers."""
 
+    tools: list[Tool]
+    resources: list[Resource]
+    templates: list[ResourceTemplate]
+    prompts: list[Prompt]
 
-def show_lists(
-    tools: list[Tool], resources: list[Resource], templates: list[ResourceTemplate], prompts: list[Prompt]
-) -> None:
-    """Print the four lists of a server as tables."""
-    show.table("Tools", [show.tool_row(tool) for tool in tools])
-    show.table("Resources", [(r.uri, r.mime_type or "", r.description or r.title) for r in resources])
-    show.table("Resource templates", [(t.uri_template, t.mime_type or "", t.description or t.title) for t in templates])
-    show.table("Prompts", [show.prompt_row(prompt) for prompt in prompts])
+    def as_json(self) -> Object:
+        """Return the lists as JSON."""
+        lists: tuple[Sequence[object], ...] = self
+        names = ("tools", "resources", "resourceTemplates", "prompts")
+        return {name: [encode(item) for item in items] for name, items in zip(names, lists, strict=True)}
+
+    def show(self) -> None:
+        """Print the lists as tables."""
+        show.table("Tools", [show.tool_row(tool) for tool in self.tools])
+        show.table("Resources", [(r.uri, r.mime_type or "", r.description or r.title) for r in self.resources])
+        rows = [(t.uri_template, t.mime_type or "", t.description or t.title) for t in self.templates]
+        show.table("Resource templates", rows)
+        show.table("Prompts", [show.prompt_row(prompt) for prompt in self.prompts])
 
 
 async def call(client: Client, options: argparse.Namespace) -> int:
     """Call a tool and print its result. Return 1 for an error. Without `--json`, its text goes to standard error."""
-    tools = {tool.name: tool for tool in await client.list_tools()}
-    tool = tools.get(options.tool)
+    tool = next((each for each in await client.list_tools() if each.name == options.target), None)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
     default_timeout = USER_TIMEOUT if elicitation_handler() is not None else client.timeout  # a user needs time
     try:
         result = await client.call_tool(
-            options.tool,
-            arguments,
-            on_progress=show_progress if sys.stderr.isatty() else None,
+            options.target, arguments, on_progress=show_progress if sys.stderr.isatty() else None,
             timeout=options.timeout if options.timeout is not None else default_timeout,
-        )
+        )  # fmt: skip
     except RemoteError as error:
-        report_failure(1, error, options.tool, tools)
-        show_expected_arguments(tool, arguments)
-        return 1
+        for line in expected_arguments(tool, arguments):
+            error.add_note(line)
+        raise
     if options.json:
         show.as_json(encode(result))
     elif result.content or not result.has_structured_content:
@@ -224,90 +236,71 @@ async def call(client: Client, options: argparse.Namespace) -> int:
             (show.note if result.is_error else show.out)(show.block_text(block))
     else:
         show.as_json(result.structured_content)
-    if result.is_error:
-        show_expected_arguments(tool, arguments)
+    for line in expected_arguments(tool, arguments) if result.is_error else []:
+        show.note(line)
     return 1 if result.is_error else 0
 
 
-def show_expected_arguments(tool: Tool | None, arguments: Object) -> None:
-    """Print the parameters of a tool, if the arguments do not match the tool's schema."""
+def expected_arguments(tool: Tool | None, arguments: Object) -> list[str]:
+    """Return a line with the parameters of a tool. Return no line if the arguments match the tool's schema."""
     with contextlib.suppress(SchemaError):
         if tool is not None and not compile_schema(tool.input_schema).is_valid(arguments):
-            show.note(f"{tool.name} takes: {show.signature(tool.input_schema) or 'nothing'}")
+            return [f"{tool.name} takes: {show.signature(tool.input_schema) or 'nothing'}"]
+    return []
 
 
-async def read(client: Client, options: argparse.Namespace) -> int:
+async def read(client: Client, options: argparse.Namespace) -> None:
     """Print the contents of a resource."""
-    try:
-        result = await client.read_resource(options.uri)
-    except RemoteError as error:
-        return report_failure(1, error, options.uri, [resource.uri for resource in await client.list_resources()])
+    result = await client.read_resource(options.target)
     if options.json:
-        show.as_json(encode(result))
-    else:
-        for contents in result.contents:
-            show.write_contents(contents)
-    return 0
+        return show.as_json(encode(result))
+    for contents in result.contents:
+        show.write_contents(contents)
 
 
-async def watch(client: Client, options: argparse.Namespace) -> int:
+async def watch(client: Client, options: argparse.Namespace) -> None:
     """Print a line with the URI for each change, until Ctrl-C, `--count` changes, or the end of the subscription."""
-    try:
-        async with client.subscribe(options.uri) as updates:
-            for _ in range(options.count) if options.count is not None else itertools.count():
-                uri = await anext(updates, None)
-                if uri is None:
-                    show.note("the server ended the subscription")
-                    return 0
-                show.as_json(uri) if options.json else show.out(uri)
-                sys.stdout.flush()
-    except (RemoteError, CapabilityError) as error:
-        known = await client.list_resources() if client.server_can("resources") else []
-        return report_failure(1, error, options.uri, [resource.uri for resource in known])
-    return 0
+    async with client.subscribe(options.target) as updates:
+        for _ in range(options.count) if options.count is not None else itertools.count():
+            uri = await anext(updates, None)
+            if uri is None:
+                return show.note("the server ended the subscription")
+            show.as_json(uri) if options.json else show.out(uri)
+            sys.stdout.flush()
 
 
-async def prompt(client: Client, options: argparse.Namespace) -> int:
+async def prompt(client: Client, options: argparse.Namespace) -> None:
     """Print the messages of a prompt."""
     try:
-        result = await client.get_prompt(options.prompt, read_string_arguments(options.arguments))
+        result = await client.get_prompt(options.target, read_string_arguments(options.arguments))
     except RemoteError as error:
-        prompts = {prompt.name: prompt for prompt in await client.list_prompts()}
-        report_failure(1, error, options.prompt, prompts)
-        if options.prompt in prompts:
-            show.note(f"{options.prompt} takes: {show.prompt_row(prompts[options.prompt])[1] or 'nothing'}")
-        return 1
+        for each in await fetch_list(client, "prompts", Client.list_prompts):
+            if each.name == options.target:
+                error.add_note(f"{each.name} takes: {show.prompt_row(each)[1] or 'nothing'}")
+        raise
     if options.json:
-        show.as_json(encode(result))
-    else:
-        for message in result.messages:
-            show.out(f"{message.role}: {show.block_text(message.content)}")
-    return 0
+        return show.as_json(encode(result))
+    for message in result.messages:
+        show.out(f"{message.role}: {show.block_text(message.content)}")
 
 
-async def complete(client: Client, options: argparse.Namespace) -> int:
+async def complete(client: Client, options: argparse.Namespace) -> None:
     """Print the server's suggestions for an argument, one on each line."""
-    is_uri = "{" in options.ref or "://" in options.ref
-    ref = ResourceTemplateReference(options.ref) if is_uri else PromptReference(options.ref)
+    ref = (ResourceTemplateReference if is_uri(options.target) else PromptReference)(options.target)
     known = read_string_arguments(options.arguments) or None
-    try:
-        result = await client.complete(ref, options.argument, options.value, known)
-    except RemoteError as error:
-        return report_failure(1, error, options.ref, await completion_references(client, is_uri))
+    result = await client.complete(ref, options.argument, options.value, known)
     if options.json:
-        show.as_json(encode(result))
-    else:
-        for value in result.values:
-            show.out(value)
-    return 0
+        return show.as_json(encode(result))
+    for value in result.values:
+        show.out(value)
 
 
-async def completion_references(client: Client, is_uri: bool) -> list[str]:
-    """Return the server's URI templates if `is_uri`, else the names of its prompts."""
-    if is_uri:
-        templates = await client.list_resource_templates() if client.server_can("resources") else []
-        return [template.uri_template for template in templates]
-    return [prompt.name for prompt in await client.list_prompts()] if client.server_can("prompts") else []
+def is_uri(target: str) -> bool:
+    """Return True for a URI or a URI template, and False for the name of a prompt."""
+    return "{" in target or "://" in target
 
 
-COMMANDS = {"list": list_all, "call": call, "read": read, "watch": watch, "prompt": prompt, "complete": complete}
+COMMANDS: dict[str, Callable[[Client, argparse.Namespace], Awaitable[int | None]]] = {
+    "list": list_all, "call": call, "read": read, "watch": watch, "prompt": prompt, "complete": complete,
+}  # fmt: skip
+"""The function of each command. It returns the exit code, or None for success."""

@@ -31,22 +31,11 @@ from ..jsonrpc.messages import JSON
 from ..session import DEFAULT_TIMEOUT
 from . import UsageError, did_you_mean, show
 from .authorization import authorizer_for
-from .client_commands import (
-    lists_as_json,
-    report_failure,
-    run_and_report,
-    run_command,
-    show_lists,
-    show_log,
-    show_stderr,
-)
+from .client_commands import Lists, report_failure, run_and_report, run_command, show_log, show_stderr
 from .person import ask_line, confirms, elicitation_handler, has_terminal, hidden_input
 
 MAX_APPROVALS = 4000
 """Maximum number of stored decisions. If there are more, the oldest decisions are forgotten."""
-
-NAME_OPTIONS = {"call": "tool", "read": "uri", "watch": "uri", "prompt": "prompt", "complete": "ref"}
-"""For each command, the argument that begins with the name of a server."""
 
 SINGLE_SERVER_OPTIONS = ("revision", "env", "header", "root", "token_env", "token_file", "command")
 """The options for one server. A command with `--config` refuses them."""
@@ -81,22 +70,22 @@ def run_host_command(options: argparse.Namespace) -> int:
 
 
 def take_server_name(options: argparse.Namespace, configuration: Configuration) -> str:
-    """Return SERVER of the argument `SERVER.NAME`, and set the argument to NAME. For one server, NAME is enough."""
-    option, names = NAME_OPTIONS[options.name], [each.name for each in configuration.servers]
-    server, dot, own = str(getattr(options, option)).partition(".")
+    """Return SERVER of the target `SERVER.NAME`, and set the target to NAME. For one server, NAME is enough."""
+    names = [each.name for each in configuration.servers]
+    server, dot, own = options.target.partition(".")
     if dot and server in names:
-        setattr(options, option, own)
-        return server
+        options.target = own
+        return str(server)
     if len(names) != 1:
         example = full_name(names[0], "NAME") if names else "SERVER.NAME"
-        raise UsageError(f"write the server's name and a dot before the name, such as {example}"
-                         f"{did_you_mean(server, names)}")  # fmt: skip
+        advice = f"write the server's name and a dot before the name, such as {example}"
+        raise UsageError(advice + did_you_mean(server, names))
     return names[0]
 
 
 async def _run(configuration: Configuration, server: str, options: argparse.Namespace) -> int:
     """Open a host, and run one command in it."""
-    consent = Consent(options.yes, full_name(server, getattr(options, NAME_OPTIONS.get(options.name, "name"))))
+    consent = Consent(options.yes, full_name(server, options.target))
     person = elicitation_handler(f"The server {server}", consent.terminal)
     async with kept_approvals() as approvals:
         host = Host(
@@ -113,7 +102,7 @@ async def _run(configuration: Configuration, server: str, options: argparse.Name
                     return await list_all(host, options)
                 client = host.client(server)
                 if options.name == "call":
-                    await check_tool(host, server, options.tool, consent)
+                    await check_tool(host, server, options.target, consent)
                 return await run_command(client, options)
         except (ServerUnavailable, Refused) as error:
             return report_failure(4 if any(status.needs_sign_in for status in host.status()) else 3, error)
@@ -212,7 +201,7 @@ async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> No
 
 async def list_all(host: Host, options: argparse.Namespace) -> int:
     """Print the state of each server, and all tools, resources, templates and prompts with their full names."""
-    lists = (
+    lists = Lists(
         [replace(each.definition, name=each.full_name) for each in await host.list_tools()],
         [replace(each.definition, uri=each.full_name) for each in await host.list_resources()],
         [replace(each.definition, uri_template=each.full_name) for each in await host.list_resource_templates()],
@@ -223,13 +212,13 @@ async def list_all(host: Host, options: argparse.Namespace) -> int:
         servers: list[JSON] = [
             {"name": each.name, "state": each.state.value, "error": each.last_error} for each in states
         ]
-        show.as_json({"servers": servers, **lists_as_json(*lists)})
+        show.as_json({"servers": servers, **lists.as_json()})
     else:
         for status in states:
             show.out(f"{status.name}  {_state_text(status)}")
             for warning in status.warnings:
                 show.note(f"warning: {warning}")
-        show_lists(*lists)
+        lists.show()
     away = [status for status in states if status.state not in (ServerState.READY, ServerState.DISABLED)]
     return 0 if not away else 4 if all(status.needs_sign_in for status in away) else 3
 

@@ -31,7 +31,6 @@ names.py           the names of servers and tools
 configuration.py   the configuration files of known hosts
 launch.py          a server with its variables replaced
 approval.py        a request for the user's consent, and the dangers that it names
-throttle.py        a server that sends too many messages waits
 supervisor.py      start and restart of a server
 policy.py          settings, decisions, budgets and the audit log
 hosted.py          one server of a host: consent, client, approved tools, calls, requests of the server

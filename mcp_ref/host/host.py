@@ -16,6 +16,7 @@ Spec:  architecture/index (2024-11-05 to 2026-07-28); 2026-07-28 index#key-princ
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -115,17 +116,17 @@ class Host(HostOptions):
             for name, config in wanted.items() if name not in kept
         ]  # fmt: skip
         self._hosted = kept | {each.config.name: each for each in new}
-        new = [hosted for hosted in new if not hosted.is_lazy]
-        await asyncio.gather(*(hosted.start() for hosted in new))
-        attempts = [asyncio.create_task(hosted.attempted.wait()) for hosted in new]
-        try:
-            await asyncio.wait(attempts, timeout=self.startup_wait) if attempts else None
-            for hosted in [each for each in new if each.config.entry.get("required")]:
+        eager = [each for each in new if not each.is_lazy]
+        for hosted in eager:
+            await hosted.start()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.startup_wait):
+                for hosted in eager:
+                    await hosted.attempted.wait()
+        for hosted in eager:
+            if hosted.config.entry.get("required"):
                 await hosted.attempted.wait()
                 hosted.check_ready()
-        finally:
-            for attempt in attempts:
-                attempt.cancel()
 
     async def restart(self, server: str) -> None:
         """Start a server again, from every state.
@@ -163,17 +164,20 @@ class Host(HostOptions):
 
     async def list_tools(self) -> list[Listed[Tool]]:
         """Return the approved tools of all servers, sorted by full name."""
-        pairs = {(name, tool): each for name, hosted in self._hosted.items()
-                 for tool, each in hosted.tools.items()}  # fmt: skip
-        return _sorted(
-            Listed(server, pairs[server, tool], name, self._hosted[server].status.state is ServerState.READY)
-            for name, (server, tool) in model_names(pairs).items()
-        )
+        return self._named((name, tool) for name, hosted in self._hosted.items() for tool in hosted.tools.values())
 
     async def list_prompts(self) -> list[Listed[Prompt]]:
         """Return the prompts of all servers that are ready, sorted by full name."""
-        pairs = {(server, prompt.name): prompt for server, prompt in await self._list("prompts", Client.list_prompts)}
-        return _sorted(Listed(pair[0], pairs[pair], name) for name, pair in model_names(pairs).items())
+        return self._named(await self._list("prompts", Client.list_prompts))
+
+    def _named(self, found: Iterable[tuple[str, D]]) -> list[Listed[D]]:
+        """Return tools or prompts with their model names, sorted by full name."""
+        definitions = {(server, each.name): each for server, each in found}
+        listed = [
+            Listed(pair[0], definitions[pair], name, self._hosted[pair[0]].status.state is ServerState.READY)
+            for name, pair in model_names(definitions).items()
+        ]
+        return sorted(listed, key=lambda each: each.full_name)
 
     async def list_resources(self) -> list[Listed[Resource]]:
         """Return the resources of all servers that are ready, by server."""
@@ -314,10 +318,6 @@ class Host(HostOptions):
         if name not in table:
             raise UnknownName("tool", name, [*table, *(full_name(*pair) for pair in pairs)])
         return table[name]
-
-
-def _sorted(listed: Iterable[Listed[D]]) -> list[Listed[D]]:
-    return sorted(listed, key=lambda each: each.full_name)
 
 
 class SyncHost(Synchronous[Host]):

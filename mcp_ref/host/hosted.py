@@ -12,7 +12,7 @@ the user's trust first, and change the description later. The host cannot notice
 but not its definitions.
 
 Spec:  2026-07-28 server/tools#security-considerations, client/roots, client/sampling#user-interaction-model,
-       client/elicitation#safe-url-handling
+       client/elicitation#safe-url-handling, server/utilities/logging, basic/patterns/progress
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import JSON
 from ..lib.jsonschema import compile_schema
+from ..transports.base import Direction, Trace
 from ..transports.trace import trace_from_environment
 from .approval import Approval, Kind, Origin, Refused, command_warnings, hidden_text_warnings
 from .configuration import ServerConfig
@@ -43,7 +44,6 @@ from .launch import Launch, launch_of
 from .names import UnknownName, full_name
 from .policy import Account, BudgetExceeded, ElicitRequest, Policy, definition_hash, digest_of
 from .supervisor import MAX_PAGES, HostEvent, ServerState, Supervisor
-from .throttle import Throttle
 
 if TYPE_CHECKING:
     from ..client.tools import CallOptions
@@ -56,6 +56,9 @@ MAX_ITEMS = 10_000
 
 MAX_LOG_RATE = 100
 """Maximum number of log messages of one server in one second. More messages are counted and dropped."""
+
+MAX_RATE, MAX_BURST = 1000.0, 20
+"""Maximum number of unrequested messages of one server per second, and at once."""
 
 
 class HostedServer(Supervisor):
@@ -202,22 +205,18 @@ class HostedServer(Supervisor):
     ) -> CallToolResult:
         """Call a tool, if the policy allows it. `Host.call_tool` documents the arguments and exceptions."""
         await self.ready_client(wait)
-        tool, digest = self.tools.get(name), self._digest
+        tool, digest, full = self.tools.get(name), self._digest, full_name(self.config.name, name)
         if tool is None:
-            raise UnknownName("tool", full_name(self.config.name, name), self.full_names())
+            raise UnknownName("tool", full, (full_name(self.config.name, each) for each in self.tools))
         self._account.call(is_first=not self.calls)
         if self._options.approve is not None or self._options.audit is not None or origin == "model":
             arguments = await self._approved_arguments(tool, arguments, origin)
         client = self.check_ready()
         if (self._digest, self.tools.get(name)) != (digest, tool):
-            raise Refused(f"{full_name(self.config.name, name)} has changed while it waited for consent; call it again")
+            raise Refused(f"{full} has changed while it waited for consent; call it again")
         result = await self._call(client, name, arguments, options)
         self._policy.after.add(self.config.name)
         return _cut(result, self._account.budget.result_characters) if origin == "model" else result
-
-    def full_names(self) -> list[str]:
-        """Return the full names of the tools."""
-        return [full_name(self.config.name, name) for name in self.tools]
 
     async def _approved_arguments(
         self, tool: Tool, arguments: Mapping[str, object] | None, origin: Origin
@@ -349,3 +348,31 @@ def _cut(result: CallToolResult, limit: int) -> CallToolResult:
                 content[index] = replace(block, text=note)
             left = max(0, left - len(block.text))
     return replace(result, content=content)
+
+
+class Throttle:
+    """The `trace` of a client. It pauses reading if the server sends many messages that are not responses.
+
+    Log messages, progress and list changes have no limit of their own. A server that sends them without end would use
+    the whole time of the event loop. While the client does not read, the pipe or connection is full, and the server
+    waits.
+    """
+
+    def __init__(self, trace: Trace | None) -> None:
+        self.client: Client | None = None
+        self._trace = trace
+        self._excess = self._checked = 0.0  # received minus sent messages, less `MAX_RATE` for each second
+
+    def __call__(self, direction: Direction, frame: bytes) -> None:
+        if self._trace is not None:
+            self._trace(direction, frame)
+        self._excess += 1 if direction == "<-" else -1
+        if self._excess > MAX_BURST:
+            loop = asyncio.get_running_loop()
+            now = loop.time()
+            self._excess = max(0.0, self._excess - (now - self._checked) * MAX_RATE)
+            self._checked = now
+            transport = self.client.transport if self.client is not None else None
+            if self._excess > MAX_BURST and transport is not None:
+                transport.pause_reading()
+                loop.call_later(MAX_BURST / MAX_RATE, transport.resume_reading)

@@ -130,7 +130,7 @@ class ServerStatus:
 
 
 class ServerUnavailable(McpError):
-    """A request to a server that is away. Nothing was sent. The text says the state, the reason and the next start."""
+    """A request to a server that is away. Nothing was sent. The text says the state, the next try and the reason."""
 
 
 class Pauses:
@@ -172,7 +172,7 @@ class Supervisor:
         self._changed, self._wake = asyncio.Event(), asyncio.Event()  # for callers that wait; for `_task`
         self._pauses, self._ready_at, self._lost_calls = Pauses(), math.inf, 0
         self._is_stale = False  # True if the server has reported a change of its tools
-        self._refreshed, self._interval = 0.0, MIN_PAUSE  # the last list of tools, and the pause before the next one
+        self._interval = MIN_PAUSE  # the pause before the next list of tools
         self._grace: asyncio.TimerHandle | None = None
 
     async def prepare(self) -> Client:
@@ -236,11 +236,9 @@ class Supervisor:
         status = self.status
         if self.client is not None and status.state is ServerState.READY:
             return self.client
-        text = f"the server {status.name} is {status.state.value}"
-        if status.next_try is not None:
-            attempt = "next calls" if status.state is ServerState.SUSPENDED else "next start"
-            text += f"; {attempt} in {max(0.0, status.next_try - time.time()):.0f} s"
-        raise ServerUnavailable(text + (f": {status.last_error}" if status.last_error else ""))
+        retry = f"; next try in {max(0.0, status.next_try - time.time()):.0f} s" if status.next_try else ""
+        reason = f": {status.last_error}" if status.last_error else ""
+        raise ServerUnavailable(f"the server {status.name} is {status.state.value}{retry}{reason}")
 
     def _change(self, state: ServerState, error: str | None = None, next_try: float | None = None) -> None:
         status, now = self.status, time.time()
@@ -308,13 +306,14 @@ class Supervisor:
             self._grace.cancel()
         self._grace, self.client = None, client
         loop, ended = asyncio.get_running_loop(), client.session.ended
+        refreshed = loop.time()
         ended.add_done_callback(self._session_ended)
         self.status.revision, self.status.era = client.revision.name, client.revision.era
         self._lost_calls, self._ready_at = 0, time.monotonic()
         self._change(ServerState.READY)
         while not ended.done():
             self._wake.clear()
-            refresh_at = self._refreshed + self._interval if self._is_stale else None
+            refresh_at = refreshed + self._interval if self._is_stale else None
             if self._lost_calls >= MAX_LOST_CALLS:
                 self._change(ServerState.SUSPENDED, "several calls in a row got no response", SUSPEND_SECONDS)
                 await asyncio.wait([ended], timeout=SUSPEND_SECONDS)
@@ -323,6 +322,7 @@ class Supervisor:
                 self._change(ServerState.READY)
             elif refresh_at is not None and loop.time() >= refresh_at:
                 await self._refresh_again(client)
+                refreshed = loop.time()
             else:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(refresh_at):
@@ -351,7 +351,7 @@ class Supervisor:
 
     async def _refresh(self, client: Client) -> None:
         """Fetch the tools. Skip tools that exceed a limit, or that `accepted` does not return."""
-        self._is_stale, self._refreshed = False, asyncio.get_running_loop().time()
+        self._is_stale = False
         listed = await client.list_tools() if client.server_can("tools") else []
         sizes = [len(json.dumps(asdict(tool))) for tool in listed]
         kept = [
