@@ -58,7 +58,7 @@ class Budget:
     calls: int | None = None
     """Maximum number of tool calls."""
     calls_per_minute: int | None = None
-    """Maximum number of tool calls in one minute. A minute begins with the first call after the end of the last one."""
+    """Maximum number of tool calls in one minute. A new minute begins with the first call after the old one."""
     seconds: float | None = None
     """Maximum time of all tool calls together, in seconds. The last call gets only the time that is left."""
     samples_per_call: int = 3
