@@ -33,7 +33,7 @@ from ..jsonrpc.messages import Object, RequestId
 from ..jsonrpc.time_limits import TimeLimits
 from ..revisions import SPECIFIED, Era, Revision
 from ..transports.base import Transport, finish
-from .negotiation import ClientIdentity, ServerIdentity, negotiate
+from .negotiation import ClientIdentity, negotiate
 from .session import CacheKey, ClientSession
 from .target import Target
 
@@ -114,7 +114,7 @@ class Connector:
         self._eras, self._on_disconnect = eras, on_disconnect
         self._session: ClientSession | None = None
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer
-        self._server_identity: ServerIdentity | None = None
+        self._is_negotiated = False
         self._restart_task: asyncio.Task[None] | None = None
         self._restarts = 0  # number of restarts since the last response
         self._closed = asyncio.Event()
@@ -127,7 +127,7 @@ class Connector:
     @property
     def session(self) -> ClientSession:
         """The session with the server. Raises RuntimeError before the negotiation is complete."""
-        if self._session is None or self._server_identity is None:
+        if self._session is None or not self._is_negotiated:
             raise RuntimeError("not connected: use `async with Client(...) as client`")
         return self._session
 
@@ -142,15 +142,9 @@ class Connector:
         return self.session.revision
 
     @property
-    def server_identity(self) -> ServerIdentity:
-        """The server's name, version and instructions."""
-        _ = self.session  # raises RuntimeError before the negotiation is complete
-        return cast("ServerIdentity", self._server_identity)
-
-    @property
     def server_info(self) -> Implementation:
         """The name and version that the server claims. They are unverified."""
-        return self.server_identity.info
+        return cast(Implementation, self.session.peer_info)
 
     @property
     def server_capabilities(self) -> Object:
@@ -160,7 +154,7 @@ class Connector:
     @property
     def instructions(self) -> str | None:
         """The server's instructions for the model."""
-        return self.server_identity.instructions
+        return self.session.instructions
 
     @property
     def cache_key(self) -> CacheKey:
@@ -187,7 +181,8 @@ class Connector:
         known_era = self._eras.get(name) if name is not None else None
         session, retry = await self._open_session(), cast("Era | None", None)
         try:
-            self._server_identity = await negotiate(session, identity, self.timeout, known_era)
+            await negotiate(session, identity, self.timeout, known_era)
+            self._is_negotiated = True
         except (ConnectionClosed, RemoteError) as error:
             if self.state is ConnectionState.CLOSED:
                 raise
@@ -202,11 +197,12 @@ class Connector:
             else:
                 raise
             log.debug("the negotiation failed and is tried again: %s", error)
-        if self._server_identity is None:  # outside the `except` block, so that a second error does not quote the first
+        if not self._is_negotiated:  # outside the `except` block, so that a second error does not quote the first
             if session.ended.done():
                 await session.close()
                 session = await self._open_session()
-            self._server_identity = await negotiate(session, identity, self.timeout, retry)
+            await negotiate(session, identity, self.timeout, retry)
+            self._is_negotiated = True
         self._change_state(ConnectionState.CONNECTED)
         if name is not None and identity.revisions_of("modern"):  # else the client sent no probe
             self._eras[name] = self.revision.era

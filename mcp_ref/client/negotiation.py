@@ -49,14 +49,6 @@ If half of the request's time limit is shorter, the client waits only for this h
 
 
 @dataclass(frozen=True, slots=True)
-class ServerIdentity:
-    """A server's name, version, and instructions for the model. All three are unverified: do not trust them."""
-
-    info: Implementation
-    instructions: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class ClientIdentity:
     """A client's name and version, its capabilities, and the revisions that it speaks, oldest first."""
 
@@ -78,8 +70,8 @@ class ClientIdentity:
 
 async def negotiate(
     session: ClientSession, client: ClientIdentity, timeout: float | None, known_era: Era | None = None
-) -> ServerIdentity:
-    """Find a common revision, and make the session use this revision.
+) -> None:
+    """Find a common revision, make the session use this revision, and store the server's name and instructions.
 
     Args:
         session: An open session.
@@ -112,10 +104,10 @@ async def negotiate(
 
 async def _probe(
     session: ClientSession, client: ClientIdentity, timeout: float | None, probe_seconds: float | None
-) -> ServerIdentity:
+) -> None:
     """Send `server/discover`, and `initialize` if the server is legacy or does not respond in `probe_seconds`."""
     probe = asyncio.create_task(_discover(session, client, timeout))
-    handshake: asyncio.Task[ServerIdentity] | None = None
+    handshake: asyncio.Task[None] | None = None
     try:
         with contextlib.suppress(TimeoutError):
             async with session.dispatcher.time_limits.timeout(probe_seconds):
@@ -124,7 +116,7 @@ async def _probe(
             handshake = asyncio.create_task(_initialize(session, client, timeout))
             await asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)
         if not probe.done() and handshake is not None and handshake.exception() is None:
-            return handshake.result()
+            return
         discovered = await probe
         if discovered is not None:
             return _use_modern_revision(session, client, *discovered)
@@ -196,7 +188,7 @@ def _check_legacy_fallback(client: ClientIdentity, error: Exception) -> None:
 
 def _use_modern_revision(
     session: ClientSession, client: ClientIdentity, revision: Revision, result: DiscoverResult, info: JSON
-) -> ServerIdentity:
+) -> None:
     session.use_revision(revision)
     codec = session.codec
     session.capabilities = codec.encode(client.capabilities)
@@ -207,10 +199,10 @@ def _use_modern_revision(
         session.peer_info = codec.decode(Implementation, info)
     except ShapeError:
         session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] can be missing
-    return ServerIdentity(session.peer_info, result.instructions)
+    session.instructions = result.instructions
 
 
-async def _initialize(session: ClientSession, client: ClientIdentity, timeout: float | None) -> ServerIdentity:
+async def _initialize(session: ClientSession, client: ClientIdentity, timeout: float | None) -> None:
     """Perform the handshake: name our latest legacy revision, and use the revision that the server chooses."""
     offered = client.revisions_of("legacy")[-1]
     session.use_revision(offered)
@@ -221,5 +213,5 @@ async def _initialize(session: ClientSession, client: ClientIdentity, timeout: f
     session.capabilities = session.codec.encode(client.capabilities)
     session.peer_capabilities = session.codec.encode(result.capabilities)
     session.peer_info = result.server_info
+    session.instructions = result.instructions
     session.notify("notifications/initialized", NotificationParams())
-    return ServerIdentity(result.server_info, result.instructions)

@@ -91,7 +91,7 @@ class Requests(Connector):
         Raises:
             CapabilityError: The negotiated revision does not allow batches.
         """
-        if self._server_identity is None or not self.revision.batch:
+        if not self._is_negotiated or not self.revision.batch:
             for call in calls:
                 call.close()
             raise CapabilityError(f"revision {self.revision} does not allow batches: send the requests one by one")

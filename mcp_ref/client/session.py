@@ -74,6 +74,8 @@ class ClientSession(Session):
         """The listeners of the modern-era subscriptions, by the id of the `subscriptions/listen` request."""
         self.has_responded = False
         """True if the server has sent a result since the negotiation."""
+        self.instructions: str | None = None
+        """The server's instructions for the model. They are unverified."""
         self._task_progress: dict[RequestId, ProgressHandler] = {}  # by progress token, oldest first
         self._handlers, self._cache, self._cache_key = handlers, cache, cache_key
         self._on_notification, self._on_end = on_notification, on_end
@@ -89,6 +91,7 @@ class ClientSession(Session):
         self.use_revision(other.revision)
         self.capabilities, self.request_meta = other.capabilities, other.request_meta
         self.peer_capabilities, self.peer_info = other.peer_capabilities, other.peer_info
+        self.instructions = other.instructions
 
     async def _send_stateless(self, method: str, params: Object, send: SendRequest) -> Object:
         """Return the complete result of a stateless request, from the cache or after rounds of input requests."""

@@ -18,7 +18,7 @@ import pytest
 
 from mcp_ref import Client, Context, Server
 from mcp_ref.basic.content import TextContent
-from mcp_ref.client.negotiation import ServerIdentity
+from mcp_ref.basic.lifecycle import Implementation
 from mcp_ref.codec import _split_hint, _type_hints
 from mcp_ref.features.completion import Completion, PromptReference
 from mcp_ref.features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
@@ -278,7 +278,8 @@ def test_client_refuses_a_malformed_initialize_result(caplog: pytest.LogCaptureF
                         _ = client.revision
                     await asyncio.wait_for(wire.closed.wait(), PATIENCE)
                 else:
-                    assert has_type(client.server_identity, ServerIdentity), wrong
+                    assert has_type(client.server_info, Implementation), wrong
+                    assert has_type(client.instructions, str | None), wrong
                     assert (await wire.receive_object())["method"] == "notifications/initialized"
 
     run(test())

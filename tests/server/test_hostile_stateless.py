@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, InvalidMessage, McpError
-from mcp_ref.client.negotiation import ServerIdentity
+from mcp_ref.basic.lifecycle import Implementation
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.messages import notification
 from tests.raw_peers import Wire, raw_server
@@ -141,7 +141,8 @@ def test_malformed_discover_results_are_accepted_or_refused_or_lead_to_a_handsha
                 assert isinstance(connecting.exception(), McpError), (connecting, wrong)
                 await asyncio.wait_for(wire.closed.wait(), PATIENCE)
                 return "handshake" if asked["method"] == "initialize" else "refused"
-            assert has_type(client.server_identity, ServerIdentity), wrong
+            assert has_type(client.server_info, Implementation), wrong
+            assert has_type(client.instructions, str | None), wrong
             return "met"
 
     async def test() -> None:
