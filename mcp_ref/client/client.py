@@ -184,11 +184,6 @@ class Client(Requests):
                 await self._handlers.close()
 
     @property
-    def subscriptions(self) -> dict[str, list[Subscription]]:
-        """The open `resources/subscribe` subscriptions of the legacy era, by URI."""
-        return self._notifications.subscriptions
-
-    @property
     def tasks(self) -> Tasks:
         """The tasks that the server has created on this client. Raises CapabilityError without handlers."""
         if self._handlers is None:
@@ -342,7 +337,7 @@ class Client(Requests):
         """
         if not lists:
             raise ValueError('watch_lists needs the names of the lists, such as "tools"')
-        return Subscription(self, self._notifications.list_subscriptions, "lists", lists)
+        return Subscription(self, self._notifications.subscriptions, "lists", lists)
 
     async def list_prompts(self, *, timeout: float | None = None) -> list[Prompt]:
         """Return all prompts.

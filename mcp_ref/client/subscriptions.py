@@ -19,7 +19,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from ..basic.content import includes_uri
@@ -67,10 +66,8 @@ class ServerNotifications:
     _on_changed: dict[str, Callable[[], None] | None]  # the keys are tools, prompts and resources
     _invalidate: Callable[[str, str | None], None]  # removes outdated results from the cache
     _listening: ListenRequest | None = None
-    subscriptions: dict[str, list[Subscription]] = field(default_factory=dict)
-    """The subscriptions of the legacy era, by URI."""
-    list_subscriptions: dict[str, list[Subscription]] = field(default_factory=dict)
-    """The subscriptions of the legacy era to changed lists. The only key is "lists"."""
+    subscriptions: list[Subscription] = field(default_factory=list)
+    """The open subscriptions of the legacy era."""
 
     async def listen(self, connector: Requests) -> None:
         """Request the notifications that have a callback. A legacy server needs no request."""
@@ -98,7 +95,7 @@ class ServerNotifications:
 
     def end_subscriptions(self) -> None:
         """End the legacy subscriptions, because their session is lost."""
-        for subscription in chain(*self.subscriptions.values(), *self.list_subscriptions.values()):
+        for subscription in self.subscriptions:
             subscription.end(ConnectionClosed("the connection to the server was lost"))
 
     def receive(self, method: str, params: object) -> None:
@@ -106,7 +103,7 @@ class ServerNotifications:
         uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None
         self._invalidate(method, uri)
         if uri is not None:
-            for subscription in chain(*self.subscriptions.values()):
+            for subscription in self.subscriptions:
                 subscription.receive(method, uri)
         elif method == "notifications/message" and self._on_log is not None:
             self._on_log(cast("LoggingMessageNotificationParams", params))
@@ -114,7 +111,7 @@ class ServerNotifications:
             self._list_changed(method)
 
     def _list_changed(self, method: str) -> None:
-        for subscription in chain(*self.list_subscriptions.values()):
+        for subscription in self.subscriptions:
             subscription.receive(method, None)
         function = self._on_changed.get(method.removeprefix("notifications/").removesuffix("/list_changed"))
         if function is not None:
@@ -139,11 +136,9 @@ class Subscription:
     this URI.
     """
 
-    def __init__(
-        self, connector: Requests, by_uri: dict[str, list[Subscription]], uri: str, lists: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, connector: Requests, legacy: list[Subscription], uri: str, lists: Sequence[str] = ()) -> None:
         self.uri, self._connector, self._lists = uri, connector, lists
-        self._by_uri = by_uri  # legacy subscriptions, by URI
+        self._legacy = legacy  # the open subscriptions of the legacy era
         self._changed: dict[str, None] = {}  # unread URIs without duplicates, in order of change
         self._wakeup = asyncio.Event()
         self._request: ListenRequest | None = None
@@ -161,28 +156,23 @@ class Subscription:
             self._request = ListenRequest(self._connector, wanted, self.receive, self.end)
             await self._request.open(self._connector.timeout)
             return self
-        self._by_uri.setdefault(self.uri, []).append(self)  # an update can arrive before the response
+        self._legacy.append(self)  # an update can arrive before the response
         if self._lists:
             return self  # legacy servers report changed lists without a request
         try:
             await self._connector.request_by_name("resources/subscribe", None, uri=self.uri)
         except BaseException:
-            self._unregister()
+            self._legacy.remove(self)
             raise
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         if self._request is not None:
-            await self._request.close()
-        elif self._unregister() and not self._ended and not self._lists:
+            return await self._request.close()
+        self._legacy.remove(self)
+        is_last = all(other.uri != self.uri for other in self._legacy)
+        if is_last and not self._ended and not self._lists:
             await self._connector.request_by_name("resources/unsubscribe", None, uri=self.uri)
-
-    def _unregister(self) -> bool:
-        """Stop receiving updates. Return True if no other subscription has the same URI."""
-        others = [subscription for subscription in self._by_uri.pop(self.uri, []) if subscription is not self]
-        if others:
-            self._by_uri[self.uri] = others
-        return not others
 
     def __aiter__(self) -> Subscription:
         return self

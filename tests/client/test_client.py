@@ -167,7 +167,7 @@ async def test_two_who_watch_one_resource_both_hear_of_it_and_only_the_last_to_l
         leaving = asyncio.create_task(second.__aexit__())
         assert await answer(wire, "resources/unsubscribe", {}) == {"uri": "test://a"}
         await leaving
-        assert client.subscriptions == {}
+        assert client._notifications.subscriptions == []
 
 
 @pytest.mark.parametrize("how", ["refused", "cancelled", "timed out"])
@@ -188,7 +188,7 @@ async def test_a_subscription_that_does_not_come_about_watches_nothing(how: str)
             with pytest.raises((RequestTimeout, asyncio.CancelledError)):
                 await entering
             assert (await wire.receive_object())["method"] == "notifications/cancelled"
-        assert client.subscriptions == {}
+        assert client._notifications.subscriptions == []
         await wire.send(updated("test://a"))
         await wire.nothing_more()
 
@@ -213,10 +213,10 @@ async def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come
                 await following(updates)
         for left in (updates, other):
             await left.__aexit__()  # nobody is there to unsubscribe from
-        assert client.subscriptions == {}
+        assert client._notifications.subscriptions == []
         with pytest.raises(ConnectionClosed):
             await client.subscribe("test://a").__aenter__()
-        assert client.subscriptions == {}
+        assert client._notifications.subscriptions == []
 
 
 # ------------------------------------------------------------------------------------------------ batches
