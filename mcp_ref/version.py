@@ -32,6 +32,8 @@ CHANGES
   eras. Before, the modern era raised TypeError or ValueError, and a legacy server got "Internal error".
 - From 2026-07-28 on, the server refuses a response to an input request without its `requestState`, unless the author
   chose the key.
+- These mistakes are now a TypeError: an unknown option of a server over HTTP, one text for `allowed_hosts`,
+  `allowed_origins` or `roots`, and a resource function that returns None.
 - The package is under the MIT license.
 
 0.1.0

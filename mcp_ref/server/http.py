@@ -29,6 +29,7 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from ..basic.access import Access
+from ..features.invoke import check_options
 from ..jsonrpc.dispatcher import Limits
 from ..lib.http.asgi import application as application
 from ..lib.http.message import Exchange, HttpLimits, bracket_ipv6
@@ -98,6 +99,10 @@ class HttpApp:
         self, catalog: Catalog, session_limits: Limits | None = None, trace: Trace | None = None,
         **options: Unpack[HttpOptions],
     ) -> None:  # fmt: skip
+        check_options(options, HttpOptions)  # a misspelled `authorization` must not leave the server open
+        for name in ("allowed_hosts", "allowed_origins"):
+            if isinstance(value := options.get(name), str):
+                raise TypeError(f"{name} must be a list, such as [{value!r}]")
         catalog.check()
         self._catalog = catalog
         self.path = options.get("path", "/mcp")

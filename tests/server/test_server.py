@@ -535,3 +535,17 @@ def test_server_decorators_refuse_an_unknown_option_by_name() -> None:
     for registering in (server.tool(**options), server.prompt(**options), server.resource("test://a", **options)):
         with pytest.raises(TypeError, match=r"unknown option 'titel'; use one of .*title"):
             registering(lambda: "x")
+
+
+async def test_server_over_http_refuses_a_misspelled_option() -> None:
+    misspelled: dict[str, Any] = {"authorisation": object()}
+    for serving in (lambda: Server("s").asgi(**misspelled), lambda: Server("s").run_http(**misspelled)):
+        with pytest.raises(TypeError, match=r"unknown option 'authorisation'; use one of .*authorization"):
+            await asyncio.to_thread(serving)
+
+
+@pytest.mark.parametrize("name", ["allowed_hosts", "allowed_origins"])
+def test_server_over_http_refuses_one_text_as_allowed_names(name: str) -> None:
+    options: dict[str, Any] = {name: "app.example"}
+    with pytest.raises(TypeError, match=rf"{name} must be a list, such as \['app.example'\]"):
+        Server("s").asgi(**options)
