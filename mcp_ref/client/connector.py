@@ -72,17 +72,6 @@ class ConnectionState(Enum):
     CLOSED = auto()
 
 
-_TRANSITIONS = {
-    ConnectionState.NEW: {ConnectionState.CONNECTING, ConnectionState.CLOSED},
-    ConnectionState.CONNECTING: {ConnectionState.CONNECTED, ConnectionState.CLOSED},
-    ConnectionState.CONNECTED: {ConnectionState.RESTARTING, ConnectionState.LOST, ConnectionState.CLOSED},
-    ConnectionState.RESTARTING: {ConnectionState.CONNECTED, ConnectionState.LOST, ConnectionState.CLOSED},
-    ConnectionState.LOST: {ConnectionState.CLOSED},
-    ConnectionState.CLOSED: set[ConnectionState](),
-}
-"""The allowed next states of each state, as in the diagram."""
-
-
 class Connector:
     """The base class of `Requests` and `Client`. It connects, sends requests and reconnects."""
 
@@ -120,8 +109,8 @@ class Connector:
         self._closed = asyncio.Event()
 
     def _change_state(self, state: ConnectionState) -> None:
-        """Change the state if the diagram of `ConnectionState` allows this transition."""
-        if state in _TRANSITIONS[self.state]:
+        """Change the state, except after `close`: CLOSED is final."""
+        if self.state is not ConnectionState.CLOSED:
             self.state = state
 
     @property
