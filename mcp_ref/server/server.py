@@ -9,6 +9,9 @@
 
     server.run()
 
+A plain `def` function runs in a thread, so it can block. An `async def` function runs on the event loop: if it blocked,
+all clients would wait.
+
 One server can serve many clients at the same time, over all transports and in all revisions. A session (session.py)
 stores the state of its client. Stateless requests (stateless.py) need no such state.
 
@@ -77,9 +80,10 @@ class Server:
         instructions: A text that explains to the client's model how to use the server.
         revisions: The revisions that the server speaks, as `Revision` objects or names, in any order. Default: all.
         logging: True if the server sends log messages.
-        page_size: Number of items in one page of a list.
-        executor: The executor for handlers written with plain `def`. Default: an executor with 32 threads. In a program
-            such as Blender, whose functions must run on the main thread, give an executor that uses the main thread.
+        page_size: Number of items in one page of a list. Default: 1000.
+        executor: The executor for plain `def` functions. Default: 96 threads, of which one client uses at most 32. In a
+            program such as Blender, whose functions must run on the main thread, give an executor that uses the main
+            thread.
         limits: The limits of each session.
         trace: Called with every sent and received message, for debugging.
         state_key: The secret key that signs `requestState`, the state of a tool call that waits for the user: at least
