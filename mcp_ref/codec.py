@@ -131,7 +131,7 @@ class Codec:
         origin, args = get_origin(hint), get_args(hint)
         if origin is list:
             item = self._writer(args[0])
-            return item and (lambda values: [item(value) for value in values])  # type: ignore[attr-defined]
+            return item and (lambda values: list(map(item, values)))  # type: ignore[call-overload]
         if origin is dict:
             member = self._writer(args[1])
             return member and (lambda values: {k: member(v) for k, v in cast("dict[str, object]", values).items()})
@@ -152,15 +152,16 @@ class Codec:
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
         hints = _type_hints(cls)
-        # attribute, JSON name, reader, expected type if required (else ""), True if null is a value
-        plan: list[tuple[str, str, _Read | None, str, bool]] = []
+        # attribute, JSON name, reader, type that needs no reader, expected type if required (else ""), True if nullable
+        plan: list[tuple[str, str, _Read | None, object, str, bool]] = []
         for field in dataclasses.fields(cls):
             hint, availability = _split_hint(hints[field.name])
             optional = _is_optional(field)
             required = availability.requires(revision) or not optional or _is_constant(hint)
             nullable = not optional and type(None) in get_args(hint)
             described = _describe_type(hint) if required else ""
-            plan.append((field.name, wire_name(field.name), self._reader(hint), described, nullable))
+            member = self._reader(hint)
+            plan.append((field.name, wire_name(field.name), member, _unchanged_type(hint), described, nullable))
         adjust = getattr(cls, "from_wire", None)
 
         def read(value: JSON) -> object:
@@ -168,7 +169,7 @@ class Codec:
                 raise ShapeError("an object", value)
             wire: Object = adjust(value, revision) if adjust else value
             members: dict[str, object] = {}
-            for attribute, name, convert, required, nullable in plan:
+            for attribute, name, convert, unchanged, required, nullable in plan:
                 member = wire.get(name, _MISSING)
                 if member is None and nullable:
                     members[attribute] = None
@@ -177,8 +178,11 @@ class Codec:
                     if required:
                         raise ShapeError(required, _MISSING, name)
                     continue
+                if convert is None or type(member) is unchanged:
+                    members[attribute] = member
+                    continue
                 try:
-                    members[attribute] = convert(member) if convert else member
+                    members[attribute] = convert(member)
                 except ShapeError as error:
                     raise error.under(name) from None
             return cls(**members)
@@ -299,6 +303,14 @@ _SCALARS: dict[object, tuple[str, tuple[type, ...]]] = {
     bool: ("true or false", (bool,)),
 }
 """Scalar type -> its description, and the Python types that `json.loads` returns for it."""
+
+
+def _unchanged_type(hint: object) -> object:
+    """Return the Python type whose values are valid for a type as they are, or None. It saves the call of a reader."""
+    members = [arg for arg in get_args(hint) if arg is not type(None)]
+    if get_origin(hint) in (Union, types.UnionType) and len(members) == 1:
+        hint = members[0]
+    return dict if hint == dict[str, object] else hint if hint in _SCALARS else None
 
 
 def _read_scalar(hint: object, expected: str, kinds: tuple[type, ...], value: JSON) -> object:

@@ -182,7 +182,7 @@ class Tools:
         page, following = self._registry.page(params.cursor, context)
         return ListToolsResult([registered.tool_for(context.revision) for registered in page], following)
 
-    async def call(self, params: CallToolRequestParams, context: RequestContext) -> object:
+    def call(self, params: CallToolRequestParams, context: RequestContext) -> Awaitable[object]:
         """Serve `tools/call`: find the tool, check the arguments, run the function, build the result."""
         if (registered := self._registry.get(params.name)) is None:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a JSON-RPC error
@@ -190,8 +190,8 @@ class Tools:
         # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` if tasks are not declared
         may_become_task = registered.task != "forbidden" or params.task is not None
         if self.can_be_tasks and may_become_task:
-            return await self._start_task(partial(self._call, registered, params), registered, params.task, context)
-        return await self._call(registered, params, context)
+            return self._start_task(partial(self._call, registered, params), registered, params.task, context)
+        return self._call(registered, params, context)
 
     async def _call(
         self, registered: RegisteredTool, params: CallToolRequestParams, context: RequestContext
@@ -264,7 +264,10 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
     else:
         data = to_json(value)
         # [2025-11-25 server/tools#structured-content] SHOULD also return the serialized JSON in a TextContent block
-        result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
+        blocks: list[ContentBlock] = [TextContent(_text_of(data))]
+        if registered.wraps_result(revision) and registered.check_result.is_valid(data):
+            return CallToolResult(blocks, {"result": data})
+        result = CallToolResult(blocks, data, structured_null=data is None)
     # [2025-11-25 server/tools#output-schema] structured content MUST conform to the output schema
     if not result.is_error and (fault := result_fault(registered.check_result, result)) is not None:
         advice = "; is `return` missing?" if value is None else ""

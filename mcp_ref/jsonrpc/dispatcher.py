@@ -17,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ..lib.turns import take_turn
+from ..lib.turns import turn_for
 from .errors import ConnectionClosed, McpError, ProtocolError
 from .messages import (
     INTERNAL_ERROR,
@@ -353,18 +353,18 @@ async def respond(request: Request, result: Awaitable[Object]) -> Response | Err
 
     Raise CancelledError if the current task was cancelled. A CancelledError of the handler itself becomes an error too.
     """
-    task = asyncio.current_task()
-    before = task.cancelling() if task is not None else 0
     try:
         response = await result
-        await take_turn(response)
+        if (turn := turn_for(response)) is not None:
+            await turn
         return Response(request.id, response)
     except ProtocolError as error:
         return ErrorResponse(request.id, error.to_error())
     except BaseException as error:  # SystemExit too: a handler must not end the server
         if isinstance(error, McpError) and not isinstance(error, ConnectionClosed):
             return ErrorResponse(request.id, Error(INTERNAL_ERROR, str(error)))  # for example a timeout
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > before:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise
         # The operator finds the traceback in the log. The peer gets no text, because the text can contain secrets.
         # (A ConnectionClosed quotes the standard error of another server.)

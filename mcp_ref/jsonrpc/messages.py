@@ -354,6 +354,8 @@ def encode(message: Outgoing) -> bytes:
     Raise ValueError for NaN, Infinity or a lone surrogate. Raise RecursionError for too deep nesting or a cycle. Raise
     TypeError for a Python object that has no JSON form.
     """
+    if type(message) is Response:
+        return _write_json({"jsonrpc": "2.0", "id": message.id, "result": message.result}).encode()
     if type(message) is Notification and not message.params:
         return _encode_bare(message.method)
     if type(message) is Batch:
@@ -367,10 +369,8 @@ def _encode_bare(method: str) -> bytes:
     return _write_json({"jsonrpc": "2.0", "method": method}).encode()
 
 
-def _to_object(message: Message) -> Object:
+def _to_object(message: Request | Notification | ErrorResponse) -> Object:
     match message:
-        case Response():
-            return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
         case Request():
             value: Object = {"jsonrpc": "2.0", "id": message.id, "method": message.method}
         case Notification():

@@ -8,7 +8,8 @@ If a few results wait already, requests wait too, before their handlers run. Oth
 memory. In each iteration the newest request starts, so that the queue of one client does not delay the others.
 
     async def respond(result):
-        await take_turn(result)
+        if (turn := turn_for(result)) is not None:
+            await turn
         data = encode(result)
         note_size(len(data))
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final
 
@@ -101,11 +102,10 @@ current_turns: ContextVar[Turns | None] = ContextVar("current_turns", default=No
 """The turns of the server that serves the current request; None without such a server."""
 
 
-async def take_turn(value: object) -> None:
-    """Wait for a turn if a message with this value will be large, and another large message was encoded just now."""
+def turn_for(value: object) -> Awaitable[None] | None:
+    """Return the turn to wait for, if a message with this value will be large, and another was encoded just now."""
     turns = current_turns.get()
-    if turns is not None and turns.is_taken and is_large(value):
-        await turns.wait()
+    return turns.wait() if turns is not None and turns.is_taken and is_large(value) else None
 
 
 def note_size(size: int) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mcp_ref.lib.turns import LARGE_MESSAGE, MAX_WAITING, Turns, current_turns, is_large, note_size, take_turn
+from mcp_ref.lib.turns import LARGE_MESSAGE, MAX_WAITING, Turns, current_turns, is_large, note_size, turn_for
 from tests.settings import PATIENCE
 
 LARGE = "x" * LARGE_MESSAGE
@@ -38,7 +38,8 @@ class Site:
         current_turns.set(self.turns)
 
     async def encode(self, name: str, value: str) -> None:
-        await take_turn(value)
+        if (turn := turn_for(value)) is not None:
+            await turn
         note_size(len(value))
         self.encoded.append(name)
 

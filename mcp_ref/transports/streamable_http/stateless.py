@@ -24,7 +24,6 @@ Spec:  2026-07-28 basic/transports/streamable-http
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine
 
 from ...basic.access import Access
@@ -70,7 +69,7 @@ class InFlight(dict["StatelessExchange", str]):
 
     def __init__(self, limit: int, limit_per_caller: int) -> None:
         self._limit, self._limit_per_caller = limit, limit_per_caller
-        self._counts: Counter[str] = Counter()  # by caller
+        self._counts: dict[str, int] = {}  # by caller
 
     def add(self, exchange: StatelessExchange, caller: str) -> None:
         """Add an exchange. Raise HttpRefusal if the caller has no place left, or if all places are taken."""
@@ -80,14 +79,15 @@ class InFlight(dict["StatelessExchange", str]):
         if len(self) >= self._limit:
             raise HttpRefusal(503, f"the server already serves {self._limit} requests; try again later", RETRY_LATER)
         self[exchange] = caller
-        self._counts[caller] += 1
+        self._counts[caller] = self._counts.get(caller, 0) + 1
 
     def remove(self, exchange: StatelessExchange) -> None:
         """Remove an exchange that was added."""
         caller = self.pop(exchange)
-        self._counts[caller] -= 1
-        if not self._counts[caller]:
+        if self._counts[caller] == 1:
             del self._counts[caller]
+        else:
+            self._counts[caller] -= 1
 
 
 class StatelessExchange:
