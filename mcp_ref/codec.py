@@ -7,8 +7,9 @@ Each type of the protocol is one dataclass, which serves all revisions. Annotati
 - The codec does not write a field with its default value, unless the field is a constant such as `type`.
 - The peer gets only members that its revision has. For other members, see `Availability.if_unsupported`.
 - The reader ignores unknown members, because later revisions can add members. It treats a null optional member as
-  absent. It reads members of other revisions if they are present. It raises `ShapeError` if a member is missing
-  or has a wrong type. If the reader guessed a value instead, a server could run a call that the client did not mean.
+  absent. It reads members of other revisions if they are present, except with `if_unsupported="ignore"`. It raises
+  `ShapeError` if a member is missing or has a wrong type. If the reader guessed a value instead, a server could run a
+  call that the client did not mean.
 - For other differences between revisions, a dataclass can have two methods. `to_wire(wire, revision)` changes the JSON
   object that the writer made. The static method `from_wire(wire, revision)` changes the object before it is read.
 
@@ -156,6 +157,8 @@ class Codec:
         plan: list[tuple[str, str, _Read | None, object, str, bool]] = []
         for field in dataclasses.fields(cls):
             hint, availability = _split_hint(hints[field.name])
+            if availability.if_unsupported == "ignore" and not availability.covers(revision):
+                continue
             optional = _is_optional(field)
             required = availability.requires(revision) or not optional or _is_constant(hint)
             nullable = not optional and type(None) in get_args(hint)

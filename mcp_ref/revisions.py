@@ -165,14 +165,15 @@ class Availability(NamedTuple):
         since: first revision with the field or type; None for the oldest revision.
         until: first revision without the field or type; None if the latest revision has it.
         if_unsupported: "drop" to leave out a field that the peer's revision lacks. "refuse" to raise `NotInRevision`
-            instead, because the message would have another meaning without the field.
+            instead, because the message would have another meaning without the field. "ignore" to leave out the
+            field, and to ignore the field if the peer sends it. (Other fields are read in all revisions.)
         required_since: first revision that requires the field. In earlier revisions, the field is optional.
         fallback: function that converts an instance of the type into a value to send if the revision lacks the type.
     """
 
     since: Revision | None = None
     until: Revision | None = None
-    if_unsupported: Literal["drop", "refuse"] = "drop"
+    if_unsupported: Literal["drop", "refuse", "ignore"] = "drop"
     required_since: Revision | None = None
     fallback: Callable[[object], object] | None = None
 

@@ -54,7 +54,7 @@ from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import compile_schema
 from ..revisions import PYTHON_ONLY, R2025_11_25, R2026_07_28, Availability, Revision
-from .task_augmentation import TaskField, without_task_field
+from .task_augmentation import TaskField
 
 if TYPE_CHECKING:
     # Type checkers know this module, even if it is not installed. Before Python 3.13, `typing.TypeVar` has no defaults.
@@ -108,7 +108,7 @@ class ElicitRequestParams:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return {"request": without_task_field(wire, revision)}
+        return {"request": wire}
 
 
 @dataclass

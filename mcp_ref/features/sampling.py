@@ -54,7 +54,7 @@ from ..basic.content import (
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..revisions import PYTHON_ONLY, R2025_11_25, Availability, NotInRevision, Revision
-from .task_augmentation import TaskField, without_task_field
+from .task_augmentation import TaskField
 from .tools import Tool
 
 USER_REJECTED = -1
@@ -180,10 +180,6 @@ class CreateMessageRequestParams:
     tool_choice: Annotated[ToolChoice | None, Availability(since=R2025_11_25, if_unsupported="refuse")] = None
     meta: Object | None = None
     task: TaskField = None
-
-    @staticmethod
-    def from_wire(wire: Object, revision: Revision) -> Object:
-        return without_task_field(wire, revision)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Protocol, cast
 
 from ..jsonrpc.messages import Object
-from ..revisions import R2025_11_25, R2026_07_28, Availability, Revision
+from ..revisions import R2025_11_25, R2026_07_28, Availability
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 """The name of the extension in the capability `extensions` (2026-07-28)."""
@@ -42,7 +42,7 @@ class TaskMetadata:
     """The time from the creation of the task to its deletion, in milliseconds. None lets the receiver choose."""
 
 
-TaskField = Annotated[TaskMetadata | None, Availability(since=R2025_11_25, until=R2026_07_28)]
+TaskField = Annotated[TaskMetadata | None, Availability(since=R2025_11_25, until=R2026_07_28, if_unsupported="ignore")]
 """The type of the field `task` in params."""
 
 
@@ -78,10 +78,3 @@ def owner_of(principal: str | None, era: str, session: str = "") -> str:
     """
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST bind tasks to the authorization context
     return f"{era}:{principal}" if principal is not None else session and f"session:{session}"
-
-
-def without_task_field(wire: Object, revision: Revision) -> Object:
-    """Return the params without `task` if the revision lacks the field, so that its value is not checked."""
-    if "task" not in wire or revision.tasks_are_core:
-        return wire
-    return {name: value for name, value in wire.items() if name != "task"}

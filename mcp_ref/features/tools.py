@@ -62,7 +62,7 @@ from ..revisions import (
     Revision,
 )
 from .caching import CacheableResult
-from .task_augmentation import TaskField, without_task_field
+from .task_augmentation import TaskField
 
 log = logging.getLogger(__name__)
 
@@ -132,10 +132,6 @@ class CallToolRequestParams:
     arguments: Object | None = None
     meta: Object | None = None
     task: TaskField = None
-
-    @staticmethod
-    def from_wire(wire: Object, revision: Revision) -> Object:
-        return without_task_field(wire, revision) if "task" in wire else wire
 
 
 @dataclass
