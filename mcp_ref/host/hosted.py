@@ -161,7 +161,7 @@ class HostedServer(Supervisor):
 
     def report(self, kind: Literal["state", "tools"]) -> None:
         """Write a restart to the audit log, and tell the program of the change."""
-        if kind == "state" and self.status.state is ServerState.BACKING_OFF:
+        if kind == "state" and self.status.state is ServerState.STARTING and self.status.restarts > 0:
             with contextlib.suppress(Refused):
                 self._policy.record("restart", self.config.name, reason=self.status.last_error)
         if self._options.on_event is not None:

@@ -5,9 +5,9 @@ or that ends again and again, does not disturb other servers.
 
     Restart   after 1, 2, 4 ... 60 seconds, randomly 20 % more or less. The pause is short again after 60 seconds of
               readiness. A successful start is not enough, or a server that responds and exits would start without end.
+    Calls     five in a row without a response suspend the server: it gets no calls for 30 seconds, and then a ping.
     Tools     of a server that is away (not ready) stay in the list for 60 seconds, and calls fail at once.
     Changes   of the list of tools are fetched at most once a second, and ever more rarely if the list is unchanged.
-    Losses    of five responses in a row suspend the server: it gets no calls for 30 seconds, and then a ping.
 
 Spec:  2026-07-28 basic/transports/stdio#unexpected-termination, server/tools#list-changed-notification
 """

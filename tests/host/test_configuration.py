@@ -289,6 +289,8 @@ def test_read_config_starts_no_process_and_opens_no_socket(tmp_path: Path, monke
             "at least 1000, got 30; it is in milliseconds, so write 30000 for 30 s",
         ),
         ({"command": "c", "tool_timeout_sec": 0}, "tool_timeout_sec: expected more than 0, got 0"),
+        ({"command": "c", "timeout": 10**400}, "timeout: expected at most"),
+        ({"command": "c", "startup_timeout_sec": float("nan")}, "got NaN"),
         ({"command": "c", "disabled": "yes"}, 'disabled: expected a boolean, got "yes"'),
         ({"url": "https://x", "httpUrl": "https://y"}, "'httpUrl' repeats 'url'"),
     ],
@@ -329,6 +331,11 @@ def test_read_config_raises_for_a_file_that_it_cannot_read(name: str, text: str,
     with pytest.raises(ConfigurationError, match=message) as failure:
         read_config(written(tmp_path, name, text))
     assert str(tmp_path / name) in str(failure.value)
+
+
+def test_read_config_takes_a_date_in_toml_as_text(tmp_path: Path) -> None:
+    (server,) = read_config(written(tmp_path, "a.toml", "mcp_servers.a = {args = [2026-07-28], command = 'c'}")).servers
+    assert server.command == ["c", "2026-07-28"]
 
 
 def test_read_config_keeps_comment_signs_inside_strings(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mcp_ref.host import host as host_module
 from mcp_ref.host import supervisor
 from mcp_ref.host.supervisor import HostEvent, Pauses
 from mcp_ref.jsonrpc.messages import Notification, Object
-from tests.host.peers import Fragile, Person, Scripted, calculator, error, opened, state, tool, until
+from tests.host.peers import Fragile, Person, Scripted, calculator, error, lines, opened, state, tool, until
 from tests.settings import ROOT
 
 ADD: Object = {"a": 1, "b": 2}
@@ -65,8 +65,8 @@ async def test_server_that_dies_in_a_call_is_restarted_and_the_call_is_not_repea
         await asyncio.Event().wait()
         return ""
 
-    fragile = Fragile(server)
-    async with opened(Host({"s": fragile, "other": calculator()})) as host:
+    fragile, audit = Fragile(server), list[str]()
+    async with opened(Host({"s": fragile, "other": calculator()}, audit=audit.append)) as host:
         call = asyncio.create_task(host.call_tool("s.work"))
         await working.wait()
         assert host.status()[0].in_flight == 1
@@ -76,6 +76,8 @@ async def test_server_that_dies_in_a_call_is_restarted_and_the_call_is_not_repea
         assert (await host.call_tool("other.add", ADD)).text == "3"
         assert (await host.call_tool("s.add", ADD, wait=5)).text == "3"
         assert host.status()[0].restarts == 1 and fragile.starts == 2
+        (restart,) = [line for line in lines(audit) if line["event"] == "restart"]
+        assert restart["server"] == "s" and restart["reason"]
     assert called == [1]
 
 
