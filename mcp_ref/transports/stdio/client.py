@@ -42,7 +42,7 @@ def server_environment(extra: Mapping[str, str | None] | None = None) -> dict[st
 
 
 def corrected_command(word: str) -> str:
-    """Return what the user probably meant by a word that is not a program: a script, or a URL. Else return ""."""
+    """Return a correction of a word that is not a program: a command for a script, or a URL. Else return ""."""
     interpreter = {".py": "python3", ".js": "node"}.get(os.path.splitext(word)[1])
     if interpreter is not None:
         return f"{interpreter} {word}"
