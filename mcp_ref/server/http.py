@@ -54,7 +54,7 @@ from . import stateless
 from .announcements import OpenSubscriptions
 from .catalog import Catalog
 from .routes import METHODS, RouteHandler, call_route, check_routes
-from .session import serve
+from .session import begin
 
 if TYPE_CHECKING:
     from ..basic.authorization.server import Protection
@@ -134,9 +134,9 @@ class HttpApp:
         # [2026-07-28 basic/transports/streamable-http] modern requests use only POST
         methods = ("GET", "POST", "DELETE") if catalog.legacy_revisions else ("POST",)
         # The endpoint itself serves stateless requests, because it must compare them with their HTTP headers.
-        serve_session = partial(serve, catalog, limits=session_limits, serves_stateless=False)
+        begin_session = partial(begin, catalog, limits=session_limits)
         self._endpoint = StreamableHttpEndpoint(
-            serve_session,
+            begin_session,
             checks=RequestChecks(hosts, origins, methods, catalog.legacy_revisions, catalog.is_modern),
             json_responses=options.get("json_responses", False), store=options.get("store"), limits=limits,
             authorize=authorize, scopes=catalog, trace=trace,
@@ -151,7 +151,7 @@ class HttpApp:
                 raise ValueError(f"HTTP+SSE uses the path {self.path}: choose another path, or http_sse=False")
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] only for legacy clients
             self._http_sse = SseEndpoint(
-                serve_session, *paths, hosts=hosts, origins=origins, limits=limits, authorize=authorize,
+                begin_session, *paths, hosts=hosts, origins=origins, limits=limits, authorize=authorize,
                 scopes=catalog, trace=trace,
             )  # fmt: skip
 

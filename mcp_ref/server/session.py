@@ -47,24 +47,28 @@ FINISH_SECONDS = 0.75
 """Time for open requests to finish after the transport has ended, in seconds."""
 
 
-async def serve(
-    catalog: Catalog, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = True
-) -> None:
-    """Serve one client until the transport ends. `serves_stateless` allows stateless requests too."""
+async def serve(catalog: Catalog, transport: Transport, limits: Limits | None = None) -> None:
+    """Serve one client, with requests of both eras, until the transport ends."""
+    session = await begin(catalog, transport, limits, serves_stateless=True)
+    await session.finish()
+
+
+async def begin(
+    catalog: Catalog, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = False
+) -> ServerSession:
+    """Begin to serve one client. Call `ServerSession.finish` when the transport has ended, or before.
+
+    `serves_stateless` allows stateless requests too.
+    """
     session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
     try:
         await catalog.add_serving(session)
         catalog.announcers.add(session)
         await session.open()
-        try:
-            await session.ended
-        finally:
-            await session.open_subscriptions.end()
-        await session.dispatcher.finish(FINISH_SECONDS)
-    finally:
-        catalog.announcers.discard(session)
-        await session.close()
-        await catalog.remove_serving(session)
+    except BaseException:
+        await session.leave()
+        raise
+    return session
 
 
 class ServerSession(Session, Announcer):
@@ -79,6 +83,23 @@ class ServerSession(Session, Announcer):
         self.logging_level = "debug"
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
         self._handshake: RequestId | None = None  # the id of `initialize`
+
+    async def finish(self) -> None:
+        """Wait until the transport has ended. Then end the session. Open requests have `FINISH_SECONDS` to finish."""
+        try:
+            try:
+                await self.ended
+            finally:
+                await self.open_subscriptions.end()
+            await self.dispatcher.finish(FINISH_SECONDS)
+        finally:
+            await self.leave()
+
+    async def leave(self) -> None:
+        """End all requests, and leave the catalog."""
+        self.catalog.announcers.discard(self)
+        await self.close()
+        await self.catalog.remove_serving(self)
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era

@@ -17,7 +17,7 @@ Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Literal, Protocol, runtime_checkable
 
 from ..jsonrpc import requester
@@ -77,6 +77,17 @@ class Transport(requester.Transport, Protocol):
 
     async def close(self) -> None:
         """Close the transport and release its resources. Any task can call this method, at any time and repeatedly."""
+
+
+class ServedSession(Protocol):
+    """A session that a server serves on a transport."""
+
+    async def finish(self) -> None:
+        """Wait until the transport has ended. Then end the session."""
+
+
+Begin = Callable[["Transport"], Coroutine[object, object, ServedSession]]
+"""A function that begins to serve a session on a transport: `server.session.begin`."""
 
 
 class HeldResponse(Protocol):

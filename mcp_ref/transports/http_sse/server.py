@@ -30,10 +30,9 @@ from ...jsonrpc.messages import Outgoing, RequestId, decode, encode
 from ...lib.http.message import Exchange, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
-from ..base import Trace, finish
+from ..base import Begin, Trace, finish
 from ..streamable_http.checks import SSE_HEADERS, Authorize, CheckedRequest, HttpRefusal, RequestChecks
 from ..streamable_http.session import EndpointLimits, Heartbeat, SessionTransport, check_initialize
-from ..streamable_http.session_table import Serve
 from ..trace import traced_exchange
 
 log = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ class SseEndpoint:
 
     def __init__(
         self,
-        serve: Serve,
+        begin: Begin,
         stream_path: str = "/sse",
         post_path: str = "/messages",
         *,
@@ -92,7 +91,7 @@ class SseEndpoint:
         self.paths = (stream_path, post_path)
         methods = {stream_path: "GET", post_path: "POST"}
         self._checks = {path: RequestChecks(hosts, origins, (method,)) for path, method in methods.items()}
-        self._serve, self._authorize, self._scopes, self._trace = serve, authorize, scopes, trace
+        self._begin, self._authorize, self._scopes, self._trace = begin, authorize, scopes, trace
         self._limits = limits or EndpointLimits()
         self._sessions_by_caller: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -140,6 +139,9 @@ class SseEndpoint:
             self._tasks.discard(task)
             if not task.cancelled() and task.exception() is not None:
                 log.error("a session failed and has ended", exc_info=task.exception())
+
+    async def _serve(self, session: SseSession) -> None:
+        await (await self._begin(session)).finish()
 
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Receive one message from the client."""

@@ -51,7 +51,7 @@ from ...jsonrpc.messages import (
 from ...lib.http.message import Exchange, HeaderList
 from ...lib.http.sse import encode_event
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, REVISIONS_BY_NAME, Revision, find_revision
-from ..base import Drain, Hold, Notify, Trace, finish
+from ..base import Begin, Drain, Hold, Notify, Trace, finish
 from ..trace import traced_exchange
 from .checks import (
     JSON_HEADERS,
@@ -67,7 +67,7 @@ from .checks import (
 )
 from .event_store import MemoryEventStore, stream_of
 from .session import EndpointLimits, Heartbeat, HttpSession, Stream, check_initialize
-from .session_table import RETRY_LATER, Serve, SessionTable
+from .session_table import RETRY_LATER, SessionTable
 from .stateless import InFlight, StatelessExchange, check_request
 
 ServeStateless = Callable[[Request, Notify, Drain, str | None, Hold], Coroutine[object, object, Object]]
@@ -78,7 +78,7 @@ class StreamableHttpEndpoint:
     """The MCP endpoint of one server. `handle` serves every HTTP request to the endpoint.
 
     Args:
-        serve: Function that serves one session.
+        begin: Function that begins to serve one session.
         json_responses: True to respond with JSON to each POST, except `subscriptions/listen` and POSTs that accept only
             events. Messages before a response then go to the listening stream. In the modern era, they are dropped.
         store: The event store, for clients that resume. Default: a store in memory.
@@ -91,7 +91,7 @@ class StreamableHttpEndpoint:
 
     def __init__(
         self,
-        serve: Serve,
+        begin: Begin,
         *,
         checks: RequestChecks | None = None,
         json_responses: bool = False,
@@ -111,7 +111,7 @@ class StreamableHttpEndpoint:
         store = store or MemoryEventStore()
         if not isinstance(store, MemoryEventStore):
             raise TypeError(f"store must be a MemoryEventStore or a DurableEventStore, not {type(store).__name__}")
-        self._table = SessionTable(serve, store, self._limits, trace)
+        self._table = SessionTable(begin, store, self._limits, trace)
         self._requests = InFlight(self._limits.requests, self._limits.requests_per_caller)
         self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller)
         self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)

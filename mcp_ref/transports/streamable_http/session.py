@@ -30,13 +30,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from ...basic.access import Access
-from ...jsonrpc.errors import ConnectionClosed
+from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Outgoing, Request, RequestId, Response, encode
 from ...lib.http.message import StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
 from ...revisions import LATEST_LEGACY, find_revision
-from ..base import EndReport, OnEnd, Receive, Trace, Transport
+from ..base import EndReport, OnEnd, Receive, ServedSession, Trace, Transport
 from .checks import HttpRefusal
 from .event_store import Event, MemoryEventStore
 
@@ -321,23 +321,27 @@ class SessionTransport(Transport):
             self._readable.set()
             self._readable = None
 
-    def end(self) -> None:
-        """Report to the session that its transport has ended."""
-        self._end.send(None)
+    def end(self, error: McpError | None = None) -> None:
+        """Report to the session that its transport has ended. Do nothing if the end was reported before."""
+        self._end.send(error)
 
     async def close(self) -> None:
         self._receive = None
         self.resume_reading()
-        self._end.send(ConnectionClosed("the session has ended"))
+        self.end(ConnectionClosed("the session has ended"))
 
 
 class HttpSession(SessionTransport):
     """The server's transport of one Streamable HTTP session."""
 
     def __init__(
-        self, id: str, access: Access, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None = None
-    ) -> None:
+        self, id: str, access: Access, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None,
+        on_end: Callable[[HttpSession], None],
+    ) -> None:  # fmt: skip
         super().__init__(access.id, trace)
+        self.served: ServedSession | None = None
+        """The session that is served on this transport; None until its begin."""
+        self._on_end = on_end
         self.id, self.caller = id, access.caller
         self.store: MemoryEventStore | None = store
         """The store of the session's events, or None after the session has ended or the store has failed."""
@@ -382,6 +386,16 @@ class HttpSession(SessionTransport):
             self.initialized.set_result(True)
         elif isinstance(response, ErrorResponse):
             self.initialized.set_result(False)
+
+    @property
+    def has_ended(self) -> bool:
+        """True after the session has ended. Its requests in flight can still continue."""
+        return self._end.is_sent
+
+    def end(self, error: McpError | None = None) -> None:
+        if not self.has_ended:
+            super().end(error)
+            self._on_end(self)
 
     def end_without_response(self, related: RequestId) -> None:
         if (stream := self.streams_by_request.get(related)) is not None:

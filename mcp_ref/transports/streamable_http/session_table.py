@@ -25,12 +25,12 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Final
 
 from ...basic.access import Access
 from ...jsonrpc.messages import Notification, Request, decode
-from ..base import Trace, Transport, finish
+from ..base import Begin, Trace, finish
 from .checks import HttpRefusal
 from .event_store import MemoryEventStore, StoreFailed
 from .session import EndpointLimits, HttpSession
@@ -43,8 +43,6 @@ CLOSE_SECONDS: Final = 2.0
 """Time for sessions to end when the server stops, and again after they were cancelled, in seconds."""
 FLUSH_SECONDS: Final = 1.0
 """Time to save the last events when the server stops, in seconds."""
-Serve = Callable[[Transport], Coroutine[object, object, None]]
-"""A function that serves one session over a transport until the session ends: `Server.serve`."""
 
 
 class IdleOrder:
@@ -86,14 +84,15 @@ class IdleOrder:
 
 
 class SessionTable:
-    """The sessions of one endpoint, by id. Each session is served in a separate task."""
+    """The sessions of one endpoint, by id. An open session has no task: only its begin and its end need time."""
 
-    def __init__(self, serve: Serve, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None) -> None:
+    def __init__(self, begin: Begin, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None) -> None:
         self.by_id: dict[str, HttpSession] = {}
         self.store = store
         self._order = IdleOrder()
         self._orders: dict[str, IdleOrder] = {}  # the order of each caller's sessions
-        self._serve, self._limits, self._trace = serve, limits, trace
+        self._begin_serving, self._limits, self._trace = begin, limits, trace
+        self._on_end = self._end_soon  # one object for all sessions
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -106,18 +105,35 @@ class SessionTable:
         return self._begin(id, access)
 
     def _begin(self, id: str, access: Access) -> HttpSession:
-        session = self.by_id[id] = HttpSession(id, access, self.store, self._limits, self._trace)
+        session = self.by_id[id] = HttpSession(id, access, self.store, self._limits, self._trace, self._on_end)
         for order in (self._order, self._orders.setdefault(session.caller, IdleOrder())):
             order.size += 1
             order.add(session)
-        task = asyncio.create_task(self._serve_session(session))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._run(self._open(session))
         return session
 
-    async def _serve_session(self, session: HttpSession) -> None:
+    def _run(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _open(self, session: HttpSession) -> None:
         try:
-            await self._serve(session)
+            session.served = await self._begin_serving(session)
+        except Exception:
+            log.exception("a session failed and has ended")
+        finally:
+            if session.served is None or session.has_ended:
+                await self._finish(session)
+
+    def _end_soon(self, session: HttpSession) -> None:
+        if session.served is not None:
+            self._run(self._finish(session))
+
+    async def _finish(self, session: HttpSession) -> None:
+        try:
+            if session.served is not None:
+                await session.served.finish()
         except Exception:
             log.exception("a session failed and has ended")
         finally:

@@ -697,12 +697,17 @@ async def test_close_ends_although_a_session_does_not(monkeypatch: pytest.Monkey
     monkeypatch.setattr(session_table, "CLOSE_SECONDS", 0.01)
     never = asyncio.Event()
 
-    async def serve(transport: Transport) -> None:
-        while not never.is_set():
-            with contextlib.suppress(asyncio.CancelledError):
-                await never.wait()
+    class Endless:
+        async def finish(self) -> None:
+            while not never.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await never.wait()
 
-    table = SessionTable(serve, MemoryEventStore(), EndpointLimits(), None)
+    async def begin(transport: Transport) -> Endless:
+        await transport.start(lambda message: None, lambda error: None)
+        return Endless()
+
+    table = SessionTable(begin, MemoryEventStore(), EndpointLimits(), None)
     table.begin(b"{}", Access())
     await asyncio.sleep(0)
     async with asyncio.timeout(5.0):

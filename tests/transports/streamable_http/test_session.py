@@ -303,7 +303,9 @@ async def test_search_for_an_idle_session_among_busy_sessions_costs_one_look_for
             return False
 
     order = IdleOrder()
-    sessions = [Busy(str(number), Access(), MemoryEventStore(), EndpointLimits()) for number in range(100)]
+    sessions = [
+        Busy(str(number), Access(), MemoryEventStore(), EndpointLimits(), None, lambda _: None) for number in range(100)
+    ]
     for session in sessions:
         order.add(session)
     for _ in range(100):
