@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 
 from ..lib.turns import turn_for
 from .errors import ConnectionClosed, McpError, ProtocolError
@@ -53,6 +54,10 @@ class Limits:
     """Maximum time of a reading pause, in seconds. If all slots are still used then, new requests are refused."""
     max_pending: int = 1024
     """Maximum number of our requests that wait for a response. Further callers wait for a slot."""
+
+
+DEFAULT_LIMITS: Final = Limits()
+"""The limits of all connections without limits of their own."""
 
 
 class _ActiveRequest:
@@ -98,7 +103,7 @@ class Dispatcher(Requester):
         on_abandoned: Callable[[RequestId, str], None],
         limits: Limits | None = None,
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or DEFAULT_LIMITS
         super().__init__(transport, on_abandoned, self._limits.max_pending)
         self.accepts_batches = False
         """True if the peer can send batches (`Revision.batch`)."""

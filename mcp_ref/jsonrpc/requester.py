@@ -16,10 +16,10 @@ Used by: `dispatcher.py`. Its `Dispatcher` extends `Requester`, and also serves 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from .errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout, UnrecognizedReply
@@ -111,14 +111,25 @@ class Requester:
 
     def __init__(self, transport: Transport, on_abandoned: Callable[[RequestId, str], None], max_pending: int) -> None:
         self.pending: dict[RequestId, Pending] = {}
-        self.time_limits = TimeLimits()
-        """The time limits of the requests."""
         self._transport = transport
         self._on_abandoned = on_abandoned
-        self._ids = itertools.count(1)
-        self._slots = asyncio.Semaphore(max_pending)
-        self._batches: dict[asyncio.Task[object] | None, _UnsentBatch] = {}  # asyncio task of a call -> its batch
+        self._max_pending, self._last_id = max_pending, 0
         self._closing_error: McpError | None = None  # raised in each caller after the connection has ended
+
+    # The three parts below are made at their first use, because most servers send no requests.
+
+    @cached_property
+    def time_limits(self) -> TimeLimits:
+        """The time limits of the requests."""
+        return TimeLimits()
+
+    @cached_property
+    def _slots(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(self._max_pending)
+
+    @cached_property
+    def _batches(self) -> dict[asyncio.Task[object] | None, _UnsentBatch]:
+        return {}  # asyncio task of a call -> its batch
 
     async def request(
         self,
@@ -157,7 +168,7 @@ class Requester:
                 await self._transport.drain(related)  # a peer that does not read gets no more messages
                 if self._closing_error is not None:
                     raise self._closing_error.with_traceback(None)  # without the tracebacks of other callers
-                id = next(self._ids)
+                id = self._last_id = self._last_id + 1
                 self.pending[id] = pending
                 if on_progress is not None:
                     meta = params.get("_meta")
