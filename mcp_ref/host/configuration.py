@@ -43,6 +43,8 @@ TOP_KEYS = ("mcpServers", "servers", "context_servers", "mcp_servers")
 
 MAX_FILE = 1024 * 1024
 """Maximum size of a configuration file, in bytes (1 MiB)."""
+MAX_TOML_FILE = 64 * 1024
+"""Maximum size of a TOML file, in bytes (64 KiB). `tomllib` takes quadratic time for a key with many dots."""
 MAX_SERVERS = 1000
 """Maximum number of servers in one file."""
 MAX_SUGGESTIONS = 10
@@ -228,8 +230,9 @@ def read_config(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] 
 
 
 def _parse(data: bytes, suffix: str) -> Object:
-    if len(data) > MAX_FILE:
-        raise ValueError(f"the file is larger than {MAX_FILE} bytes")
+    limit = MAX_TOML_FILE if suffix == ".toml" else MAX_FILE
+    if len(data) > limit:
+        raise ValueError(f"the file is larger than {limit} bytes")
     text = data.decode("utf-8-sig")
     if suffix in (".yaml", ".yml"):
         raise ValueError('YAML is not supported; write these servers as JSON: {"mcpServers": {...}}')

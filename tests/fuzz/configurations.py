@@ -28,7 +28,7 @@ FRAGMENTS = [
     *JSON_FRAGMENTS, b"//", b"/*", b"*/", b'\\"', b"${", b"${input:", b"$$", b"mcpServers", b"'", b"#",
 ]  # fmt: skip
 MAX_CONFIG = 100_000
-"""Maximum size of a configuration file of this target, in bytes. tomllib takes quadratic time for some files."""
+"""Maximum size of a configuration file of this target, in bytes."""
 
 
 def check_configuration(rng: random.Random) -> None:

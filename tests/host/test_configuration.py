@@ -322,6 +322,7 @@ def test_type_ignores_case_and_hyphens(kind: str) -> None:
         ("a.toml", "x = ", "cannot read the configuration"),
         ("a.json", '{"mcpServers":' + "[" * 100_000, "cannot read the configuration"),
         ("a.json", " " * 1024 * 1024 + "{}", "larger than"),
+        ("a.toml", ".".join(["a"] * 33_000) + " = 1", "larger than 65536 bytes"),
         ("a.json", '{"mcpServers": {}} /* end', "a comment has no end"),
         ("a.json", "/*/ {}", "a comment has no end"),
         ("a.json", json.dumps({"mcpServers": {f"s{number}": {} for number in range(1001)}}), "lists 1001 servers"),
