@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from .framing import (
     CHUNKED,
@@ -86,8 +86,7 @@ class ClientConnection(asyncio.Protocol):
         self._error: Exception | None = None  # the error that ended the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's class does not inherit from asyncio's
         if hasattr(transport, "max_size"):  # other event loops lack this attribute
             # asyncio would allocate 256 KiB for each read, which takes 15 microseconds.
             transport.max_size = MAX_RECEIVED_BYTES
