@@ -105,9 +105,8 @@ def _custom_method(
     def bind(params: CustomData) -> dict[str, object]:
         if validator is None:
             return {}
-        if errors := validator.errors(params.members):
-            raise ProtocolError(INVALID_PARAMS, f"Invalid params: {'; '.join(map(str, errors))}")
         try:
+            validator.validate(params.members)
             return signature.bind({parameters[0].name: params.members})
         except ValueError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None

@@ -172,13 +172,7 @@ class Prompts:
         # [2025-11-25 server/prompts#error-handling] an invalid name or a missing argument SHOULD be -32602
         if registered is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
-        given = params.arguments or {}
-        declared = registered.prompt.arguments or []
-        if missing := [argument.name for argument in declared if argument.required and argument.name not in given]:
-            raise ProtocolError(INVALID_PARAMS, f"Missing required arguments: {', '.join(missing)}")
-        if unknown := given.keys() - {argument.name for argument in declared}:
-            raise ProtocolError(INVALID_PARAMS, f"Unknown arguments: {', '.join(sorted(unknown))[:200]}")
-        arguments: Object = {**given}
+        arguments: Object = {**(params.arguments or {})}
         try:
             registered.check_arguments.validate(arguments)
             bound = registered.signature.bind(arguments)

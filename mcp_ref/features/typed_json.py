@@ -43,8 +43,7 @@ def json_schema(type_: type[object]) -> Object:
 def read_json(value: JSON, type_: type[T]) -> T:
     """Convert JSON to an object of a type. Raise ValueError if the JSON does not fit the type."""
     _, validator, read = _compiled(type_)
-    if errors := validator.errors(value):
-        raise ValueError("; ".join(map(str, errors)))
+    validator.validate(value)
     return cast(T, value if read is None else read(value))
 
 

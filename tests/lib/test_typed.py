@@ -934,10 +934,10 @@ def test_signature_of_finds_names_in_the_closure_before_the_module_and_builtins(
     ]
     exec(compile("\n".join(lines), "tool.py", "exec"), space)
     signature = signature_of(space["make"](Size))
-    assert {parameter.name: parameter.annotation for parameter in signature.parameters} == {
-        "a": Color,
-        "b": Size,
-        "c": str,
+    assert {parameter.name: parameter.schema for parameter in signature.parameters} == {
+        "a": schema_of(Color),
+        "b": schema_of(Size),
+        "c": schema_of(str),
     }
 
 

@@ -31,7 +31,6 @@ class Parameter:
     """True if the parameter has no default."""
     default: object
     """The default as a Python value, or None if the parameter is required."""
-    annotation: object
     schema: Schema = field(repr=False)
     """The JSON Schema of the parameter, with description and default."""
 
@@ -120,7 +119,7 @@ def signature_of(
         else:
             conversion = conversion_of(annotation, at)
             conversions.append(conversion)
-            parameters.append(_parameter(each, annotation, conversion, docs.get(each.name, "")))
+            parameters.append(_parameter(each, conversion, docs.get(each.name, "")))
             if conversion.read:
                 readers[each.name] = conversion.read
     if len(contexts) > 1:
@@ -215,14 +214,14 @@ def _contains_type(annotation: Any, classes: tuple[type, ...], enclosing: tuple[
     return any(_contains_type(part, classes, (*enclosing, annotation)) for part in parts if part)
 
 
-def _parameter(each: inspect.Parameter, annotation: object, conversion: Conversion, doc: str) -> Parameter:
+def _parameter(each: inspect.Parameter, conversion: Conversion, doc: str) -> Parameter:
     required = each.default is each.empty
     default = None if required else each.default
     schema = dict(conversion.schema)
     if doc:
         schema.setdefault("description", doc)
     description = str(schema.get("description", ""))
-    return Parameter(each.name, description, required, default, annotation, with_default(schema, default))
+    return Parameter(each.name, description, required, default, with_default(schema, default))
 
 
 def _input_schema(parameters: list[Parameter], rest: Conversion | None) -> Schema:
