@@ -10,12 +10,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class UsageError(Exception):
     """A wrong command line. The error message says what the user should write. The program then exits with code 2."""
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Raise a UsageError for a ValueError, whose cause is a value of the command line."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

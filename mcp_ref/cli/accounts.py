@@ -23,7 +23,7 @@ from ..basic.authorization.token_endpoint import Grant
 from ..extensions.auth.headless import ClientCredentials
 from ..lib.http.client import HttpClient
 from ..lib.http.response import HttpError
-from . import UsageError, show
+from . import UsageError, show, usage_errors
 from .authorization import environment_variable, login_advice
 from .client_commands import make_client, parse_server, report_failure, run_and_report
 
@@ -36,10 +36,9 @@ def run_account_command(options: argparse.Namespace) -> int:
     if not isinstance(url, str):
         raise UsageError(f"{options.name} works only with the URL of a server, which begins with https:// or http://")
     try:
-        check_fetchable(url, url)
-        return run_and_report({"login": login, "logout": logout, "whoami": whoami}[options.name](options, url))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+        with usage_errors():
+            check_fetchable(url, url)
+            return run_and_report({"login": login, "logout": logout, "whoami": whoami}[options.name](options, url))
     except (OSError, RuntimeError, HttpError) as error:
         return report_failure(1, error)  # of the store, of the network, or a user without home directory
 

@@ -30,7 +30,7 @@ from ..revisions import REVISIONS, NotInRevision
 from ..server.input_requests import USER_TIMEOUT
 from ..session import DEFAULT_TIMEOUT
 from ..transports.trace import tracer
-from . import UsageError, did_you_mean, show
+from . import UsageError, did_you_mean, show, usage_errors
 from .person import elicitation_handler
 from .values import parse_environment, parse_headers, read_arguments, read_string_arguments
 
@@ -85,16 +85,14 @@ def make_client(options: argparse.Namespace, authorizer: Authorizer | None = Non
         raise UsageError("a token works only with the URL of a server, not with a command")
     if options.env and isinstance(server, str):
         raise UsageError("--env works only with the command of a server, not with a URL")
-    try:
+    with usage_errors():  # an unknown revision, or an invalid root
         return Client(
             server, headers=parse_headers(options.header), authorization=authorizer, revision=options.revision,
             env=parse_environment(options.env), roots=options.root, elicitation=person,
             elicitation_url=person is not None, on_log=show_log, on_stderr=show_stderr if options.stderr else None,
-            timeout=options.timeout if options.timeout is not None else DEFAULT_TIMEOUT,
+            timeout=options.timeout or DEFAULT_TIMEOUT,
             trace=tracer() if options.trace else None,
         )  # fmt: skip
-    except ValueError as error:  # an unknown revision, or an invalid root
-        raise UsageError(str(error)) from None
 
 
 def parse_server(words: list[str]) -> list[str] | str:
@@ -223,7 +221,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     try:
         result = await client.call_tool(
             options.target, arguments, on_progress=show_progress if sys.stderr.isatty() else None,
-            timeout=options.timeout if options.timeout is not None else default_timeout,
+            timeout=options.timeout or default_timeout,
         )  # fmt: skip
     except RemoteError as error:
         for line in expected_arguments(tool, arguments):

@@ -22,14 +22,14 @@ from typing import cast
 from ..basic.authorization.store import FileStore, default_path
 from ..features.logging import LoggingMessageNotificationParams
 from ..host.approval import Allow, Approval, Deny, Refused
-from ..host.configuration import Configuration, ConfigurationError, find_configs, read_config
+from ..host.configuration import Configuration, find_configs, read_config
 from ..host.host import Host
 from ..host.names import UnknownName, full_name
 from ..host.policy import APPROVE_SECONDS
 from ..host.supervisor import ServerState, ServerStatus, ServerUnavailable
 from ..jsonrpc.messages import JSON
 from ..session import DEFAULT_TIMEOUT
-from . import UsageError, did_you_mean, show
+from . import UsageError, did_you_mean, show, usage_errors
 from .authorization import authorizer_for
 from .client_commands import Lists, report_failure, run_and_report, run_command, show_log, show_stderr
 from .person import ask_line, confirms, elicitation_handler, has_terminal, hidden_input
@@ -51,10 +51,8 @@ def run_host_command(options: argparse.Namespace) -> int:
         if getattr(options, name):
             shown = "the server's command or URL" if name == "command" else f"--{name.replace('_', '-')}"
             raise UsageError(f"{shown} does not work with --config: the file contains the settings of each server")
-    try:
+    with usage_errors():
         configuration = read_config(options.config)
-    except ConfigurationError as error:
-        raise UsageError(str(error)) from None
     if options.trace:
         os.environ["MCP_REF_TRACE"] = "1"
     server = "" if options.name == "list" else take_server_name(options, configuration)
@@ -93,7 +91,7 @@ async def _run(configuration: Configuration, server: str, options: argparse.Name
             elicitation=None if person is None else lambda _, request: person(request),
             elicitation_url=person is not None, startup_wait=APPROVE_SECONDS,
             authorization=lambda url: authorizer_for(url, options),
-            timeout=options.timeout if options.timeout is not None else DEFAULT_TIMEOUT, on_log=show_server_log,
+            timeout=options.timeout or DEFAULT_TIMEOUT, on_log=show_server_log,
             on_stderr=(lambda name, data: show_stderr(data)) if options.stderr else None,
         )  # fmt: skip
         try:

@@ -17,17 +17,15 @@ from ..codec import availability_by_field
 from ..jsonrpc.messages import Object
 from ..revisions import METHODS, PYTHON_ONLY, REVISIONS, Availability, Revision, revision_named
 from ..session import load_type
-from . import UsageError, show
+from . import show, usage_errors
 
 
 def show_revisions(name: str | None, json: bool) -> None:
     """Print the table of all revisions, or the changes of one revision."""
     if name is None:
         return show.as_json({r.name: behavior(r) for r in REVISIONS}) if json else show_table()
-    try:
+    with usage_errors():
         revision = revision_named(name)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     changed = changes(revision)
     return show.as_json(changed) if json else show_changes(revision, changed)
 

@@ -20,7 +20,7 @@ from ..revisions import revision_named
 from ..server.server import Server
 from ..transports.stdio.server import claimed_stdio
 from ..transports.trace import tracer
-from . import UsageError, did_you_mean
+from . import UsageError, did_you_mean, usage_errors
 from .show import note
 
 if TYPE_CHECKING:
@@ -45,10 +45,8 @@ def serve(options: argparse.Namespace) -> int:
         return 1
     server = find_server(module, path, name)
     if options.revision is not None:
-        try:
+        with usage_errors():
             server.revisions = [revision_named(options.revision)]
-        except ValueError as error:
-            raise UsageError(str(error)) from None
     if options.trace:
         server.trace = tracer()
     if options.http:
@@ -77,10 +75,8 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
         http_options["store"] = open_store(options.store)
     if options.issuer or options.resource or options.require_scope or options.jwks:
         http_options["authorization"] = protection(options)
-    try:
+    with usage_errors():
         server.run_http(host, port, **http_options)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     return 0
 
 
@@ -90,11 +86,9 @@ def protection(options: argparse.Namespace) -> Protection:
 
     if not options.issuer or not options.resource:
         raise UsageError("a protected server needs both --issuer and --resource")
-    try:
-        scopes = " ".join(options.require_scope or ()).split()
+    scopes = " ".join(options.require_scope or ()).split()
+    with usage_errors():
         return Protection(options.resource, options.issuer, JwtVerifier(jwks=options.jwks), scopes)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def open_store(path: str) -> SqliteEventStore:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..jsonrpc.messages import JSON
 from ..revisions import LEGACY, REVISIONS, Revision, revision_named
-from . import UsageError, show
+from . import UsageError, show, usage_errors
 
 RELEASED = REVISIONS[1:]
 """The revisions with a published specification. 2024-10-07 has only a schema."""
@@ -89,10 +89,8 @@ PAGES = (
 
 def show_toc(name: str | None, json: bool) -> None:
     """Print the pages of one revision, or of every revision, with their modules."""
-    try:
+    with usage_errors():
         revisions = [revision_named(name)] if name is not None else list(RELEASED)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     for revision in revisions:
         if not pages_of(revision):
             raise UsageError(f"{revision} has a schema and no pages: try `revisions {revision}`")
