@@ -30,19 +30,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from typing import Final, TypeVar
+from typing import Final, TypeVar, Unpack
 
-from .event_store import (
-    MAX_AGE,
-    MAX_BYTES,
-    MAX_EVENTS,
-    MAX_SESSION_BYTES,
-    MemoryEventStore,
-    SessionEvents,
-    StoredEvent,
-    StoredSession,
-    StoreFailed,
-)
+from .event_store import MemoryEventStore, SessionEvents, StoredEvent, StoredSession, StoreFailed, StoreLimits
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -93,21 +83,11 @@ class DurableEventStore(MemoryEventStore):
     Args:
         process_number: Number of earlier processes that used the storage, also if they saved nothing. It makes the ids
             of events unique.
-        max_events: Maximum number of events of one session. Default: 1000.
-        max_bytes: Maximum total size of the events, in bytes. Default: 64 MiB.
-        max_age: Time for which an event is stored, in seconds. Default: one hour.
-        max_session_bytes: Maximum total size of the events of one session, in bytes. Default: 16 MiB.
+        limits: The limits in `StoreLimits`.
     """
 
-    def __init__(
-        self,
-        process_number: int,
-        max_events: int = MAX_EVENTS,
-        max_bytes: int = MAX_BYTES,
-        max_age: float = MAX_AGE,
-        max_session_bytes: int = MAX_SESSION_BYTES,
-    ) -> None:
-        super().__init__(max_events, max_bytes, max_age, time.time, max_session_bytes)
+    def __init__(self, process_number: int, **limits: Unpack[StoreLimits]) -> None:
+        super().__init__(time.time, **limits)
         self._number = process_number * NUMBERS_PER_PROCESS
         self._save_states: dict[str, _SaveState] = {}
         self._changed: dict[str, None] = {}  # the sessions with changes for the next `save`

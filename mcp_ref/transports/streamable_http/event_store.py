@@ -25,19 +25,25 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
 
-MAX_EVENTS = 1000
-"""Maximum number of events that a store keeps for one session. It drops the oldest events first."""
-MAX_SESSION_BYTES = 16 * 1024 * 1024
-"""Maximum total size of the events of one session, in bytes (16 MiB). The store drops the oldest events first."""
-MAX_BYTES = 64 * 1024 * 1024
-"""Maximum total size of all events, in bytes (64 MiB). The least recently used session loses its oldest event."""
 EVENT_COST = 200
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
 MAX_DROPPED_STREAMS = 1000
 """Maximum number of streams of one session for which a store remembers that it dropped events."""
-MAX_AGE = 3600.0
-"""Time for which an event is stored, in seconds (one hour)."""
+
+
+class StoreLimits(TypedDict, total=False):
+    """The limits of an event store, as arguments of its class. The default of each limit is in brackets."""
+
+    max_events: int
+    """Maximum number of events of one session. The store drops the oldest events first. [1000]"""
+    max_session_bytes: int
+    """Maximum total size of the events of one session, in bytes. The store drops the oldest events first. [16 MiB]"""
+    max_bytes: int
+    """Maximum total size of all events, in bytes. The least recently used session loses its oldest event. [64 MiB]"""
+    max_age: float
+    """Time for which an event is stored, in seconds. [one hour]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +96,21 @@ class MemoryEventStore:
     """An event store in memory. Its methods run on the event loop, so they must be quick.
 
     Args:
-        max_events: Maximum number of events of one session. Default: 1000.
-        max_bytes: Maximum total size of all events, in bytes. Default: 64 MiB.
-        max_age: Time for which an event is stored, in seconds. Default: one hour.
         clock: Function that returns the time, in seconds. Default: `time.monotonic`.
-        max_session_bytes: Maximum total size of the events of one session, in bytes. Default: 16 MiB.
+        limits: The limits in `StoreLimits`.
+
+    Raises:
+        TypeError: A limit has an unknown name.
     """
 
-    def __init__(
-        self,
-        max_events: int = MAX_EVENTS,
-        max_bytes: int = MAX_BYTES,
-        max_age: float = MAX_AGE,
-        clock: Callable[[], float] = time.monotonic,
-        max_session_bytes: int = MAX_SESSION_BYTES,
-    ) -> None:
-        self._max_events, self._max_bytes, self._max_age, self._clock = max_events, max_bytes, max_age, clock
-        self._max_session_bytes = max_session_bytes
+    def __init__(self, clock: Callable[[], float] = time.monotonic, **limits: Unpack[StoreLimits]) -> None:
+        names = StoreLimits.__annotations__.keys()
+        if unknown := limits.keys() - names:
+            raise TypeError(f"an event store has the limits {', '.join(names)}, not {', '.join(sorted(unknown))}")
+        self._clock = clock
+        self._max_events, self._max_age = limits.get("max_events", 1000), limits.get("max_age", 3600.0)
+        self._max_session_bytes = limits.get("max_session_bytes", 16 * 1024 * 1024)
+        self._max_bytes = limits.get("max_bytes", 64 * 1024 * 1024)
         self._sessions: dict[str, SessionEvents] = {}
         self._by_age: OrderedDict[str, SessionEvents] = OrderedDict()  # the session of the latest event is last
         self._number = self._size = 0  # number of the latest event; size of all events, in bytes

@@ -21,18 +21,10 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, Unpack
 
-from .durable_store import DurableEventStore, SessionChange
-from .event_store import (
-    EVENT_COST,
-    MAX_AGE,
-    MAX_BYTES,
-    MAX_EVENTS,
-    MAX_SESSION_BYTES,
-    StoredSession,
-    StoreFailed,
-)
+from .durable_store import NUMBERS_PER_PROCESS, DurableEventStore, SessionChange
+from .event_store import EVENT_COST, StoredSession, StoreFailed, StoreLimits
 
 MAX_SESSION_AGE: Final = 7 * 24 * 3600.0
 """Time for which a later process can continue a session, in seconds (a week)."""
@@ -51,27 +43,17 @@ class SqliteEventStore(DurableEventStore):
 
     Args:
         path: The SQLite file. The store creates a missing file.
-        max_age: Time for which an event is stored, in seconds. Default: one hour.
         max_session_age: Time for which a later process can continue a session, in seconds. Default: a week,
             counted from the latest event.
-        max_events: Maximum number of events of one session. Default: 1000.
-        max_bytes: Maximum total size of the events, in bytes. Default: 64 MiB.
-        max_session_bytes: Maximum total size of the events of one session, in bytes. Default: 16 MiB.
+        limits: The limits in `StoreLimits`.
 
     Raises:
         OSError: The file cannot be created.
         sqlite3.Error: SQLite cannot open the file, or it is not an SQLite file.
     """
 
-    def __init__(
-        self,
-        path: str,
-        max_age: float = MAX_AGE,
-        max_session_age: float = MAX_SESSION_AGE,
-        max_events: int = MAX_EVENTS,
-        max_bytes: int = MAX_BYTES,
-        max_session_bytes: int = MAX_SESSION_BYTES,
-    ) -> None:
+    def __init__(self, path: str, max_session_age: float = MAX_SESSION_AGE, **limits: Unpack[StoreLimits]) -> None:
+        super().__init__(0, **limits)
         self._path, self._max_session_age = os.path.abspath(path), max_session_age
         self._lock = threading.Lock()  # so that `close` waits for the thread
         self._unsaved_path = f"{self._path}-unsaved"
@@ -84,14 +66,13 @@ class SqliteEventStore(DurableEventStore):
             self._path, timeout=OPEN_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            process_number = self._prepare(time.time(), max_age, max_bytes)
+            self._number = self._prepare(time.time()) * NUMBERS_PER_PROCESS
             self._database.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
         except BaseException:
             self._database.close()
             raise
-        super().__init__(process_number, max_events, max_bytes, max_age, max_session_bytes)
 
-    def _prepare(self, now: float, max_age: float, max_bytes: int) -> int:
+    def _prepare(self, now: float) -> int:
         """Create the tables, delete old sessions and events, and return the number of earlier processes."""
         self._database.executescript(
             """
@@ -118,10 +99,11 @@ class SqliteEventStore(DurableEventStore):
             run("DELETE FROM sessions WHERE time < ?", (now - self._max_session_age,))
             newest = "SELECT session FROM sessions ORDER BY time DESC LIMIT ?"
             run(f"DELETE FROM sessions WHERE session NOT IN ({newest})", (MAX_STORED_SESSIONS,))
-            run("DELETE FROM events WHERE time < ?", (float("inf") if lacks_events else now - max_age,))
+            run("DELETE FROM events WHERE time < ?", (float("inf") if lacks_events else now - self._max_age,))
             run("DELETE FROM events WHERE session NOT IN (SELECT session FROM sessions)")
             sums = f"SELECT number, SUM(LENGTH(data) + {EVENT_COST}) OVER (ORDER BY number DESC) AS size FROM events"
-            run(f"DELETE FROM events WHERE number <= (SELECT MAX(number) FROM ({sums}) WHERE size > ?)", (max_bytes,))
+            too_old = f"SELECT MAX(number) FROM ({sums}) WHERE size > ?"
+            run(f"DELETE FROM events WHERE number <= ({too_old})", (self._max_bytes,))
         return process_number
 
     def save(self, changes: Sequence[SessionChange]) -> None:

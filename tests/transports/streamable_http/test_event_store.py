@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, MemoryEventStore, stream_of
+from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 
 
 @pytest.fixture
@@ -96,7 +99,7 @@ def test_a_forgotten_session_has_no_events(store: MemoryEventStore) -> None:
 
 
 def memory(max_events: int = 1000, max_bytes: int = 1 << 20) -> MemoryEventStore:
-    store = MemoryEventStore(max_events, max_bytes)
+    store = MemoryEventStore(max_events=max_events, max_bytes=max_bytes)
     for session in "st":
         store.add_session(session, b"{}", None)
     return store
@@ -214,3 +217,9 @@ def test_old_events_are_gone_also_from_a_session_that_has_been_quiet_since() -> 
     assert store.events_after("s", first) is not None
     now = 61.0
     assert store.events_after("s", first) is None
+
+
+@pytest.mark.parametrize("kind", [MemoryEventStore, partial(SqliteEventStore, "never-opened.db")])
+def test_store_with_an_unknown_limit_is_a_type_error(kind: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match=r"has the limits max_events, .*, not max_event$"):
+        kind(max_event=3)
