@@ -1,4 +1,4 @@
-"""Two processes agree on a revision and declare their abilities: the beginning of an MCP session, up to 2025-11-25.
+"""Two processes agree on a revision and declare their capabilities: the beginning of an MCP session, up to 2025-11-25.
 
 New here: the *handshake*. In `initialize`, the client offers a revision of the protocol. The server's result names the
 revision of the session: the offered revision, or another one, which the client can accept or refuse. Both sides declare

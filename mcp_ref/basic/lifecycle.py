@@ -140,13 +140,13 @@ def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:
     return wanted if wanted is not None and wanted in supported else supported[-1]
 
 
-def accept_revision(offered: str, supported: Sequence[Revision]) -> Revision:
+def accept_revision(chosen: str, supported: Sequence[Revision]) -> Revision:
     """Return the revision that the server chose. Raise UnsupportedRevision if the client does not support it."""
-    revision = find_revision(offered)
+    revision = find_revision(chosen)
     if revision is None or revision not in supported:
         # [2025-11-25 basic/lifecycle#version-negotiation] the client SHOULD disconnect
         ours = ", ".join(known.name for known in supported)
-        raise UnsupportedRevision(f"the server speaks revision {offered[:40]!r}; this client speaks {ours}")
+        raise UnsupportedRevision(f"the server speaks revision {chosen[:40]!r}; this client speaks {ours}")
     return revision
 
 

@@ -21,7 +21,7 @@ async def handshake(screen: Screen, connections: Connections) -> None:
     """Show the handshake that begins every session, and a negotiation that fails."""
     screen.chapter("The legacy era: a handshake", "basic/lifecycle")
     screen.say(f"Up to {LEGACY[-1]} a session begins with a handshake. The same server still supports older clients.")
-    screen.say("The client proposes a revision, and the server agrees. Both send their names and capabilities.")
+    screen.say("The client offers a revision, and the server agrees. Both send their names and capabilities.")
     screen.say("Both sides remember the result of the handshake until the session ends.")
     async with connections.connect(screen, revision=LEGACY[-1]) as client:
         claim_server_info(screen, client, LEGACY[-1])
@@ -33,7 +33,7 @@ async def handshake(screen: Screen, connections: Connections) -> None:
     screen.say("The server responds with its own revision, and the client accepts it.")
     old = ("--revision", LAST_WITH_SSE.name)
     async with connections.connect(screen, *old) as client:
-        screen.claim(f"proposed {LEGACY[-1]}, agreed on {client.revision}", client.revision is LAST_WITH_SSE)
+        screen.claim(f"offered {LEGACY[-1]}, agreed on {client.revision}", client.revision is LAST_WITH_SSE)
     screen.say(f"A client that speaks only {LEGACY[-1]} refuses this revision, and disconnects.")
     try:
         async with connections.connect(screen, *old, revision=LEGACY[-1]):

@@ -27,7 +27,7 @@ BREAK = re.compile(r',(?=["{])| ')
 """A place between two members or two words, where the screen can break a message."""
 
 PURPOSE = {
-    "initialize": ("propose a revision; declare capabilities", "the chosen revision; the server's capabilities"),
+    "initialize": ("offer a revision; declare capabilities", "the chosen revision; the server's capabilities"),
     "notifications/initialized": ("the handshake is complete", ""),
     "ping": ("check that the server is alive", "the server is alive"),
     "tools/list": ("list the tools", "tools; a `nextCursor` leads to the next page"),
