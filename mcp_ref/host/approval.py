@@ -71,8 +71,11 @@ class Approval:
 
     @property
     def url_host(self) -> str | None:
-        """The host of the URL. A user interface should highlight it."""
-        return None if self.url is None else urlsplit(self.url).hostname
+        """The host of the URL, or None if the URL is invalid. A user interface should highlight it."""
+        try:
+            return None if self.url is None else urlsplit(self.url).hostname
+        except ValueError:
+            return None
 
     def text(self) -> str:
         """Return all fields as plain text for a user. Hidden characters are escaped, and nothing is cut."""
@@ -167,10 +170,13 @@ def url_warnings(url: str | None) -> tuple[str, ...]:
     """Return the reasons to distrust a URL. [2026-07-28 client/elicitation#safe-url-handling]"""
     if url is None:
         return ()
-    parts, found = urlsplit(url), []
+    try:
+        parts, found = urlsplit(url), list[str]()
+    except ValueError as error:
+        return (f"the URL is invalid: {error}",)
     host = parts.hostname or ""
     if parts.scheme != "https":
-        found.append(f"the URL does not use https, but {parts.scheme}")
+        found.append("the URL does not use https")
     if "@" in parts.netloc:
         found.append("the URL contains a user name, which can look like a host")
     if "xn--" in host or not host.isascii():

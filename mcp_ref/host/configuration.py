@@ -132,7 +132,7 @@ class ServerConfig:
 
     @property
     def transport(self) -> str:
-        """ "stdio", "http" or "memory"."""
+        """The transport: "stdio", "http" or "memory"."""
         return "memory" if self.server is not None else "http" if "url" in self.entry else "stdio"
 
     @property

@@ -528,6 +528,17 @@ def test_url_warnings_name_the_danger(url: str, warning: str | None) -> None:
 
 
 @pytest.mark.acceptance("A9")
+async def test_invalid_url_in_a_file_is_shown_and_costs_only_its_server(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"a": {"url": "https://[x"}}}')
+    person = Person({"start": Deny("no")})
+    async with opened(Host(path, approve=person)) as host:
+        assert error(host, "a") == "start of a was refused: no"
+    assert person.asked[0].url_host is None and "the URL is invalid" in person.asked[0].warnings[0]
+    assert "https://[x" in person.asked[0].text()
+
+
+@pytest.mark.acceptance("A9")
 @pytest.mark.parametrize("scheme", ["file:///etc/passwd", "javascript:alert(1)"])
 async def test_elicitation_of_another_scheme_is_refused_before_the_user_is_asked(scheme: str) -> None:
     server = Server("phishing")
