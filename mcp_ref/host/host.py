@@ -29,7 +29,7 @@ from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError
 from .configuration import ServersLike, read_servers
 from .hosted import HostedServer
-from .names import D, Listed, UnknownName, full_name, model_names
+from .names import D, Listed, UnknownName, full_name, model_name, model_names
 from .policy import Account, HostOptions, Policy
 from .supervisor import ServerState, ServerStatus
 
@@ -313,10 +313,14 @@ class Host(HostOptions):
         server, dot, own = name.partition(".")
         if dot:
             return server, own
-        pairs = [(server, tool) for server, each in self._hosted.items() for tool in each.tools]
-        table = model_names(pairs)
+        server, _, own = name.partition("__")
+        tools = self._hosted[server].tools if server in self._hosted else {}
+        if own in tools and model_name(server, own) == name:
+            return server, own
+        table = model_names((server, each) for each in tools)
         if name not in table:
-            raise UnknownName("tool", name, [*table, *(full_name(*pair) for pair in pairs)])
+            pairs = [(server, tool) for server, each in self._hosted.items() for tool in each.tools]
+            raise UnknownName("tool", name, [*model_names(pairs), *(full_name(*pair) for pair in pairs)])
         return table[name]
 
 

@@ -9,8 +9,8 @@ host uses the server's key in the configuration:
     full name                   "Weather-service.forecast"      for programs, logs and people; the first dot separates
     model name                  "Weather-service__forecast"     for the APIs of model providers, which refuse dots
 
-A model name never changes because of another server, so prompt caches stay valid. The host finds the tool of a model
-name in a table, and never splits the name, because a tool's own name can contain "__".
+A model name never changes because of another server, so prompt caches stay valid. Its first "__" ends the server name,
+which has no underscore. The rest can be a changed name, so the host looks for it in a table of the server's tools.
 
 Spec:  2026-07-28 server/tools#tool-names
 """
