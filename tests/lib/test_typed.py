@@ -756,6 +756,15 @@ def test_signature_of_leaves_out_the_context_parameter() -> None:
             signature.bind({"a": 1, name: None})
 
 
+def test_signature_of_refuses_a_parameter_context_without_a_type() -> None:
+    def tool(context) -> None:  # type: ignore[no-untyped-def]
+        pass
+
+    with pytest.raises(UnsupportedType, match=r"tool\(context\): .* is ambiguous: write `context: Context`, or"):
+        signature_of(tool, context_type=Context)
+    assert signature_of(tool).input_schema["required"] == ["context"]
+
+
 def test_signature_of_refuses_two_context_parameters() -> None:
     def tool(a: Context, b: Context) -> None:
         pass

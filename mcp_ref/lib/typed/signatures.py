@@ -90,7 +90,8 @@ def signature_of(
             gets no `output_schema`. If None (the default), no function gets an `output_schema`.
 
     Raises:
-        UnsupportedType: An annotation is not supported, a parameter is positional, or two parameters are contexts.
+        UnsupportedType: An annotation is not supported, a parameter is positional, two parameters are contexts, or a
+            parameter `context` has no annotation.
         TypeError: The function is a method without its object.
     """
     plain, name, doc = _plain_function(function)
@@ -108,6 +109,9 @@ def signature_of(
         at = AnnotationScope(f"{name}({each.name})", scope.names)
         if each.name in fixed:
             continue
+        if context_type and each.name == "context" and each.name not in hints:
+            advice = f"write `context: {context_type.__name__}`, or the type of an argument"
+            raise at.error("a parameter `context` without a type", f"is ambiguous: {advice}")
         if context_type and _contains_type(annotation, (context_type,)):
             contexts.append(each.name)
         elif each.kind is each.VAR_KEYWORD:
