@@ -40,10 +40,11 @@ class ShapeError(ValueError):
     def __init__(self, expected: str, got: JSON, path: str = "") -> None:
         self.expected, self.got, self.path = expected, got, path
 
-    def under(self, name: str) -> ShapeError:
-        """Return this error with the enclosing member `name` added to the start of its path."""
+    def under(self, name: str | int) -> ShapeError:
+        """Return this error with the name or index of the enclosing member added to the start of its path."""
         separator = "" if not self.path or self.path.startswith("[") else "."
-        return ShapeError(self.expected, self.got, f"{name}{separator}{self.path}")
+        step = name if isinstance(name, str) else f"[{name}]"
+        return ShapeError(self.expected, self.got, f"{step}{separator}{self.path}")
 
     def __str__(self) -> str:
         return f"{self.path or 'value'}: expected {self.expected}, got {_describe_value(self.got)}"
@@ -333,29 +334,20 @@ def _read_literal(options: tuple[JSON, ...], exact: set[tuple[type, JSON]], valu
 def _read_list(item: _Read | None, value: JSON) -> object:
     if type(value) is not list:
         raise ShapeError("an array", value)
-    if item is None:
-        return value
-    result = []
-    for index, member in enumerate(value):
-        try:
-            result.append(item(member))
-        except ShapeError as error:
-            raise error.under(f"[{index}]") from None
-    return result
+    return value if item is None else [_read_member(item, member, index) for index, member in enumerate(value)]
 
 
 def _read_dict(item: _Read | None, value: JSON) -> object:
     if type(value) is not dict:
         raise ShapeError("an object", value)
-    if item is None:
-        return value
-    result = {}
-    for name, member in value.items():
-        try:
-            result[name] = item(member)
-        except ShapeError as error:
-            raise error.under(name) from None
-    return result
+    return value if item is None else {name: _read_member(item, member, name) for name, member in value.items()}
+
+
+def _read_member(read: _Read, value: JSON, name: str | int) -> object:
+    try:
+        return read(value)
+    except ShapeError as error:
+        raise error.under(name) from None
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:

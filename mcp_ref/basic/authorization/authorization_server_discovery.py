@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
-from ...lib.http.client import Document, HttpSender, fetch
-from ...lib.http.response import HttpError
+from ...lib.http.client import HttpSender, fetch
+from ...lib.http.response import HttpError, HttpResponse
 from ...revisions import R2025_03_26
 from .addresses import (
     accepts_resource,
@@ -68,7 +68,7 @@ class PeerRequests:
         """The IP address of the MCP server, from its latest refusal or from the store; "" if unknown."""
         self._private_networks = private_networks
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Document:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> HttpResponse:
         """Send a request that accepts JSON, and return the response, of any status. Raise HttpError."""
         allowed = partial(may_connect, server=self.address or _UNKNOWN_ADDRESS, private_networks=self._private_networks)
         seconds = POST_SECONDS if method == "POST" else DOCUMENT_SECONDS

@@ -25,9 +25,8 @@ from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlencode
 
 from ...jsonrpc.messages import Object
-from ...lib.http.client import Document
 from ...lib.http.message import Headers
-from ...lib.http.response import HttpError
+from ...lib.http.response import HttpError, HttpResponse
 from .authorization_server_discovery import PeerRequests
 from .errors import TokenRefused, peer_text
 from .metadata import MAX_LIFETIME, JsonObject, TokenResponse, parse_oauth_error
@@ -143,7 +142,7 @@ async def revoke(
 
 async def _post(
     peers: PeerRequests, issuer: str, url: str, authenticate: ClientAuthentication, form: Form, prover: Prover | None
-) -> Document:
+) -> HttpResponse:
     for is_last in (False, True):
         headers, parameters = authenticate(issuer)
         headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}

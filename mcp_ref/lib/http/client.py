@@ -21,14 +21,13 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from functools import lru_cache
 from socket import gaierror
 from typing import Final, Protocol, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import SplitResult
 
 from .framing import TOKEN, BadMessage, encode_head
-from .message import Headers, bracket_ipv6
+from .message import bracket_ipv6
 from .origin import Origin, find_proxy, parse_url, proxy_credentials, redirect_target
 from .response import ClientConnection, ClientLimits, HttpError, HttpResponse, HttpTimeout, StaleConnection, time_limit
 
@@ -294,20 +293,11 @@ class HttpSender(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A response with its whole body."""
-
-    status: int
-    headers: Headers
-    body: bytes = field(repr=False)
-
-
 async def fetch(
     http: HttpSender, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *,
     limit: int, seconds: float, may_connect: MayConnect | None = None,
-) -> Document:  # fmt: skip
-    """Send a request whose response is a small document, and return the response. Follow no redirect.
+) -> HttpResponse:  # fmt: skip
+    """Send a request whose response is a small document, and return the response with its body. Follow no redirect.
 
     Args:
         limit: Maximum size of the body, in bytes.
@@ -319,6 +309,7 @@ async def fetch(
     sending = http.request(method, url, headers, body, extra=True, redirects=0, may_connect=may_connect)
     try:
         async with asyncio.timeout(seconds), sending as response:
-            return Document(response.status, response.headers, await response.read(limit))
+            await response.read(limit)
+            return response
     except TimeoutError:
         raise HttpTimeout(f"the server sent no complete response within {seconds:g} s") from None

@@ -190,6 +190,7 @@ class HttpResponse:
         url: The URL of the response, after redirects.
         connection: The connection that the rest of the body comes on.
         address: The IP address of the server. None behind a proxy, which alone knows the address.
+        body: The whole body, after `read`; else b"".
         is_complete: True if the body was read to its end.
         keep_alive: True if the connection can be reused after the body.
     """
@@ -197,6 +198,7 @@ class HttpResponse:
     def __init__(self, url: str, method: str, head: tuple[int, str, Headers], connection: ClientConnection) -> None:
         self.url, self.address, self.connection = url, connection.address, connection
         self.status, version, self.headers = head
+        self.body = b""
         # [RFC 9112 6.3, rule 1] these responses have no body, even if they have a Content-Length
         length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
         self.is_complete = length == 0
@@ -221,7 +223,8 @@ class HttpResponse:
             body += await self._read_piece()
             if len(body) > limit:
                 raise HttpError(f"the response has more than {limit} bytes, which is the limit")
-        return bytes(body)
+        self.body = bytes(body)
+        return self.body
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the pieces of the body as they arrive. Raise HttpError for an incomplete, invalid or encoded body."""
