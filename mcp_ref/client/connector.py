@@ -27,6 +27,7 @@ from ..basic.lifecycle import Implementation, declares
 from ..basic.progress import ProgressHandler
 from ..features import lazy as features
 from ..features.caching import ResponseCache
+from ..features.pagination import MAX_ITEMS, MAX_PAGES
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
 from ..jsonrpc.messages import Object, RequestId
@@ -96,9 +97,8 @@ class Connector:
         """Maximum number of restarts of the server's process without a response. A `Host` restarts servers itself."""
         self.starts = 0
         """Number of transports that the client has opened. The start of a server's process needs up to two."""
-        self.max_pages: int | None = None
-        self.max_items: int | None = None
-        """Maximum number of items of one list. Both default to the limits of pagination.py."""
+        self.max_pages, self.max_items = MAX_PAGES, MAX_ITEMS
+        """Maximum number of pages and of items of one list."""
         self._make_session = partial(ClientSession, *settings, on_notification, self._disconnected)
         self._eras, self._on_disconnect = eras, on_disconnect
         self._session: ClientSession | None = None

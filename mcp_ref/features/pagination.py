@@ -59,15 +59,13 @@ def serial_of(cursor: str) -> int:
 
 
 async def all_pages(
-    fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]], max_pages: int | None = None,
-    max_items: int | None = None,
-) -> list[T]:  # fmt: skip
+    fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]], max_pages: int, max_items: int
+) -> list[T]:
     """Return all items of a server's list. Raise InvalidMessage for a repeated cursor, or too many pages or items.
 
     `fetch` requests one page. Its argument is a cursor (None for the first page). It returns the page's items and the
-    next cursor (None after the last page). The limits default to `MAX_PAGES` and `MAX_ITEMS`.
+    next cursor (None after the last page).
     """
-    max_pages, max_items = max_pages or MAX_PAGES, max_items or MAX_ITEMS
     items: list[T] = []
     cursor: str | None = None
     for _ in range(max_pages):

@@ -273,19 +273,18 @@ class Resources:
         if uri in self._templates.scopes:
             return self._templates.scopes[uri]
         found = self._find(uri)
-        if found is None:
-            return frozenset()
-        about = found[0].description
-        key = about.uri if isinstance(about, Resource) else about.uri_template
-        return self.scopes.get(key, frozenset())
+        return self.scopes.get(found[0], frozenset()) if found is not None else frozenset()
 
-    def _find(self, uri: str) -> tuple[RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
-        """Return the resource with this URI, or the first matching template, with the arguments for its function."""
+    def _find(self, uri: str) -> tuple[str, RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
+        """Return the key of the resource with this URI, or of the first matching template.
+
+        Also return the resource or template, and the arguments for its function.
+        """
         if (resource := self._resources.get(uri)) is not None:
-            return resource, {}
-        for template in self._templates.values():
+            return uri, resource, {}
+        for key, template in self._templates.items():
             if (arguments := template.arguments(uri)) is not None:
-                return template, arguments
+                return key, template, arguments
         return None
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListResourcesResult:
@@ -305,7 +304,7 @@ class Resources:
         _check_length(params.uri)
         if (found := self._find(params.uri)) is None:
             raise not_found(params.uri, context)
-        registered, arguments = found
+        _, registered, arguments = found
         value = await call(registered.function, registered.signature, arguments, context)
         contents = _contents_of(params.uri, registered.description.mime_type, value)
         return ReadResourceResult(contents, ttl_ms=registered.hints.ttl_ms, cache_scope=registered.hints.scope)

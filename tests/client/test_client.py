@@ -20,7 +20,6 @@ from mcp_ref import Client, Server
 from mcp_ref.basic.lifecycle import CapabilityError
 from mcp_ref.client import subscriptions as subscribing
 from mcp_ref.client.subscriptions import Subscription
-from mcp_ref.features import pagination
 from mcp_ref.features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from mcp_ref.features.tools import CallToolResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
@@ -56,11 +55,10 @@ async def answer(wire: Wire, method: str, result: Object) -> Object:
     ],
 )
 async def test_a_client_follows_no_more_pages_than_the_maximum_also_when_cursors_go_in_circles(
-    method: str, member: str, lister: Callable[[Client], Awaitable[object]], monkeypatch: pytest.MonkeyPatch
+    method: str, member: str, lister: Callable[[Client], Awaitable[object]]
 ) -> None:
-    monkeypatch.setattr(pagination, "MAX_PAGES", 5)
-
     async with raw_server(Client) as (client, wire):
+        client.max_pages = 5
         await handshake(client, wire, "2025-11-25", EVERYTHING)
         listing = asyncio.ensure_future(lister(client))
         for page in range(5):

@@ -318,8 +318,7 @@ async def test_client_gives_up_on_endless_pages() -> None:
             await listing
 
 
-def test_client_gives_up_on_pages_with_too_many_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagination, "MAX_ITEMS", 5)
+def test_client_gives_up_on_pages_with_too_many_items() -> None:
     fetched: list[str | None] = []
 
     async def two_more(cursor: str | None) -> tuple[list[int], str | None]:
@@ -327,18 +326,16 @@ def test_client_gives_up_on_pages_with_too_many_items(monkeypatch: pytest.Monkey
         return [1, 2], str(len(fetched))
 
     with pytest.raises(InvalidMessage, match="stopped after 6 items"):
-        run(pagination.all_pages(two_more))
+        run(pagination.all_pages(two_more, max_pages=10, max_items=5))
     assert fetched == [None, "1", "2"]
 
 
-def test_client_takes_as_many_items_as_it_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagination, "MAX_ITEMS", 4)
-
+def test_client_takes_as_many_items_as_it_allows() -> None:
     async def two(cursor: str | None) -> tuple[list[int], str | None]:
         following = {None: "next", "next": "last"}
         return [1, 2] if cursor != "last" else [], following.get(cursor)
 
-    assert run(pagination.all_pages(two)) == [1, 2, 1, 2]
+    assert run(pagination.all_pages(two, max_pages=10, max_items=4)) == [1, 2, 1, 2]
 
 
 async def test_client_refuses_a_next_cursor_that_is_not_text() -> None:
