@@ -197,12 +197,12 @@ class Tools:
         self, registered: RegisteredTool, params: CallToolRequestParams, context: RequestContext
     ) -> CallToolResult:
         arguments = params.arguments or {}
-        if not registered.check_arguments.is_valid(arguments):
-            return _invalid_arguments([str(error) for error in registered.check_arguments.errors(arguments)], context)
+        if errors := registered.check_arguments.errors(arguments):
+            return _invalid_arguments("; ".join(map(str, errors)), context)
         try:
             bound = registered.signature.bind(arguments)
         except ValueError as error:
-            return _invalid_arguments([str(error)], context)
+            return _invalid_arguments(str(error), context)
         try:
             value = await call(registered.function, registered.signature, bound, context)
             return _result_of(registered, value, context.revision)
@@ -237,8 +237,8 @@ def _check_schemas(registered: RegisteredTool) -> None:
     registered.headers = parameter_headers(tool.input_schema)  # raises ValueError for an invalid `x-mcp-header`
 
 
-def _invalid_arguments(errors: list[str], context: RequestContext) -> CallToolResult:
-    text = "Invalid arguments: " + "; ".join(errors)
+def _invalid_arguments(errors: str, context: RequestContext) -> CallToolResult:
+    text = f"Invalid arguments: {errors}"
     if context.revision.invalid_arguments_are_results:
         # [2025-11-25 server/tools#error-handling] a result, so that the model can read the errors and try again
         return _error_result(text)

@@ -202,9 +202,8 @@ def result_fault(validator: Validator | None, result: CallToolResult) -> str | N
         return None
     if not result.has_structured_content:
         return "it has no structuredContent"
-    if validator.is_valid(result.structured_content):
-        return None
-    return "; ".join(map(str, validator.errors(result.structured_content)))
+    errors = validator.errors(result.structured_content)
+    return "; ".join(map(str, errors)) if errors else None
 
 
 # ---------------------------------------------------------------------------------------------------- client
