@@ -74,7 +74,8 @@ class HostedServer(Supervisor):
         self.calls: list[str] = []
         """The full names of the calls in flight."""
         self._approved: dict[str, Tool] = {}  # by name: the approved definitions that this run has seen
-        self._asking: dict[str, asyncio.Task[None]] = {}  # by name: approvals of definitions
+        self._undecided: list[Tool] = []  # the listed tools whose definitions are not approved
+        self._asking: asyncio.Task[None] | None = None  # requests the approvals of `_undecided`
         self._denied: set[str] = set()  # hashes of the definitions that were refused
         self._log_second, self._logs = 0, 0
 
@@ -83,10 +84,9 @@ class HostedServer(Supervisor):
         deadline = time.monotonic() + patience
         while self.calls and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        for task in self._asking.values():
-            task.cancel()
-        if self._asking:
-            await asyncio.wait(self._asking.values())
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait([self._asking])
         await self.stop()
         self._change(ServerState.STOPPED)
 
@@ -172,7 +172,7 @@ class HostedServer(Supervisor):
         approvals, found = self._policy.approvals, []
         is_first = f"{self._digest} listed" not in approvals
         approvals[f"{self._digest} listed"] = "yes"
-        unapproved: dict[str, str] = {}
+        self.status.unapproved_tools, self._undecided = {}, []
         for tool in tools:
             if not self.config.allows_tool(tool.name):
                 continue
@@ -181,24 +181,28 @@ class HostedServer(Supervisor):
             if before == digest or ((is_first or self._options.approve is None) and not warnings):
                 approvals[key], self._approved[tool.name] = digest, tool
                 found.append(tool)
-                continue
-            unapproved[tool.name] = "hidden characters" if warnings else "changed" if before else "new"
-            if tool.name not in self._asking and digest not in self._denied:
-                self._asking[tool.name] = asyncio.create_task(self._ask_definition(key, tool, digest))
-        self.status.unapproved_tools = unapproved
+            else:
+                reason = "hidden characters" if warnings else "changed" if before else "new"
+                self.status.unapproved_tools[tool.name] = reason
+                self._undecided.append(tool)
+        if self._undecided and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._ask_definitions())
         return found
 
-    async def _ask_definition(self, key: str, tool: Tool, digest: str) -> None:
-        """Request approval of a definition. After an `Allow`, the next list contains the tool."""
-        request = self.approval("definition", full_name(self.config.name, tool.name))
-        try:
-            await self._policy.check(replace(request, tool=tool, before=self._approved.get(tool.name)))
-            self._policy.approvals[key] = digest
-            self.list_changed()
-        except Refused:
-            self._denied.add(digest)
-        finally:
-            self._asking.pop(tool.name, None)
+    async def _ask_definitions(self) -> None:
+        """Request approval of one definition after the other. After an `Allow`, the next list contains the tool."""
+        while self._undecided:
+            tool = self._undecided.pop(0)
+            key, digest = f"{self._digest} definition {tool.name}", definition_hash(tool)
+            if digest in self._denied or self._policy.approvals.get(key) == digest:
+                continue  # the user has decided before, or after the list was fetched
+            request = self.approval("definition", full_name(self.config.name, tool.name))
+            try:
+                await self._policy.check(replace(request, tool=tool, before=self._approved.get(tool.name)))
+                self._policy.approvals[key] = digest
+                self.list_changed()
+            except Refused:
+                self._denied.add(digest)
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float, options: CallOptions

@@ -206,6 +206,30 @@ async def test_new_tool_of_a_known_server_is_asked_in_the_next_run(monkeypatch: 
         await until(lambda: host.status()[0].unapproved_tools == {"third": "new"})
 
 
+@pytest.mark.acceptance("17")
+async def test_each_of_many_new_definitions_is_asked_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+    names = ["first"]
+    server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
+    decided, asked = asyncio.Event(), list[str]()
+
+    async def approve(request: Approval) -> bool:
+        asked.append(request.name)
+        await decided.wait()
+        return True
+
+    async with opened(Host({"s": server}, approve=approve)) as host:
+        names += [f"new{number}" for number in range(12)]
+        await notify_change(server)
+        await until(lambda: asked)
+        await notify_change(server)  # fetches the list again while a user decides
+        await until(lambda: server.received.count("tools/list") == 3)
+        assert asked == ["s.new0"]
+        decided.set()
+        await until(lambda: host.status()[0].tools == 13)
+    assert asked == [f"s.new{number}" for number in range(12)]
+
+
 @pytest.mark.acceptance("18", "A1")
 async def test_remembered_decisions_end_with_a_changed_configuration(tmp_path: Path) -> None:
     marker, path = tmp_path / "marker", tmp_path / "mcp.json"
