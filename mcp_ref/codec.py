@@ -23,7 +23,7 @@ import functools
 import types
 import typing
 from collections.abc import Callable
-from typing import Annotated, Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Literal, NamedTuple, NoReturn, TypeVar, Union, cast, get_args, get_origin
 
 from .jsonrpc.messages import JSON, Object
 from .revisions import Availability, NotInRevision, Revision
@@ -98,25 +98,22 @@ class Codec:
             fallback = availability.fallback
             return lambda value: self.encode(fallback(value))
 
-        hints = _type_hints(cls)
-        plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, JSON name, writer, default
+        plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, JSON name, writer, omitted value
         refused: list[tuple[str, str, object]] = []
-        for field in dataclasses.fields(cls):
-            hint, field_availability = _split_hint(hints[field.name])
-            default = dataclasses.MISSING if get_origin(hint) is Literal else field.default
-            if field_availability.requires(revision):
-                default = dataclasses.MISSING
-            if field_availability.covers(revision):
-                plan.append((field.name, wire_name(field.name), self._writer(hint), default))
-            elif field_availability.if_unsupported == "refuse":
-                refused.append((field.name, wire_name(field.name), field.default))
+        for each in members_of(cls):
+            if each.availability.covers(revision):
+                is_always_written = get_origin(each.hint) is Literal or each.availability.requires(revision)
+                omitted = dataclasses.MISSING if is_always_written else each.default
+                plan.append((each.attribute, each.name, self._writer(each.hint), omitted))
+            elif each.availability.if_unsupported == "refuse":
+                refused.append((each.attribute, each.name, each.default))
         adjust = getattr(cls, "to_wire", None)
 
         def write(value: object) -> Object:
             wire: Object = {}
-            for attribute, name, convert, default in plan:
+            for attribute, name, convert, omitted in plan:
                 member = getattr(value, attribute)
-                if member is not default:
+                if member is not omitted:
                     wire[name] = convert(member) if convert else member
             for attribute, name, default in refused:
                 if getattr(value, attribute) is not default:
@@ -153,19 +150,15 @@ class Codec:
 
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
-        hints = _type_hints(cls)
         # attribute, JSON name, reader, type that needs no reader, expected type if required (else ""), True if nullable
         plan: list[tuple[str, str, _Read | None, object, str, bool]] = []
-        for field in dataclasses.fields(cls):
-            hint, availability = _split_hint(hints[field.name])
-            if availability.if_unsupported == "ignore" and not availability.covers(revision):
+        for each in members_of(cls):
+            hint = each.hint
+            if each.availability.if_unsupported == "ignore" and not each.availability.covers(revision):
                 continue
-            optional = _is_optional(field)
-            required = availability.requires(revision) or not optional or _is_constant(hint)
-            nullable = not optional and type(None) in get_args(hint)
-            described = _describe_type(hint) if required else ""
-            member = self._reader(hint)
-            plan.append((field.name, wire_name(field.name), member, _unchanged_type(hint), described, nullable))
+            described = _describe_type(hint) if each.is_required(revision) else ""
+            nullable = not each.is_optional and type(None) in get_args(hint)
+            plan.append((each.attribute, each.name, self._reader(hint), _unchanged_type(hint), described, nullable))
         adjust = getattr(cls, "from_wire", None)
 
         def read(value: JSON) -> object:
@@ -251,53 +244,52 @@ def _choose_class(classes: list[type], value: Object, expected: str) -> type:
 @functools.cache
 def _distinguishing_members(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
     """Return constants and required members of a class, by which a reader recognizes the class in a union."""
-    hints = _type_hints(cls)
-    constants, required = [], set()
-    for field in dataclasses.fields(cls):
-        hint, _ = _split_hint(hints[field.name])
-        if _is_constant(hint):
-            constants.append((wire_name(field.name), get_args(hint)[0]))
-        elif not _is_optional(field):
-            required.add(wire_name(field.name))
+    members = members_of(cls)
+    constants = [(member.name, get_args(member.hint)[0]) for member in members if member.is_constant]
     # A constant such as `type` is enough to recognize the class. If another member is missing, the reader names it.
-    return constants, frozenset() if constants else frozenset(required)
+    return constants, frozenset(() if constants else (member.name for member in members if not member.is_optional))
+
+
+class Member(NamedTuple):
+    """A field of a dataclass, as a member of a JSON object."""
+
+    attribute: str
+    name: str
+    """The JSON name: `mimeType` for the attribute `mime_type`, `_meta` for `meta`."""
+    hint: object
+    """The type, without the `Availability`."""
+    availability: Availability
+    """By default, all revisions."""
+    default: object
+    """The default; `dataclasses.MISSING` without a default, or with a factory of the default."""
+    is_optional: bool
+    """True if Python has a default."""
+    is_constant: bool
+    """True for a Literal of one value, such as the `type` of a content block."""
+
+    def is_required(self, revision: Revision) -> bool:
+        """Return True if messages of a revision must have the member."""
+        return self.is_constant or not self.is_optional or self.availability.requires(revision)
 
 
 @functools.cache
-def wire_name(attribute: str) -> str:
-    """Return the JSON name of an attribute: `mime_type` -> `mimeType`; `meta` -> `_meta`."""
-    if attribute == "meta":
-        return "_meta"
-    first, *rest = attribute.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
-@functools.cache
-def _type_hints(cls: type) -> dict[str, object]:
+def members_of(cls: type) -> list[Member]:
+    """Return the members of a dataclass."""
     # get_type_hints cannot resolve the recursive type JSON. `object` replaces it: values of type JSON are not checked.
-    return typing.get_type_hints(cls, localns={"JSON": object, "Object": dict[str, object]}, include_extras=True)
-
-
-def _split_hint(hint: object) -> tuple[object, Availability]:
-    """Return the type in a field's annotation, and its `Availability` (by default, all revisions)."""
-    if get_origin(hint) is Annotated:
-        base, *extras = get_args(hint)
-        return base, next((extra for extra in extras if isinstance(extra, Availability)), Availability())
-    return hint, Availability()
-
-
-def _is_constant(hint: object) -> bool:
-    """Return True for a Literal of one value, such as the `type` of a content block."""
-    return get_origin(hint) is Literal and len(get_args(hint)) == 1
-
-
-def _is_optional(field: dataclasses.Field[object]) -> bool:
-    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-
-
-def availability_by_field(cls: type) -> dict[str, Availability]:
-    """Return the members of a type: JSON name -> `Availability`."""
-    return {wire_name(field.name): _split_hint(_type_hints(cls)[field.name])[1] for field in dataclasses.fields(cls)}
+    names = {"JSON": object, "Object": dict[str, object]}
+    hints = typing.get_type_hints(cls, localns=names, include_extras=True)
+    members = []
+    for field in dataclasses.fields(cls):
+        hint, availability = hints[field.name], Availability()
+        if get_origin(hint) is Annotated:
+            hint, *extras = get_args(hint)
+            availability = next((extra for extra in extras if isinstance(extra, Availability)), availability)
+        first, *rest = field.name.split("_")
+        name = "_meta" if field.name == "meta" else first + "".join(word.capitalize() for word in rest)
+        is_optional = not (field.default is field.default_factory is dataclasses.MISSING)
+        is_constant = get_origin(hint) is Literal and len(get_args(hint)) == 1
+        members.append(Member(field.name, name, hint, availability, field.default, is_optional, is_constant))
+    return members
 
 
 _SCALARS: dict[object, tuple[str, tuple[type, ...]]] = {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from mcp_ref.codec import _is_constant, _is_optional, _split_hint, _type_hints, wire_name
+from mcp_ref.codec import members_of
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import Revision
 from tests.settings import META, MODERN
@@ -91,10 +89,5 @@ def error_of(answer: JSON, code: int, id: JSON = 1) -> Object:
 
 def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
     """Return the members of a type in a revision: JSON name -> True if the member is required."""
-    shape = {}
-    for field in dataclasses.fields(cls):
-        hint, availability = _split_hint(_type_hints(cls)[field.name])
-        if availability.covers(revision):
-            required = availability.requires(revision) or _is_constant(hint) or not _is_optional(field)
-            shape[wire_name(field.name)] = required
-    return shape
+    members = [member for member in members_of(cls) if member.availability.covers(revision)]
+    return {member.name: member.is_required(revision) for member in members}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Annotated, Literal
 
 import pytest
@@ -29,7 +29,7 @@ from mcp_ref.basic.lifecycle import (
 )
 from mcp_ref.basic.meta import EmptyResult, PaginatedRequestParams
 from mcp_ref.basic.progress import ProgressNotificationParams
-from mcp_ref.codec import ShapeError, codec_for, wire_name
+from mcp_ref.codec import ShapeError, codec_for, members_of
 from mcp_ref.features.completion import (
     CompleteArgument,
     CompleteContext,
@@ -213,9 +213,10 @@ def test_encode_writes_no_member_that_the_revision_lacks(value: object, revision
 def test_encode_in_the_latest_revision_loses_nothing(value: object) -> None:
     codec = codec_for(R2025_11_25)
     assert codec.decode(type(value), codec.encode(value)) == value
-    for field in fields(value) if is_dataclass(value) else ():
-        if getattr(value, field.name) not in (None, field.default) and not isinstance(value, ElicitRequestParams):
-            assert wire_name(field.name) in codec.encode(value)
+    cls: type = type(value)
+    for member in members_of(cls) if cls is not ElicitRequestParams else ():
+        if getattr(value, member.attribute) not in (None, member.default):
+            assert member.name in codec.encode(value)
 
 
 @pytest.mark.parametrize("revision", LEGACY, ids=str)

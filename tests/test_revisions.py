@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_ref.codec import _split_hint, _type_hints, availability_by_field
+from mcp_ref.codec import members_of
 from mcp_ref.revisions import LEGACY, METHODS, REVISIONS, Revision, find_method, find_revision, revision_named
 from mcp_ref.session import load_type
 from tests import frame_schema
@@ -53,8 +53,8 @@ def _types() -> dict[str, type]:
     def visit(hint: object) -> None:
         if isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint.__name__ not in found:
             found[hint.__name__] = hint
-            for member in _type_hints(hint).values():
-                visit(_split_hint(member)[0])
+            for member in members_of(hint):
+                visit(member.hint)
         for argument in typing.get_args(hint):
             visit(argument)
 
@@ -108,9 +108,9 @@ def test_types_have_the_members_of_the_schema(cls: type, revision: Revision) -> 
 
 def test_lives_refer_to_known_revisions() -> None:
     for cls in _types().values():
-        for availability in availability_by_field(cls).values():
-            assert availability.since is None or availability.since in REVISIONS
-            assert availability.until is None or availability.until in REVISIONS
+        for member in members_of(cls):
+            assert member.availability.since is None or member.availability.since in REVISIONS
+            assert member.availability.until is None or member.availability.until in REVISIONS
 
 
 def test_find_revision_takes_exact_names() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ..basic.headers import METHOD_HEADER, NAME_HEADER, PARAM_PREFIX
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
 from ..client.session import INPUT_REQUESTS
-from ..codec import availability_by_field
+from ..codec import members_of
 from ..jsonrpc.messages import Object
 from ..revisions import METHODS, PYTHON_ONLY, REVISIONS, Availability, Revision, revision_named
 from ..session import load_type
@@ -79,12 +79,13 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
         availability = getattr(cls, "availability", Availability())
         added += [cls.__name__] if availability.since is revision else []
         removed += [cls.__name__] if availability.until is revision else []
-        for name, member in availability_by_field(cls).items():
-            if member is PYTHON_ONLY:
+        for member in members_of(cls):
+            since, until = member.availability.since, member.availability.until
+            if member.availability is PYTHON_ONLY:
                 continue
             if availability.since is None or availability.since < revision:  # do not list the members of a new type
-                added += [f"{cls.__name__}.{name}"] if member.since is revision else []
-                removed += [f"{cls.__name__}.{name}"] if member.until is revision else []
+                added += [f"{cls.__name__}.{member.name}"] if since is revision else []
+                removed += [f"{cls.__name__}.{member.name}"] if until is revision else []
     return sorted(added), sorted(removed)
 
 

@@ -19,7 +19,7 @@ import pytest
 from mcp_ref import Client, Context, Server
 from mcp_ref.basic.content import TextContent
 from mcp_ref.basic.lifecycle import Implementation
-from mcp_ref.codec import _split_hint, _type_hints
+from mcp_ref.codec import members_of
 from mcp_ref.features.completion import Completion, PromptReference
 from mcp_ref.features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from mcp_ref.features.logging import LoggingMessageNotificationParams
@@ -74,12 +74,9 @@ def _replaced(value: Any, path: tuple[str | int, ...], wrong: JSON, leave_out: b
 
 def has_type(value: object, hint: object) -> bool:
     """Return True if a value and all its members have the annotated type."""
-    hint, _ = _split_hint(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        hints = _type_hints(hint)
-        return type(value) is hint and all(
-            has_type(getattr(value, field.name), hints[field.name]) for field in dataclasses.fields(hint)
-        )
+        members = members_of(hint)
+        return type(value) is hint and all(has_type(getattr(value, each.attribute), each.hint) for each in members)
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return any(type(value) is type(arg) and value == arg for arg in args)
