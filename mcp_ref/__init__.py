@@ -177,7 +177,7 @@ READING_ORDER = (
     "features/invoke.py", "features/typed_json.py", "features/tools.py", "features/registered_tools.py",
     "features/resources.py", "features/prompts.py",
     "features/completion.py", "features/logging.py", "features/roots.py", "features/sampling.py",
-    "features/elicitation.py", "features/custom_methods.py", "features/__init__.py", "features/lazy.py",
+    "features/elicitation.py", "features/custom_methods.py", "features/__init__.py",
     "transports/__init__.py", "transports/base.py", "transports/system.py", "transports/stdio/__init__.py",
     "transports/stdio/lines.py", "transports/stdio/server.py", "transports/stdio/client.py",
     "transports/memory.py", "transports/trace.py",

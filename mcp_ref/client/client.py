@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
+from .. import features
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
 from ..basic.meta import NotificationParams, checked_extensions
 from ..basic.progress import ProgressHandler
-from ..features import lazy as features
 from ..features.caching import ResponseCache
 from ..features.task_augmentation import EXTENSION
 from ..revisions import REVISIONS, Era, Revision, sorted_revisions

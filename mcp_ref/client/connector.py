@@ -23,9 +23,9 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from .. import features
 from ..basic.lifecycle import Implementation, declares
 from ..basic.progress import ProgressHandler
-from ..features import lazy as features
 from ..features.caching import ResponseCache
 from ..features.pagination import MAX_ITEMS, MAX_PAGES
 from ..jsonrpc.dispatcher import Limits

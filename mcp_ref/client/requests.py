@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, TypeVar
 
+from .. import features
 from ..basic.lifecycle import CapabilityError
 from ..basic.meta import EmptyResult, RequestParams
 from ..basic.versioning import LOG_LEVEL
-from ..features import lazy as features
 from ..features.pagination import all_pages
 from ..jsonrpc.errors import RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND

@@ -27,12 +27,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from .. import features
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, ServerCapabilities, declares
 from ..basic.meta import RequestParams, checked_extensions
 from ..basic.ping import ping
 from ..codec import codec_for
-from ..features import lazy as features
 from ..features.caching import CacheHints
 from ..features.task_augmentation import EXTENSION, SERVER_CAPABILITY
 from ..jsonrpc.messages import Notification, Object, Request

@@ -22,10 +22,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from .. import features
 from ..basic.access import checked_scopes
 from ..basic.lifecycle import Implementation
 from ..basic.progress import ProgressReporter, progress_token
-from ..features import lazy as features
 from ..jsonrpc.messages import JSON
 from .input_requests import InputRequests
 

@@ -18,11 +18,11 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
 
+from .. import features
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import declares
 from ..basic.meta import RequestParams
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
-from ..features import lazy as features
 from ..features.task_augmentation import add_task_field
 from ..jsonrpc.errors import InvalidMessage
 from ..jsonrpc.messages import Object

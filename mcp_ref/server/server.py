@@ -27,8 +27,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from .. import features
 from ..basic.lifecycle import Implementation
-from ..features import lazy as features
 from ..features.caching import hints_by_method
 from ..jsonrpc.dispatcher import Limits
 from ..revisions import REVISIONS, Revision, find_method

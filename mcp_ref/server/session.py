@@ -21,6 +21,7 @@ from collections.abc import Coroutine
 from functools import cached_property, partial
 from typing import TypeVar
 
+from .. import features
 from ..basic import lifecycle
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.content import includes_uri
@@ -28,7 +29,6 @@ from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestPar
 from ..basic.meta import NotificationParams
 from ..basic.progress import ProgressNotificationParams, receive_progress
 from ..basic.versioning import is_stateless
-from ..features import lazy as features
 from ..features.task_augmentation import has_task_field, owner_of
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError, ProtocolError

@@ -22,12 +22,12 @@ import time
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from .. import features
 from ..basic import mrtr, versioning
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
 from ..basic.versioning import MissingCapability
 from ..codec import ShapeError, codec_for
-from ..features import lazy as features
 from ..features.caching import CacheableResult
 from ..features.task_augmentation import owner_of
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError

@@ -19,6 +19,7 @@ import dataclasses
 import time
 from typing import Protocol
 
+from .. import features
 from ..basic.access import Access
 from ..basic.cancellation import CancelledNotificationParams
 from ..basic.channel import Channel, RequestContext
@@ -33,7 +34,6 @@ from ..basic.subscriptions import (
 )
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..codec import codec_for
-from ..features import lazy as features
 from ..features.task_augmentation import EXTENSION_CAPABILITY
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, RequestId
