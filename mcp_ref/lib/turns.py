@@ -108,6 +108,14 @@ def turn_for(value: object) -> Awaitable[None] | None:
     return turns.wait() if turns is not None and turns.is_taken and is_large(value) else None
 
 
+async def take_turn_to_start() -> None:
+    """Wait for a turn to start a request with a large body. To decode the body takes time too."""
+    if (turns := current_turns.get()) is not None:
+        if turns.is_taken:
+            await turns.wait_to_start()
+        turns.take()
+
+
 def note_size(size: int) -> None:
     """Note that a message of this size, in bytes, was encoded."""
     if size > LARGE_MESSAGE and (turns := current_turns.get()) is not None:

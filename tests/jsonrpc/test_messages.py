@@ -151,6 +151,11 @@ def test_decode_depth_limit_is_exact() -> None:
 
     assert isinstance(decode(nested(MAX_DEPTH)), Notification)
     assert refused(nested(MAX_DEPTH + 1)).error.code == PARSE_ERROR
+    siblings = ',"b":[' + ",".join(['"[[[{"', "[{}]", "[]"] * MAX_DEPTH) + "]"
+    assert isinstance(decode(nested(MAX_DEPTH)[:-1] + siblings.encode() + b"}"), Notification)
+    assert refused(nested(MAX_DEPTH + 1)[:-1] + siblings.encode() + b"}").error.code == PARSE_ERROR
+    shallow = b'{"jsonrpc":"2.0","method":"x"' + siblings.encode() + b"}"
+    assert isinstance(decode(shallow), Notification)
 
 
 def test_decode_brackets_inside_strings_do_not_count_as_depth() -> None:

@@ -52,6 +52,7 @@ from ...basic.access import Access, AccessRefused, current_access
 from ...basic.principal import Principal
 from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest, network_of
+from ...lib.turns import LARGE_MESSAGE, take_turn_to_start
 from ...revisions import LEGACY, Revision, find_revision
 
 log = logging.getLogger(__name__)
@@ -198,6 +199,8 @@ class RequestChecks:
             if checked.deferred_failure is not None:
                 raise checked.deferred_failure.copy()
             await exchange.read_body()
+            if len(request.body) > LARGE_MESSAGE:
+                await take_turn_to_start()
             access.headers, access.address = request.headers, request.client
             access.caller = access.id or (network_of(request.client[0]) if request.client is not None else "")
             current_access.set(access)  # all asyncio tasks that this request starts inherit it
