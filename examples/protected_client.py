@@ -42,7 +42,7 @@ class Shown:
     """An exchange of HTTP that prints its request and its response."""
 
     def __init__(self, exchange: Exchange, receiver: str) -> None:
-        self.exchange, self.request, self.disconnected = exchange, exchange.request, exchange.disconnected
+        self.exchange, self.request, self.on_disconnect = exchange, exchange.request, exchange.on_disconnect
         self.read_body = exchange.read_body
         self.name = f"{self.request.method} {self.request.path}"
         query = f"?{self.request.query}" if self.request.query else ""

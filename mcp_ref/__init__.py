@@ -160,7 +160,7 @@ READING_ORDER = (
     "lib/jsonschema/applicators.py", "lib/jsonschema/unevaluated.py", "lib/jsonschema/resources.py",
     "lib/jsonschema/compiler.py", "lib/jsonschema/__init__.py",
     "lib/http/sse.py", "lib/http/framing.py", "lib/http/parser.py",
-    "lib/http/connection.py", "lib/http/server.py", "lib/http/asgi.py", "lib/http/origin.py",
+    "lib/http/exchange.py", "lib/http/connection.py", "lib/http/server.py", "lib/http/asgi.py", "lib/http/origin.py",
     "lib/http/response.py", "lib/http/client.py",
     "lib/jose/__init__.py", "lib/jose/rsa.py", "lib/jose/curves.py", "lib/jose/ed25519.py", "lib/jose/keys.py",
     "lib/jose/tokens.py",

@@ -78,7 +78,9 @@ def status(code: int, body: JSON | bytes = b"", *headers: tuple[str, str]) -> St
 
 async def silence(exchange: Exchange) -> None:
     """Send no response until the client disconnects."""
-    await exchange.disconnected()
+    gone = asyncio.Event()
+    exchange.on_disconnect(gone.set)
+    await gone.wait()
 
 
 class _Scripted:

@@ -158,7 +158,7 @@ class PrintedExchange:
     """An exchange that is printed."""
 
     def __init__(self, exchange: Exchange, printer: ExchangePrinter) -> None:
-        self.request, self.disconnected, self.stream = exchange.request, exchange.disconnected, exchange.stream
+        self.request, self.on_disconnect, self.stream = exchange.request, exchange.on_disconnect, exchange.stream
         self.read_body = exchange.read_body
         self._exchange, self._printer, request = exchange, printer, exchange.request
         text = request.query if request.method == "GET" else request.body.decode()

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
 from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
@@ -182,28 +182,31 @@ class HttpApp:
         finally:
             self._starting = None
 
-    async def handle(self, exchange: Exchange) -> None:
+    def handle(self, exchange: Exchange) -> Awaitable[None]:
         """Serve one HTTP request."""
         lifespan = self._catalog.lifespan
         if self.reopens and self._is_started and lifespan is not None and lifespan.has_stopped:
             self._is_started = False
             self._open_endpoints()
-        if not self._is_started:  # an ASGI server without lifespan events did not call `start`
-            await self.start()
+        if not self._is_started:
+            return self._start_and_handle(exchange)
         path = exchange.request.path
         if self._protection is not None and exchange.request.root + path in self._protection.paths:
-            await self._document_checks.guard(exchange, None, self._send_metadata)
-        elif path in self._endpoint_paths:
-            await self._endpoint.handle(exchange)
-        elif self._http_sse is not None and path in self._http_sse.paths:
-            await self._http_sse.handle(exchange)
-        elif path in self._routes:
-            await self._route_checks.guard(exchange, None, self._serve_route)
-        else:
-            root = exchange.request.root  # the path at which a framework has mounted `asgi()`
-            text = f"there is nothing at {root + path[:200]!r}; the MCP endpoint is {root}{self.path}"
-            refused = HttpRefusal(404, text)
-            await exchange.respond(404, [("Content-Type", JSON_TYPE)], refused.body())
+            return self._document_checks.guard(exchange, None, self._send_metadata)
+        if path in self._endpoint_paths:
+            return self._endpoint.handle(exchange)
+        if self._http_sse is not None and path in self._http_sse.paths:
+            return self._http_sse.handle(exchange)
+        if path in self._routes:
+            return self._route_checks.guard(exchange, None, self._serve_route)
+        root = exchange.request.root  # the path at which a framework has mounted `asgi()`
+        refused = HttpRefusal(404, f"there is nothing at {root + path[:200]!r}; the MCP endpoint is {root}{self.path}")
+        return exchange.respond(404, [("Content-Type", JSON_TYPE)], refused.body())
+
+    async def _start_and_handle(self, exchange: Exchange) -> None:
+        """Serve the first request under an ASGI server without lifespan events, which did not call `start`."""
+        await self.start()
+        await self.handle(exchange)
 
     async def _serve_route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         handler = self._routes[exchange.request.path]

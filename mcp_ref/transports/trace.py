@@ -19,7 +19,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TextIO, TypeGuard, Unpack
 
@@ -28,7 +28,6 @@ from ..jsonrpc.messages import JSON
 from .base import Direction, Trace
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import AsyncIterator
 
     from ..lib.http.client import HttpClient, HttpSender, RequestOptions
@@ -196,8 +195,8 @@ class TracedExchange:
     async def read_body(self) -> None:
         await self._exchange.read_body()
 
-    def disconnected(self) -> asyncio.Future[None]:
-        return self._exchange.disconnected()
+    def on_disconnect(self, function: Callable[[], object]) -> None:
+        self._exchange.on_disconnect(function)
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         self._trace.head("->", str(status), _shown_headers(headers))

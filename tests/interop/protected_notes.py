@@ -53,7 +53,7 @@ class _Logged:
     """An exchange that notes its response in a step."""
 
     def __init__(self, exchange: Exchange, step: Step) -> None:
-        self.request, self.disconnected, self.read_body = exchange.request, exchange.disconnected, exchange.read_body
+        self.request, self.on_disconnect, self.read_body = exchange.request, exchange.on_disconnect, exchange.read_body
         self._exchange, self._step = exchange, step
 
     def _note(self, status: int, headers: HeaderList, body: bytes) -> None:

@@ -6,7 +6,8 @@ These modules do not use MCP and import no other part of `mcp_ref`. Read them in
     sse.py         a parser and an encoder for server-sent events
     framing.py     the syntax of HTTP/1.1 messages, for client and server: heads, body lengths, chunks
     parser.py      the server's parser, which turns bytes into requests
-    connection.py  one connection of the server, with its phases, time limits and responses
+    exchange.py    the responses of the server: of one request, and a response in pieces
+    connection.py  one connection of the server, with its phases and time limits
     server.py      `serve`, which listens on a socket
     asgi.py        `application`, which runs the same handlers under any ASGI server
     origin.py      the client's rules for URLs, redirects and proxies

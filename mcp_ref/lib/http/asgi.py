@@ -120,7 +120,8 @@ class AsgiExchange:
         self._body_refusal: BodyError | None = None
         self._responded = False
         self._response: AsgiStreamingResponse | None = None
-        self._disconnected: asyncio.Future[None] | None = None
+        self._on_disconnect: Callable[[], object] | None = None
+        self._is_disconnected = False
         self._disconnect_watcher: asyncio.Task[None] | None = None  # waits for the client to disconnect
 
     async def read_body(self) -> None:
@@ -147,19 +148,20 @@ class AsgiExchange:
         self._body_refusal = error
         self._body.clear()
 
-    def disconnected(self) -> asyncio.Future[None]:
-        if self._disconnected is None:
-            self._disconnected = asyncio.get_running_loop().create_future()
-            self._disconnect_watcher = asyncio.create_task(self._watch())
-        return self._disconnected
+    def on_disconnect(self, function: Callable[[], object]) -> None:
+        self._on_disconnect = function
+        if self._is_disconnected:
+            asyncio.get_running_loop().call_soon(function)
+        self._disconnect_watcher = self._disconnect_watcher or asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self._is_disconnected = True
         if self._response is not None:
             self._response.end()
-        elif not self.disconnected().done():
-            self.disconnected().set_result(None)
+        elif self._on_disconnect is not None:
+            self._on_disconnect()
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         framed = headers if status in (204, 304) else [*headers, ("content-length", str(len(body)))]
@@ -168,15 +170,15 @@ class AsgiExchange:
             await self._send({"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body})
 
     async def stream(self, status: int, headers: HeaderList) -> AsgiStreamingResponse:
-        disconnected = self.disconnected().done()
+        self._disconnect_watcher = self._disconnect_watcher or asyncio.create_task(self._watch())
         try:
             await self._begin(status, headers)
             # [ASGI 3.0, Response Start] the server sends the head only with a first piece, so send an empty one
             await self._send({"type": "http.response.body", "body": b"", "more_body": True})
         except OSError:
-            disconnected = True
+            self._is_disconnected = True
         self._response = AsgiStreamingResponse(self._send)
-        if disconnected or self.disconnected().done():
+        if self._is_disconnected:
             self._response.end()
         return self._response
 

@@ -17,12 +17,13 @@ import contextlib
 import contextvars
 import logging
 import math
+import time
 from collections import deque
-from collections.abc import Callable
 from enum import Enum
 from typing import Final, cast
 
 from ..turns import LARGE_MESSAGE, Turns, current_turns
+from .exchange import HttpExchange, HttpStreamingResponse
 from .framing import MAX_RECEIVED_BYTES, BadMessage, ResponseHeadWriter
 from .message import (
     CLIENT_DISCONNECTED,
@@ -30,7 +31,6 @@ from .message import (
     BodyError,
     BodyMemory,
     Handler,
-    HeaderList,
     HttpLimits,
     HttpRequest,
 )
@@ -112,7 +112,7 @@ class Connections:
         """Return True if clients have less than `unread_size` unread. If not, disconnect slow readers."""
         if self.unread_bytes >= self.limits.unread_size:
             for connection in tuple(self.slow):
-                connection.check_reading(self.loop.time())
+                connection.check_reading(time.monotonic())
         return self.unread_bytes < self.limits.unread_size
 
     def count_unread(self, connection: HttpConnection, size: int) -> None:
@@ -147,12 +147,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._half_closed = False  # True after the client has closed its sending side; it can still read
         self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits)
+        self.head_writer, self.cached_heads = connections.head_writer, self.parser.cached_heads
         self.keep_alive, self._stopping = True, False  # _stopping: True while the server stops
         self._exchange: HttpExchange | None = None
         self._body: asyncio.Future[bytes] | None = None  # not None after a handler has asked for its body
         self._task: asyncio.Task[None] | None = None  # runs the handler
         self.response: HttpStreamingResponse | None = None
-        """The response of the current request, if it is a stream. It can stay open after its handler has returned."""
         self._written = 0  # bytes
         self._responds_small = False  # True if the last response was small, so that the next one is probably small too
         self._drained: asyncio.Future[None] | None = None  # not None while the client reads too slowly
@@ -160,7 +160,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _enter_phase(self, phase: Phase, seconds: float = math.inf) -> None:
         self._phase = phase
-        self._deadline = self._loop.time() + seconds
+        self._deadline = time.monotonic() + seconds
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's class does not inherit from asyncio's
@@ -204,7 +204,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._enter_phase(HEAD, self._limits.head_time)
 
     async def read_body(self) -> bytes:
-        """Wait for the rest of the current request's body. Raise BodyError if the body cannot be read."""
         if self._phase is not RESPONSE:
             raise BodyError(CLIENT_DISCONNECTED, "the client has disconnected")
         body: asyncio.Future[bytes] = self._loop.create_future()
@@ -273,18 +272,28 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def client_disconnected(self) -> bool:
-        """True if the connection is closed, or the client has closed its sending side."""
         return self._half_closed or self._phase is CLOSED
 
     async def _serve(self, exchange: HttpExchange | None) -> None:
         """Run the handler, if any, then continue with the next request."""
         try:
             if exchange is not None:
-                await self._run_handler(exchange)
+                turns, written = self._connections.turns, self._written
+                if turns.is_taken and turns.is_crowded and not self._responds_small:
+                    await turns.wait_to_start()
+                try:
+                    await self._connections.handler(exchange)
+                    self._responds_small = self._written - written <= LARGE_MESSAGE
+                except Exception as error:
+                    await self._respond_to_failure(exchange, error)
+                if not exchange.responded:
+                    await self._respond_to_silence(exchange)
                 self._exchange = None
             if self.response is not None and not self.response.has_ended:
-                self._task = None  # save memory while the response stays open
-                return
+                if self.response.is_kept_open:
+                    self._task = None  # save memory while the response stays open
+                    return
+                self.response.close()
             self.response = None
             if self.keep_alive and self._drained is not None:
                 await self.drain()  # run no further handler for a client that does not read
@@ -299,36 +308,30 @@ class HttpConnection(asyncio.BufferedProtocol):
             if self._phase is CLOSED:
                 self._connections.remove(self)
 
-    async def _run_handler(self, exchange: HttpExchange) -> None:
-        request, turns, written = exchange.request, self._connections.turns, self._written
-        if turns.is_crowded and not self._responds_small:
-            await turns.wait_to_start()
-        try:
-            await self._connections.handler(exchange)
-            self._responds_small = self._written - written <= LARGE_MESSAGE
-        except BodyError as error:
+    async def _respond_to_failure(self, exchange: HttpExchange, error: Exception) -> None:
+        """Send an error response for a handler that raised an exception."""
+        if isinstance(error, BodyError):
             log.debug("refused the body of a request of %s with status %d: %s", self._client, error.status, error)
-            if not exchange.responded:
-                await exchange.respond(error.status, _PLAIN_TEXT, f"{error}\n".encode())
-            return
-        except Exception:
-            log.exception("the handler of %s %s failed", request.method, request.path)
-            if not exchange.responded:
-                await exchange.respond(500, _PLAIN_TEXT, b"the server failed\n")
-            elif self.response is not None and not self.response.has_ended:
+            status, why = error.status, str(error)
+        else:
+            request = exchange.request
+            log.error("the handler of %s %s failed", request.method, request.path, exc_info=error)
+            status, why = 500, "the server failed"
+            if self.response is not None and not self.response.has_ended:
                 self._transport.abort()  # a normal close would make the body look complete
-            return
-        if self.response is not None:
-            if not self.response.is_kept_open:
-                self.response.close()
-        elif not exchange.responded and self.client_disconnected:
+        if not exchange.responded:
+            await exchange.respond(status, _PLAIN_TEXT, f"{why}\n".encode())
+
+    async def _respond_to_silence(self, exchange: HttpExchange) -> None:
+        """Send an error response for a handler that returned without a response, unless the client has disconnected."""
+        if self.client_disconnected:
             self.keep_alive = False
-        elif not exchange.responded:
+        else:
+            request = exchange.request
             log.error("the handler of %s %s returned without a response", request.method, request.path)
             await exchange.respond(500, _PLAIN_TEXT, b"the server did not send a response\n")
 
     def continue_after_response(self) -> None:
-        """Continue with the next request after a response that stayed open longer than its handler."""
         if self._task is None and self._phase is RESPONSE:
             self._task = asyncio.Task(self._serve(None), loop=self._loop)
 
@@ -347,15 +350,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._exchange is None and self._half_closed:
             self._close()
 
-    def response_head(self, status: int, headers: HeaderList, keep_alive: bool) -> bytes:
-        """Return a response's head without the body's length. Raise ValueError for an invalid header."""
-        keep_alive = keep_alive and self.keep_alive
-        head = self._connections.head_writer.write(status, headers, close=not keep_alive)
-        self.keep_alive = keep_alive
-        return head
-
     def write(self, data: bytes) -> None:
-        """Send bytes, without a limit on the unread bytes."""
         if not self._transport.is_closing():
             self._written += len(data)
             self._transport.write(data)
@@ -363,7 +358,6 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._connections.count_unread(self, self._transport.get_write_buffer_size())
 
     def write_piece(self, data: bytes) -> None:
-        """Send a piece of a stream. Abort the connection if the client has left too much unread."""
         if self._transport.get_write_buffer_size() > self._limits.write_buffer:
             log.info("disconnected %s, which left more than %d bytes unread", self._client, self._limits.write_buffer)
             self._transport.abort()
@@ -381,11 +375,9 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def has_room(self) -> bool:
-        """True if the client has read most of the written bytes."""
         return self._drained is None
 
     async def drain(self) -> None:
-        """Wait until the client has read most of the written bytes, or has disconnected."""
         if self._drained is not None:
             await asyncio.shield(self._drained)
 
@@ -456,120 +448,3 @@ class HttpConnection(asyncio.BufferedProtocol):
             elif now >= self._last_read[1] + seconds:
                 log.info("disconnected %s, which read less than %d bytes in %s s", self._client, least, seconds)
                 self._transport.abort()
-
-
-class HttpExchange:
-    """The `Exchange` of one request on a connection."""
-
-    __slots__ = ("_body", "_connection", "_disconnected", "_head", "request", "responded")
-
-    def __init__(self, request: HttpRequest, connection: HttpConnection, head: RequestHead, body: bytes | None) -> None:
-        self.request, self.responded, self._body = request, False, body
-        self._connection, self._head = connection, head
-        self._disconnected: asyncio.Future[None] | None = None  # made at the first call, because few handlers need it
-
-    async def read_body(self) -> None:
-        if self._body is None:
-            self._body = await self._connection.read_body()
-        self.request.body = self._body
-
-    def disconnected(self) -> asyncio.Future[None]:
-        if self._disconnected is None:
-            self._disconnected = asyncio.get_running_loop().create_future()
-            if self._connection.client_disconnected:
-                self._disconnected.set_result(None)
-        return self._disconnected
-
-    def notify_disconnect(self) -> None:
-        """Complete the future that the handler got from `disconnected`, if any."""
-        if self._disconnected is not None and not self._disconnected.done():
-            self._disconnected.set_result(None)
-
-    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        head = self._begin_response(status, headers)
-        if status in (204, 304):
-            head, body = head + b"\r\n", b""  # [RFC 9110 8.6] a 204 MUST NOT have Content-Length
-        else:
-            head += b"Content-Length: %d\r\n\r\n" % len(body)
-        self._connection.write(head if self.request.method == "HEAD" else head + body)
-
-    async def stream(self, status: int, headers: HeaderList) -> HttpStreamingResponse:
-        chunked = not self._head.is_http_1_0
-        head = self._begin_response(status, headers)
-        self._connection.write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
-        self._connection.parser.cached_heads.clear()  # save memory: a stream can last for hours
-        response = HttpStreamingResponse(self._connection, chunked, self.request.method != "HEAD")
-        self._connection.response = response
-        if self._connection.client_disconnected:
-            response.mark_ended()
-            self._connection.keep_alive = False
-        return response
-
-    def _begin_response(self, status: int, headers: HeaderList) -> bytes:
-        if self.responded:
-            raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
-        keep_alive = self._head.keep_alive and self._body is not None  # an unread body is not the next request
-        head = self._connection.response_head(status, headers, keep_alive)
-        self.responded = True
-        return head
-
-
-class HttpStreamingResponse:
-    """The `StreamingResponse` of one request on a connection."""
-
-    __slots__ = ("_chunked", "_connection", "_ended", "_has_body", "_on_end", "has_ended")
-
-    def __init__(self, connection: HttpConnection, chunked: bool, has_body: bool) -> None:
-        self._connection, self._chunked, self._has_body = connection, chunked, has_body
-        self.has_ended = False
-        self._ended: asyncio.Future[None] | None = None  # made at the first use, because many streams need none
-        self._on_end: Callable[[HttpStreamingResponse], object] | None = None
-
-    @property
-    def ended(self) -> asyncio.Future[None]:
-        if self._ended is None:
-            self._ended = asyncio.get_running_loop().create_future()
-            if self.has_ended:
-                self._ended.set_result(None)
-        return self._ended
-
-    @property
-    def is_kept_open(self) -> bool:
-        """True if the response stays open after its handler has returned."""
-        return self._on_end is not None
-
-    def keep_open(self, on_end: Callable[[HttpStreamingResponse], object]) -> None:
-        if self.has_ended:
-            on_end(self)
-        else:
-            self._on_end = on_end
-
-    def write(self, data: bytes) -> None:
-        if data and self._has_body and not self.has_ended:
-            # [RFC 9112 7.1] a chunk is its size in hexadecimal, then its data; a chunk of size 0 ends the body
-            self._connection.write_piece(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
-
-    @property
-    def has_room(self) -> bool:
-        return self.has_ended or self._connection.has_room
-
-    async def drain(self) -> None:
-        if not self.has_ended:
-            await self._connection.drain()
-
-    def close(self) -> None:
-        if not self.has_ended:
-            if self._chunked and self._has_body:
-                self._connection.write_piece(b"0\r\n\r\n")
-            self.mark_ended()
-
-    def mark_ended(self) -> None:
-        if self.has_ended:
-            return
-        self.has_ended = True
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
-        if self._on_end is not None:
-            on_end, self._on_end = self._on_end, None
-            on_end(self)
-            self._connection.continue_after_response()

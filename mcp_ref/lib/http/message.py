@@ -42,9 +42,11 @@ def _shared_name(name: str) -> tuple[str, str]:
 class Headers:
     """The headers of a received message, in order. Lookups ignore the case of names. Immutable."""
 
-    __slots__ = ("__weakref__", "_items", "_values")
+    __slots__ = ("__weakref__", "_items", "_values", "checked")
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
+        self.checked: object = None
+        """Any object that a handler has found out about these headers. Requests with the same head share it."""
         self._items: list[tuple[str, str]] = []
         self._values: dict[str, tuple[str, ...]] = {}
         for name, value in items:
@@ -192,8 +194,8 @@ class Exchange(Protocol):
             BodyError: The body is invalid, too large or too late, or the client has disconnected.
         """
 
-    def disconnected(self) -> asyncio.Future[None]:
-        """Return a future that is done if the client disconnects before the response has begun."""
+    def on_disconnect(self, function: Callable[[], object]) -> None:
+        """Call a function if the client disconnects before the response has begun."""
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         """Send a complete response."""

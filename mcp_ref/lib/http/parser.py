@@ -74,9 +74,17 @@ class RequestParser:
     def next_body(self) -> bytes | None:
         """Remove the body of the current request from the buffer. Return None if it is incomplete. Raise BadMessage."""
         assert self.head is not None
-        body = self._take_chunks() if self.head.length == CHUNKED else self._take_bytes(self.head.length)
-        if body is not None:
-            self.head = None
+        length, buffer = self.head.length, self.buffer
+        if length == CHUNKED:
+            body = self._take_chunks()
+            if body is None:
+                return None
+        elif len(buffer) < length:
+            return None
+        else:
+            body = bytes(buffer[:length])
+            del buffer[:length]
+        self.head = None
         return body
 
     def next_head(self) -> RequestHead | None:
@@ -108,13 +116,6 @@ class RequestParser:
         self.must_send_continue = head.expects_continue and not buffer
         self.head = head
         return head
-
-    def _take_bytes(self, length: int) -> bytes | None:
-        if len(self.buffer) < length:
-            return None
-        body = bytes(self.buffer[:length])
-        del self.buffer[:length]
-        return body
 
     def _take_chunks(self) -> bytes | None:
         self._chunk_decoder = self._chunk_decoder or ChunkDecoder(self.buffer)

@@ -21,6 +21,7 @@ import asyncio
 import contextlib
 import logging
 import sys
+import time
 from collections.abc import Collection
 from socket import socket
 from ssl import SSLContext
@@ -139,10 +140,9 @@ class HttpServer:
         # One task checks all connections. A timer for each phase would double the time of a short request.
         limits = self._connections.limits
         shortest = min(limits.head_time, limits.body_time, limits.idle_time, limits.write_time, LINGER_SECONDS)
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(min(1.0, shortest / 4))
-            now = loop.time()
+            now = time.monotonic()
             for connection in tuple(self._connections.open):
                 connection.check_time_limits(now)
 

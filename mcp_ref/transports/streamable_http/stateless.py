@@ -135,8 +135,7 @@ class StatelessExchange:
         task = self.task = asyncio.current_task()
         assert task is not None
         self._expected_cancellations = task.cancelling()
-        gone = self._exchange.disconnected()
-        gone.add_done_callback(self._cancel)
+        self._exchange.on_disconnect(self._cancel)
         response: Response | ErrorResponse | None = None
         try:
             response = await respond(self._request, result)
@@ -145,7 +144,6 @@ class StatelessExchange:
                 raise  # the server shuts down
         finally:
             self.task = None
-            gone.remove_done_callback(self._cancel)
             if self._client_left:
                 task.uncancel()
             try:
@@ -191,7 +189,7 @@ class StatelessExchange:
         response = ErrorResponse(self._request.id, error.to_error())
         await self._respond(response, 400 if isinstance(error, MalformedRequest) else status_of(response))
 
-    def _cancel(self, _: object) -> None:
+    def _cancel(self) -> None:
         # [2026-07-28 basic/transports/streamable-http#cancellation] a disconnection MUST cancel the request
         if self.task is not None and not self._client_left:
             self._client_left = True
@@ -201,7 +199,7 @@ class StatelessExchange:
     def _end_stream(self, response: StreamingResponse) -> None:
         """Note that the stream has ended."""
         self._has_ended = True
-        self._cancel(response)
+        self._cancel()
         if self._held_response:
             self._end()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -335,7 +334,7 @@ class Recorded:
     async def read_body(self) -> None:
         pass
 
-    def disconnected(self) -> asyncio.Future[None]:
+    def on_disconnect(self, function: Callable[[], object]) -> None:
         raise NotImplementedError
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:

@@ -226,10 +226,11 @@ async def test_asgi_stream_sends_its_head_at_once_and_ends_with_the_handler() ->
     assert not call.sent[-1].get("more_body")
 
 
-async def test_asgi_exchange_gone_is_done_after_a_disconnect_and_no_response_is_needed() -> None:
+async def test_asgi_exchange_on_disconnect_is_called_after_a_disconnect_and_no_response_is_needed() -> None:
     async def handler(exchange: Exchange) -> None:
-        await exchange.disconnected()
-        assert exchange.disconnected().done()
+        gone = asyncio.Event()
+        exchange.on_disconnect(gone.set)
+        await gone.wait()
 
     call = Call(body(), GONE)
     await calling(handler, call)
@@ -237,13 +238,14 @@ async def test_asgi_exchange_gone_is_done_after_a_disconnect_and_no_response_is_
 
 
 @pytest.mark.parametrize("leaves", ["before the stream", "in the stream", "not"])
-async def test_asgi_stream_notices_a_disconnect_after_exchange_gone_was_called(leaves: str) -> None:
+async def test_asgi_stream_notices_a_disconnect_after_on_disconnect_was_called(leaves: str) -> None:
     call = Call(body(), *([GONE] if leaves == "before the stream" else []))
 
     async def handler(exchange: Exchange) -> None:
-        gone = exchange.disconnected()
+        gone = asyncio.Event()
+        exchange.on_disconnect(gone.set)
         if leaves == "before the stream":
-            await gone
+            await gone.wait()
         else:
             await asyncio.sleep(0)
         stream = await exchange.stream(200, [])
@@ -259,9 +261,9 @@ async def test_asgi_stream_notices_a_disconnect_after_exchange_gone_was_called(l
     assert call.body == (b"all" if leaves == "not" else b"")
 
 
-async def test_asgi_respond_works_after_exchange_gone_was_called() -> None:
+async def test_asgi_respond_works_after_on_disconnect_was_called() -> None:
     async def handler(exchange: Exchange) -> None:
-        assert not exchange.disconnected().done()
+        exchange.on_disconnect(pytest.fail)
         await exchange.respond(200, [], b"here")
 
     call = Call(body())

@@ -567,18 +567,22 @@ async def test_stream_is_gone_after_a_disconnect(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half"])
-def test_exchange_gone_is_done_after_a_disconnect_and_no_response_is_needed(
+def test_exchange_on_disconnect_is_called_after_a_disconnect_and_no_response_is_needed(
     how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     began, left = asyncio.Event(), asyncio.Event()
 
     async def wait(exchange: Exchange) -> None:
         if exchange.request.path != "/s":
-            assert not exchange.disconnected().done()
+            exchange.on_disconnect(pytest.fail)
             return await echo(exchange)
         began.set()
-        await exchange.disconnected()
-        assert exchange.disconnected().done()
+        gone = asyncio.Event()
+        exchange.on_disconnect(gone.set)
+        await gone.wait()
+        late = asyncio.Event()
+        exchange.on_disconnect(late.set)  # also after the disconnect
+        await late.wait()
         left.set()
 
     async def test() -> None:
@@ -1352,10 +1356,10 @@ async def test_server_close_cancels_handlers_that_do_not_finish() -> None:
 async def test_server_close_cancels_a_handler_once_and_waits_for_its_cleanup() -> None:
     began = asyncio.Event()
     cleaned: list[bool] = []
-    told: list[object] = []
+    told = asyncio.Event()
 
     async def careful(exchange: Exchange) -> None:
-        exchange.disconnected().add_done_callback(told.append)
+        exchange.on_disconnect(told.set)
         began.set()
         try:
             await asyncio.Event().wait()
@@ -1368,7 +1372,7 @@ async def test_server_close_cancels_a_handler_once_and_waits_for_its_cleanup() -
         await client.send(GET)
         await began.wait()
         await server.close(grace=0.05)
-    assert cleaned and not told and server.connections == 0
+    assert cleaned and not told.is_set() and server.connections == 0
     await client.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 
 import pytest
@@ -427,16 +426,6 @@ async def test_first_check_that_fails_decides_the_status() -> None:
         assert await _ask(web, accept, version) == 415
         assert await _ask(web, own, accept, version) == 406
         assert await _ask(web, own, version) == 400
-
-
-async def test_checked_requests_are_forgotten_with_their_connection() -> None:
-    async with served_over_http(Server("s")) as web:
-        for lines in ([], [f"Content-Type: {JSON_TYPE}", "Accept: x/y"]):
-            assert await _ask(web, *lines) in (415, 406)
-        await web.close()
-        async with asyncio.timeout(PATIENCE):
-            while gc.collect() or len(web.site._endpoint._checks._known):
-                await asyncio.sleep(0.01)
 
 
 async def test_the_endpoint_accepts_a_slash_at_the_end_of_its_path() -> None:

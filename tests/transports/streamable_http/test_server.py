@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -608,8 +609,8 @@ class Unsent:
     async def read_body(self) -> None:
         pass
 
-    def disconnected(self) -> asyncio.Future[None]:
-        return asyncio.get_running_loop().create_future()
+    def on_disconnect(self, function: Callable[[], object]) -> None:
+        """Ignore the function: the client does not disconnect."""
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         raise AssertionError((status, body))
