@@ -205,7 +205,7 @@ class Tools:
             return _invalid_arguments(str(error), context)
         try:
             value = await call(registered.function, registered.signature, bound, context)
-            return _result_of(registered, value, context.revision)
+            return _result_of(registered, value, context.channel.revision)
         except (asyncio.CancelledError, HandlerNeedsInput):
             raise
         except (ToolError, AccessRefused) as error:
@@ -264,10 +264,11 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
     else:
         data = to_json(value)
         # [2025-11-25 server/tools#structured-content] SHOULD also return the serialized JSON in a TextContent block
-        blocks: list[ContentBlock] = [TextContent(_text_of(data))]
-        if registered.wraps_result(revision) and registered.check_result.is_valid(data):
-            return CallToolResult(blocks, {"result": data})
-        result = CallToolResult(blocks, data, structured_null=data is None)
+        result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
+        if registered.check_result.is_valid(data):
+            if registered.wraps_result(revision):
+                result.structured_content, result.structured_null = {"result": data}, False
+            return result
     # [2025-11-25 server/tools#output-schema] structured content MUST conform to the output schema
     if not result.is_error and (fault := result_fault(registered.check_result, result)) is not None:
         advice = "; is `return` missing?" if value is None else ""

@@ -211,7 +211,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
 def read_message(value: Object) -> Message | Malformed:
     """Return the message in a JSON object, or `Malformed` if the object does not have the form of a message."""
     id = value.get("id")
-    known_id = id if is_request_id(id) else None
+    known_id = id if type(id) is int or is_request_id(id) else None
     if "method" not in value and ("result" in value or "error" in value):
         return _read_response(value, known_id)
     if value.get("jsonrpc") != "2.0":

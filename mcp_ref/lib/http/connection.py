@@ -22,7 +22,7 @@ from collections import deque
 from enum import Enum
 from typing import Final, cast
 
-from ..turns import LARGE_MESSAGE, Turns, current_turns
+from ..turns import EAGER, LARGE_MESSAGE, Turns, current_turns
 from .exchange import HttpExchange, HttpStreamingResponse
 from .framing import MAX_RECEIVED_BYTES, BadMessage, ResponseHeadWriter
 from .message import (
@@ -144,7 +144,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
         self._tls = self._reading_paused = False
-        self._half_closed = False  # True after the client has closed its sending side; it can still read
+        self.client_disconnected = False
         self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits)
         self.head_writer, self.cached_heads = connections.head_writer, self.parser.cached_heads
@@ -212,7 +212,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self.parser.must_send_continue and not self.parser.buffer:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1] the client waits for this
         self._read_body()
-        if self._half_closed:
+        if self.client_disconnected:
             self._refuse_body(BodyError(400, "the client has closed the connection before the end of the body"))
         elif self._reading_paused:
             self._reading_paused = False
@@ -243,13 +243,17 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._exchange = HttpExchange(request, self, head, body)
         self._phase, self._deadline = RESPONSE, math.inf
         # Each handler gets a copy of the context, so that its context variables do not leak into the next request.
-        # Do not call `create_task`: an eager task factory would run this handler inside the previous handler's task.
         context = self._connections.context.copy()
-        self._task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=context)
+        # While further requests wait in the buffer, no handler starts inside the previous handler's task. Otherwise
+        # the handlers of many requests would be nested.
+        options = {} if self.parser.buffer else EAGER
+        task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=context, **options)  # type: ignore[arg-type]
+        if not task.done():
+            self._task = task
 
     def eof_received(self) -> bool:
         """Notify the handler. Return True if the connection stays open for a response."""
-        self._half_closed = True
+        self.client_disconnected = True
         exchange = self._exchange
         if exchange is not None:
             # The client has disconnected, or has only stopped sending. A false notification costs less than a late one.
@@ -260,6 +264,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the connection's resources. A running handler is notified, and continues."""
         self._enter_phase(CLOSED)
+        self.client_disconnected = True
         self._refuse_body(BodyError(CLIENT_DISCONNECTED, "the client has disconnected"))
         self.parser.clear()
         self.resume_writing()
@@ -269,10 +274,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.response.mark_ended()
         if self._task is None or self._task.done():
             self._connections.remove(self)
-
-    @property
-    def client_disconnected(self) -> bool:
-        return self._half_closed or self._phase is CLOSED
 
     async def _serve(self, exchange: HttpExchange | None) -> None:
         """Run the handler, if any, then continue with the next request."""
@@ -332,7 +333,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             await exchange.respond(500, _PLAIN_TEXT, b"the server did not send a response\n")
 
     def continue_after_response(self) -> None:
-        if self._task is None and self._phase is RESPONSE:
+        if self._exchange is None and self._task is None and self._phase is RESPONSE:
             self._task = asyncio.Task(self._serve(None), loop=self._loop)
 
     def _next_request(self) -> None:
@@ -341,13 +342,13 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         if not self.keep_alive:
             return self._close(linger=not self._stopping or bool(self.parser.buffer))
-        self._enter_phase(IDLE, self._limits.idle_time)
+        self._phase, self._deadline = IDLE, time.monotonic() + self._limits.idle_time
         if self._reading_paused:
             self._reading_paused = False
             self._transport.resume_reading()
         if self.parser.buffer:
             self._read()
-        if self._exchange is None and self._half_closed:
+        if self._exchange is None and self.client_disconnected:
             self._close()
 
     def write(self, data: bytes) -> None:
@@ -396,7 +397,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.parser.clear()
         if self._reading_paused:
             self._transport.resume_reading()
-        if self._half_closed or not linger or not self._transport.can_write_eof():
+        if self.client_disconnected or not linger or not self._transport.can_write_eof():
             return self._transport.close()
         try:
             self._transport.write_eof()

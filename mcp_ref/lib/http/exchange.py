@@ -21,12 +21,10 @@ class Connection(Protocol):
     keep_alive: bool
     """True if the connection stays open after the current response."""
     cached_heads: dict[bytes, RequestHead]
+    client_disconnected: bool
+    """True if the connection is closed, or the client has closed its sending side. The client can still read then."""
     response: HttpStreamingResponse | None
     """The response of the current request, if it is a stream. It can stay open after its handler has returned."""
-
-    @property
-    def client_disconnected(self) -> bool:
-        """True if the connection is closed, or the client has closed its sending side."""
 
     @property
     def has_room(self) -> bool:

@@ -159,7 +159,8 @@ class Stream:
         """Send one message. If it is `final`, end the stream."""
         if final and self._accepts_json and self.state is UNDECIDED:
             self._choose(frame)
-            return self.end()
+            self.state = ENDED
+            return self.session.remove_stream(self)
         self.open()
         self._emit(frame)
         if final:
@@ -369,7 +370,7 @@ class HttpSession(SessionTransport):
         note_size(len(frame))
         if self._trace is not None:
             self._trace("->", frame)
-        final = _ends_stream(message)
+        final = type(message) is Response or _ends_stream(message)
         stream = self.streams_by_request.get(related) if related is not None else None
         if stream is not None and (final or stream.accepts_sse):
             if not self.initialized.done():

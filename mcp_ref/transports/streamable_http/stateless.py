@@ -59,9 +59,9 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
     if checked.compared_fields != mirrored:  # else the same headers were compared with the same fields before
         check_headers(headers, mirrored)
         checked.compared_fields = mirrored
-    name = request.params.get("name")
-    if request.method == "tools/call" and isinstance(name, str):
-        check_parameters(headers, request.params.get("arguments"), parameters(name))
+    _, method, name = mirrored
+    if method == "tools/call" and name is not None and (wanted := parameters(name)):
+        check_parameters(headers, request.params.get("arguments"), wanted)
 
 
 class InFlight(dict["StatelessExchange", str]):
