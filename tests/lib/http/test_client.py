@@ -17,6 +17,7 @@ from typing import NoReturn
 import pytest
 
 from mcp_ref.lib.http.client import ForbiddenAddress, HttpClient, fetch
+from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
 from mcp_ref.lib.http.response import ClientLimits, HttpError, HttpTimeout, StaleConnection
 from tests.settings import PATIENCE, run
 
@@ -308,6 +309,24 @@ async def test_connection_closed_by_the_server_while_idle_is_not_reused() -> Non
         assert len(http._all) == 1
 
 
+async def test_connection_closed_by_the_server_after_a_full_buffer_is_not_reused() -> None:
+    size = MAX_RECEIVED_BYTES - len(answer("Content-Length: 12345"))  # of the body: all bytes are received at once
+    gone = asyncio.Event()
+
+    async def goodbye(conversation: Conversation) -> None:
+        await conversation.say(answer(f"Content-Length: {size}", body=bytes(size)))
+        await gone.wait()
+        conversation.writer.close()
+
+    async with scripted([goodbye]) as server, client() as http:
+        async with http.request("GET", server.url()) as response:
+            await eventually(lambda: len(response.connection.received) == size)
+            await response.read(size)
+        assert response.connection.is_open()
+        gone.set()
+        await eventually(lambda: not response.connection.is_open())
+
+
 async def test_get_on_a_stale_connection_is_repeated_on_another() -> None:
     async with scripted([OK, hang_up], [OK]) as server, client() as http:
         await get(http, server.url("/1"))
@@ -432,6 +451,20 @@ async def test_response_body_of_many_megabytes_arrives_whole() -> None:
             async with http.request("POST", server.url(), {}, body) as response:
                 assert await response.read(len(body)) == body
         assert [asked.body for asked in server.asked] == [body, body]
+
+
+async def test_response_body_that_the_program_does_not_read_yet_fills_only_a_small_buffer() -> None:
+    body = bytes(4 << 20)
+    async with scripted([answer(f"Content-Length: {len(body)}", body=body), OK]) as server, client() as http:
+        async with http.request("GET", server.url()) as response:
+            received = response.connection.received
+            await eventually(lambda: len(received) >= MAX_RECEIVED_BYTES // 2)
+            for _ in range(100):
+                await asyncio.sleep(0)  # the server could send much more in this time
+            assert len(received) < 1 << 20
+            assert await response.read(len(body)) == body
+        await get(http, server.url())
+        assert server.connections == 1
 
 
 @pytest.mark.parametrize(
