@@ -150,8 +150,8 @@ class StatelessExchange:
                 if self._opening_task is not None:
                     await asyncio.wait([self._opening_task])
             finally:
-                is_held = self._on_end is not None and not self._has_ended
-                if response is None or self._response is None or not is_held:
+                is_held = self._on_end is not None and self._response is not None and not self._has_ended
+                if response is None or self._client_left or not is_held:
                     self._end()
         if response is None or self._client_left:
             return
