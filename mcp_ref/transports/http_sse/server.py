@@ -123,7 +123,7 @@ class SseEndpoint:
         response.write(encode_event(endpoint.encode(), event="endpoint"))
         task = asyncio.create_task(self._serve(session))
         self._tasks.add(task)
-        if not self._heartbeat.is_running:
+        if self._heartbeat.timer is None:
             self._heartbeat.start()
         try:
             ended: list[asyncio.Future[None]] = [task, response.ended]
@@ -171,7 +171,7 @@ class SseEndpoint:
     async def close(self) -> None:
         """End all sessions."""
         self._closing = True
-        await self._heartbeat.close()
+        self._heartbeat.close()
         for session in tuple(self.sessions.values()):
             session.end()
         await finish(*self._tasks)

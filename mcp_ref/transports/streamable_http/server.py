@@ -150,7 +150,7 @@ class StreamableHttpEndpoint:
     async def close(self) -> None:
         """End all sessions. A store in a file keeps the sessions for the next process."""
         self._closing = True
-        await self._heartbeat.close()
+        self._heartbeat.close()
         await self._table.close()
 
     async def finish(self, seconds: float) -> None:
@@ -213,7 +213,7 @@ class StreamableHttpEndpoint:
     async def _initialize(self, exchange: Exchange, checked: CheckedRequest, message: Request, access: Access) -> None:
         """Begin a session. End the session if `initialize` fails."""
         session = self._table.begin(exchange.request.body, access)
-        if not self._heartbeat.is_running:
+        if self._heartbeat.timer is None:
             self._heartbeat.start()
         stream = self._open_stream(session, checked, (message.id,))
         try:
@@ -240,7 +240,7 @@ class StreamableHttpEndpoint:
             raise self._checks.unsupported_revision(checked.revision)
         session = await self._table.find(checked.session_id, access)
         access.session_id = session.id
-        if not self._heartbeat.is_running:
+        if self._heartbeat.timer is None:
             self._heartbeat.start()
         return session
 
@@ -299,7 +299,7 @@ class StreamableHttpEndpoint:
         except ProtocolError as error:
             return await reply.refuse(error)
         in_flight.add(reply, access.caller)
-        if not self._heartbeat.is_running:
+        if self._heartbeat.timer is None:
             self._heartbeat.start()
         await reply.serve(self._serve_request(request, reply.notify, reply.drain, access.id, reply.hold), access)
 

@@ -475,32 +475,27 @@ class HttpSession(SessionTransport):
 
 
 class Heartbeat:
-    """A task that calls the function `beat` at regular intervals, until `beat` returns False."""
+    """A timer that calls the function `beat` at regular intervals, until `beat` returns False."""
 
     def __init__(self, seconds: float, beat: Callable[[], bool]) -> None:
-        self.is_running = False
-        """True after `start`, until `beat` returns False."""
         self._seconds, self._beat = seconds, beat
-        self._task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        """The timer of the next call; None if the heartbeat is not running."""
 
     def start(self) -> None:
-        """Start the task. Call this only if it is not running."""
-        self.is_running = True
-        self._task = asyncio.create_task(self._run())
+        """Start the timer. Call this only if it is not running."""
+        self.timer = asyncio.get_running_loop().call_later(self._seconds, self._run)
 
-    async def _run(self) -> None:
-        try:
-            await asyncio.sleep(self._seconds)
-            while self._beat():
-                await asyncio.sleep(self._seconds)
-        finally:
-            self.is_running = False
+    def _run(self) -> None:
+        self.timer = None
+        if self._beat():
+            self.start()
 
-    async def close(self) -> None:
-        """Stop the task."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+    def close(self) -> None:
+        """Stop the timer."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
 
 def _ends_stream(message: Outgoing) -> bool:
