@@ -111,6 +111,8 @@ class Session(Channel):
         self.dispatcher.unbatchable = self.dispatcher.holds_later = _INITIALIZE
         # A client sends no error for unreadable input, because such input is often the output of a `print`.
         self.dispatcher.reports_unreadable = role == "server"
+        if role == "server":
+            self.dispatcher.warnings_left = 0  # anybody can be a client of a server over HTTP
         self._routes: dict[str, Route] = {}
         self._sendable = _NO_METHODS  # cache: the methods that passed `_check_sendable`
         self.use_revision(LATEST_LEGACY)
@@ -287,8 +289,8 @@ class Session(Channel):
         try:
             params: object = self.codec.decode(load_type(row.params), notification.params)
         except ShapeError as error:
-            log.warning("ignored the notification %s: its params are malformed: %s", notification.method, error)
-            return
+            text = "ignored the notification %s: its params are malformed: %s"
+            return self.dispatcher.log_fault(text, notification.method, error)
         if custom is not None:
             return custom.receive(cast("CustomData", params))
         self.handle_notification(notification.method, params)

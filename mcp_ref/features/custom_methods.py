@@ -118,7 +118,7 @@ def _custom_method(
         try:
             function(**bind(params))
         except ProtocolError as error:
-            log.warning("ignored the notification %s: %s", name, error.message)
+            log.info("ignored the notification %s: %s", name, error.message)
         except Exception:  # no response can report the error
             log.exception("the handler of the notification %s failed", name)
 

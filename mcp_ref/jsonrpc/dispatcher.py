@@ -156,7 +156,7 @@ class Dispatcher(Requester):
             case Malformed() if message.expects_no_response or self.may_respond:
                 self._refuse(message, batch)
             case _:
-                log.warning("ignored a request: servers must not send requests in this revision: %.200r", message)
+                self.log_fault("ignored a request: servers must not send requests in this revision: %.200r", message)
 
     def _receive_batch(self, batch: Batch) -> None:
         if not self.accepts_batches:
@@ -240,7 +240,7 @@ class Dispatcher(Requester):
             if not self.fail(malformed):
                 text, advice = malformed.text, "if a `print` in the server wrote this, print to standard error"
                 why = f"{text!r}; {advice}" if text else malformed.error.message
-                log.warning("ignored an invalid JSON-RPC message: %s", why)
+                self.log_fault("ignored an invalid JSON-RPC message: %s", why)
             return
         response = ErrorResponse(malformed.id, malformed.error, self.omits_unknown_ids)
         if batch is None:

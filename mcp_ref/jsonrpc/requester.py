@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Final, Protocol
 
 from .errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout, UnrecognizedReply
 from .messages import (
@@ -38,6 +38,9 @@ from .messages import (
 from .time_limits import TimeLimits
 
 log = logging.getLogger(__name__)
+
+MAX_WARNINGS: Final = 100
+"""Maximum number of warnings about the faults of one peer. Further faults are logged at the level DEBUG."""
 
 
 class Transport(Protocol):
@@ -115,6 +118,8 @@ class Requester:
         self._on_abandoned = on_abandoned
         self._max_pending, self._last_id = max_pending, 0
         self._closing_error: McpError | None = None  # raised in each caller after the connection has ended
+        self.warnings_left = MAX_WARNINGS
+        """Number of faults of the peer that are still logged as warnings. A hostile peer could fill the log."""
 
     # The three parts below are made at their first use, because most servers send no requests.
 
@@ -287,6 +292,11 @@ class Requester:
             pending.fail(kind(f"{pending.method}: {failure.reason}"))
         return True
 
+    def log_fault(self, text: str, *arguments: object) -> None:
+        """Log a fault of the peer that has no other effect."""
+        log.log(logging.WARNING if self.warnings_left > 0 else logging.DEBUG, text, *arguments)
+        self.warnings_left -= 1
+
     def _pending_request(self, id: RequestId | None) -> Pending | None:
         """Return the request that waits for the response `id`. Some peers send `"1"` in response to `1`."""
         if id is None:
@@ -295,7 +305,7 @@ class Requester:
         if pending is None and isinstance(id, str) and id.isascii() and id.isdigit() and len(id) < 16:
             pending = self.pending.get(int(id))
             if pending is not None:
-                log.warning("the peer sent the id %r as a string in its response to %s", id, pending.method)
+                self.log_fault("the peer sent the id %r as a string in its response to %s", id, pending.method)
         return pending
 
     def fail_pending(self, error: McpError) -> None:

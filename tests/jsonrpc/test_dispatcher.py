@@ -31,6 +31,7 @@ from mcp_ref.jsonrpc.messages import (
     decode,
     encode,
 )
+from mcp_ref.jsonrpc.requester import MAX_WARNINGS
 from tests.settings import run
 
 
@@ -876,3 +877,11 @@ async def test_dispatcher_unreadable_message_gets_an_error_only_where_that_helps
     bench.dispatcher.reports_unreadable = False
     bench.receive(decode(b"garbage"))
     assert len(bench.transport.sent) == 1
+
+
+async def test_dispatcher_warns_of_the_first_faults_of_its_peer_only(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    for _ in range(MAX_WARNINGS + 10):
+        bench.receive(decode(b'{"jsonrpc":"2.0","id":1,"result":1}'))
+    assert len(caplog.records) == MAX_WARNINGS
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
