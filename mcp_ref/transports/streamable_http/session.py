@@ -161,17 +161,17 @@ class Stream:
             self._choose(frame)
             self.state = ENDED
             return self.session.remove_stream(self)
-        self.open()
+        if self.state is UNDECIDED:
+            self._open()
         self._emit(frame)
         if final:
             self.end()
 
-    def open(self) -> None:
-        """Choose an event stream as the response, unless JSON or an event stream is chosen already."""
-        if self.state is UNDECIDED:
-            self.state, self._response_begun = OPENING, asyncio.Event()
-            self._choose(None)
-            self.send_first_id()
+    def _open(self) -> None:
+        """Choose an event stream as the response."""
+        self.state, self._response_begun = OPENING, asyncio.Event()
+        self._choose(None)
+        self.send_first_id()
 
     def send_first_id(self) -> None:
         """Send an event id first (from 2025-11-25), so that the client can resume before it receives a message."""
@@ -180,21 +180,21 @@ class Stream:
             self._emit(b"")
 
     def _emit(self, data: bytes) -> None:
-        event = Event(self.session.store_event(self.name, data), data)
+        id = self.session.store_event(self.name, data)
         if self._response is not None:
-            return self._response.write(self._encode(event))
+            return self._response.write(self._encode(id, data))
         if self.state is DETACHED and self.name != LISTENING:
             return  # the client has an event id, so it can resume from the store
-        self._waiting_events.append(event)
+        self._waiting_events.append(Event(id, data))
         self._waiting_bytes += len(data)
         limits = self.session.limits
         while len(self._waiting_events) > limits.waiting_events or self._waiting_bytes > limits.waiting_bytes:
             self._waiting_bytes -= len(self._waiting_events.pop(0).data)
 
-    def _encode(self, event: Event) -> bytes:
+    def _encode(self, id: str, data: bytes) -> bytes:
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD send retry before closing a connection
-        retry = self.session.limits.retry if not event.data else None
-        return encode_event(event.data, id=event.id or None, retry=retry)
+        retry = self.session.limits.retry if not data else None
+        return encode_event(data, id=id or None, retry=retry)
 
     def attach(
         self, response: StreamingResponse, missed: list[Event] | None = None, ends_at: float | None = None
@@ -209,7 +209,7 @@ class Stream:
         if previous is not None:
             previous.close()  # the client has reconnected, so it no longer reads the previous response
         for event in self._waiting_events if missed is None else missed:
-            response.write(self._encode(event))
+            response.write(self._encode(event.id, event.data))
         self._waiting_events.clear()
         self._waiting_bytes = 0
         if self.state in (ENDED, INTERRUPTED):
@@ -244,7 +244,8 @@ class Stream:
         can_resume = self.session.revision.server_can_close_streams and self.session.store is not None
         if self.state is ENDED or not can_resume or not self.accepts_sse:
             return False
-        self.open()
+        if self.state is UNDECIDED:
+            self._open()
         if self.state is OPENING:
             self.state = INTERRUPTED
         elif self.state is CONNECTED:
