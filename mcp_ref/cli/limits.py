@@ -12,6 +12,8 @@ import inspect
 import itertools
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from types import SimpleNamespace
+from typing import is_typeddict
 
 from .. import READING_ORDER
 from . import show
@@ -52,7 +54,8 @@ def limits() -> Iterator[Limit]:
                 yield Limit(path, constant, value, meaning)
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and node.name.endswith("Limits"):
-                defaults = getattr(module, node.name)()
+                cls = getattr(module, node.name)
+                defaults = SimpleNamespace(**module.STORE_LIMITS) if is_typeddict(cls) else cls()
                 for field, meaning in _documented(node.body):
                     yield Limit(path, f"{node.name}.{field}", getattr(defaults, field), meaning)
 

@@ -25,7 +25,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict, Unpack
+from typing import Final, TypedDict, Unpack
 
 EVENT_COST = 200
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
@@ -34,16 +34,22 @@ MAX_DROPPED_STREAMS = 1000
 
 
 class StoreLimits(TypedDict, total=False):
-    """The limits of an event store, as arguments of its class. The default of each limit is in brackets."""
+    """The limits of an event store, as arguments of its class. `STORE_LIMITS` has the defaults."""
 
     max_events: int
-    """Maximum number of events of one session. The store drops the oldest events first. [1000]"""
+    """Maximum number of events of one session. The store drops the oldest events first."""
     max_session_bytes: int
-    """Maximum total size of the events of one session, in bytes. The store drops the oldest events first. [16 MiB]"""
+    """Maximum total size of the events of one session, in bytes. The store drops the oldest events first."""
     max_bytes: int
-    """Maximum total size of all events, in bytes. The least recently used session loses its oldest event. [64 MiB]"""
+    """Maximum total size of all events, in bytes. The least recently used session loses its oldest event."""
     max_age: float
-    """Time for which an event is stored, in seconds. [one hour]"""
+    """Time for which an event is stored, in seconds."""
+
+
+STORE_LIMITS: Final[StoreLimits] = {
+    "max_events": 1000, "max_session_bytes": 16 * 1024 * 1024, "max_bytes": 64 * 1024 * 1024, "max_age": 3600.0,
+}  # fmt: skip
+"""The default limits of an event store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +110,13 @@ class MemoryEventStore:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, **limits: Unpack[StoreLimits]) -> None:
-        names = StoreLimits.__annotations__.keys()
+        names = STORE_LIMITS.keys()
         if unknown := limits.keys() - names:
             raise TypeError(f"an event store has the limits {', '.join(names)}, not {', '.join(sorted(unknown))}")
+        limits = {**STORE_LIMITS, **limits}
         self._clock = clock
-        self._max_events, self._max_age = limits.get("max_events", 1000), limits.get("max_age", 3600.0)
-        self._max_session_bytes = limits.get("max_session_bytes", 16 * 1024 * 1024)
-        self._max_bytes = limits.get("max_bytes", 64 * 1024 * 1024)
+        self._max_events, self._max_age = limits["max_events"], limits["max_age"]
+        self._max_session_bytes, self._max_bytes = limits["max_session_bytes"], limits["max_bytes"]
         self._sessions: dict[str, SessionEvents] = {}
         self._by_age: OrderedDict[str, SessionEvents] = OrderedDict()  # the session of the latest event is last
         self._number = self._size = 0  # number of the latest event; size of all events, in bytes
