@@ -137,7 +137,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .transports.streamable_http.durable_store import SessionChange as SessionChange
     from .transports.streamable_http.event_store import MemoryEventStore as MemoryEventStore
     from .transports.streamable_http.event_store import StoredSession as StoredSession
-    from .transports.streamable_http.session import EndpointLimits as EndpointLimits
+    from .transports.streamable_http.posted_session import EndpointLimits as EndpointLimits
     from .transports.streamable_http.sqlite_store import SqliteEventStore as SqliteEventStore
     from .transports.trace import tracer as tracer
     from .version import __version__ as __version__
@@ -160,8 +160,8 @@ READING_ORDER = (
     "lib/jsonschema/applicators.py", "lib/jsonschema/unevaluated.py", "lib/jsonschema/resources.py",
     "lib/jsonschema/compiler.py", "lib/jsonschema/__init__.py",
     "lib/http/sse.py", "lib/http/framing.py", "lib/http/parser.py",
-    "lib/http/exchange.py", "lib/http/connection.py", "lib/http/server.py", "lib/http/asgi.py", "lib/http/origin.py",
-    "lib/http/response.py", "lib/http/client.py",
+    "lib/http/exchange.py", "lib/http/connections.py", "lib/http/connection.py", "lib/http/server.py",
+    "lib/http/asgi.py", "lib/http/origin.py", "lib/http/response.py", "lib/http/client.py",
     "lib/jose/__init__.py", "lib/jose/rsa.py", "lib/jose/curves.py", "lib/jose/ed25519.py", "lib/jose/keys.py",
     "lib/jose/tokens.py",
     "basic/authorization/__init__.py", "basic/authorization/errors.py", "basic/authorization/challenges.py",
@@ -183,7 +183,7 @@ READING_ORDER = (
     "transports/memory.py", "transports/trace.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
     "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
-    "transports/streamable_http/sqlite_store.py",
+    "transports/streamable_http/sqlite_store.py", "transports/streamable_http/posted_session.py",
     "transports/streamable_http/session.py", "transports/streamable_http/session_table.py",
     "transports/streamable_http/stateless.py", "transports/streamable_http/server.py",
     "transports/streamable_http/stateless_client.py", "transports/streamable_http/resumption.py",
@@ -250,7 +250,7 @@ _NAMES_BY_MODULE = {
     "transports.streamable_http.durable_store": "DurableEventStore SessionChange",
     "transports.streamable_http.event_store": "MemoryEventStore StoredSession",
     "transports.streamable_http.sqlite_store": "SqliteEventStore",
-    "transports.streamable_http.session": "EndpointLimits",
+    "transports.streamable_http.posted_session": "EndpointLimits",
     "transports.trace": "tracer",
     "features.elicitation": "ElicitRequestFormParams ElicitRequestURLParams ElicitResult url_required",
     "features.roots": "Root",

@@ -47,8 +47,8 @@ from ..transports.streamable_http.checks import (
     RequestChecks,
     authorized_by,
 )
+from ..transports.streamable_http.posted_session import EndpointLimits
 from ..transports.streamable_http.server import StreamableHttpEndpoint
-from ..transports.streamable_http.session import EndpointLimits
 from ..transports.trace import trace_from_environment
 from . import stateless
 from .announcements import OpenSubscriptions

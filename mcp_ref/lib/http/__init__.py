@@ -7,6 +7,7 @@ These modules do not use MCP and import no other part of `mcp_ref`. Read them in
     framing.py     the syntax of HTTP/1.1 messages, for client and server: heads, body lengths, chunks
     parser.py      the server's parser, which turns bytes into requests
     exchange.py    the responses of the server: of one request, and a response in pieces
+    connections.py the data and the limits that the connections of a server share
     connection.py  one connection of the server, with its phases and time limits
     server.py      `serve`, which listens on a socket
     asgi.py        `application`, which runs the same handlers under any ASGI server

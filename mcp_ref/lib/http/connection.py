@@ -13,25 +13,20 @@ Spec:  RFC 9112, sections 7.1 (chunks), 9.3 (persistence), 9.6 (closing); RFC 91
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
 import logging
 import math
 import time
-from collections import deque
 from enum import Enum
 from typing import Final, cast
 
-from ..turns import EAGER, LARGE_MESSAGE, Turns, current_turns
+from ..turns import EAGER, LARGE_MESSAGE
+from .connections import Connections
 from .exchange import HttpExchange, HttpStreamingResponse
-from .framing import MAX_RECEIVED_BYTES, BadMessage, ResponseHeadWriter
+from .framing import BadMessage
 from .message import (
     CLIENT_DISCONNECTED,
     SMALL_BODY,
     BodyError,
-    BodyMemory,
-    Handler,
-    HttpLimits,
     HttpRequest,
 )
 from .parser import RequestHead, RequestParser
@@ -82,58 +77,6 @@ class Phase(Enum):
 
 
 IDLE, HEAD, BODY, RESPONSE, CLOSING, CLOSED = Phase  # globals, because `Phase.IDLE` is slow in Python 3.11
-
-
-class Connections:
-    """The open connections of one server, and the data that they share."""
-
-    def __init__(self, handler: Handler, limits: HttpLimits, max_open: int) -> None:
-        self.handler, self.limits, self.max_open = handler, limits, max_open
-        self.loop = asyncio.get_running_loop()
-        self.turns = Turns(self.has_room)
-        self.unread_bytes = 0
-        """Number of unread bytes of the `slow` connections."""
-        self.slow: dict[HttpConnection, int] = {}
-        """The connections whose clients have more than 64 KiB unread (512 KiB with TLS), and the number of
-        unread bytes of each connection."""
-        self.context = contextvars.copy_context()
-        self.context.run(current_turns.set, self.turns)
-        """The context variables at the start of the server. Each handler gets a copy."""
-        self.received = memoryview(bytearray(MAX_RECEIVED_BYTES))
-        """The bytes of the latest `recv`. asyncio would allocate 256 KiB for each `recv`, in 15 microseconds."""
-        self.head_writer, self.bodies = ResponseHeadWriter(), BodyMemory(limits.bodies_size)
-        self.open: set[HttpConnection] = set()
-        """The connections that are open, or whose handler still runs."""
-        self.refused: deque[HttpConnection] = deque()
-        """The latest connections over the limit."""
-        self._all_closed = asyncio.Event()
-
-    def has_room(self) -> bool:
-        """Return True if clients have less than `unread_size` unread. If not, disconnect slow readers."""
-        if self.unread_bytes >= self.limits.unread_size:
-            for connection in tuple(self.slow):
-                connection.check_reading(time.monotonic())
-        return self.unread_bytes < self.limits.unread_size
-
-    def count_unread(self, connection: HttpConnection, size: int) -> None:
-        """Set the number of unread bytes of a connection; 0 if it is not slow."""
-        self.unread_bytes += size - self.slow.pop(connection, 0)
-        if size:
-            self.slow[connection] = size
-
-    def remove(self, connection: HttpConnection) -> None:
-        """Remove a connection that is closed and whose handler has ended."""
-        self.open.discard(connection)
-        if not self.open:
-            self._all_closed.set()
-
-    async def wait_closed(self, seconds: float) -> None:
-        """Wait until all connections are removed, at most for a number of seconds."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while self.open:
-                    self._all_closed.clear()
-                    await self._all_closed.wait()
 
 
 class HttpConnection(asyncio.BufferedProtocol):
@@ -405,7 +348,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def close_after_response(self) -> None:
-        """Close the connection after the current response, or now if no handler runs. Called when the server stops."""
         self.keep_alive, self._stopping = False, True
         if self._phase in (IDLE, HEAD):
             self._close(linger=self._phase is HEAD)
@@ -413,7 +355,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._refuse_body(BodyError(503, "the server is shutting down"))
 
     def abort(self) -> asyncio.Task[None] | None:
-        """Abort the connection and cancel its handler. Return the handler's task, or None if no handler runs."""
         self._transport.abort()
         if self._task is None or self._task.done():
             return None
@@ -422,7 +363,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self._task
 
     def check_time_limits(self, now: float) -> None:
-        """End a phase or a write that has exceeded its time limit. The server calls this at regular intervals."""
         self.check_reading(now)
         if now < self._deadline:
             return
@@ -437,7 +377,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def check_reading(self, now: float) -> None:
-        """Disconnect a client that has much unread data, and has read too little for too long."""
         if self._drained is not None:
             unread, seconds, least = self._transport.get_write_buffer_size(), self._limits.write_time, 1.0
             if self._connections.unread_bytes >= self._limits.unread_size:

@@ -27,7 +27,8 @@ from socket import socket
 from ssl import SSLContext
 from typing import Final, Self
 
-from .connection import LINGER_SECONDS, MAX_REFUSED, Connections, HttpConnection
+from .connection import LINGER_SECONDS, MAX_REFUSED, HttpConnection
+from .connections import Connections
 from .message import Handler, HttpLimits
 
 log = logging.getLogger(__name__)

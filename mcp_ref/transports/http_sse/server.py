@@ -12,7 +12,7 @@ Wire:  POST /messages?session=Zm9v   {"jsonrpc":"2.0","id":1,"method":"ping"}
        202
        event: message                {"jsonrpc":"2.0","id":1,"result":{}}
 Spec:  2024-11-05 basic/transports#http-with-sse; 2025-11-25 basic/transports#backwards-compatibility
-Used by: server/http.py. Uses: ../streamable_http/checks.py, ../streamable_http/session.py
+Used by: server/http.py. Uses: ../streamable_http/checks.py, ../streamable_http/posted_session.py
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
 from ..base import Begin, Trace, finish
 from ..streamable_http.checks import SSE_HEADERS, Authorize, CheckedRequest, HttpRefusal, RequestChecks
-from ..streamable_http.session import EndpointLimits, Heartbeat, SessionTransport, check_initialize
+from ..streamable_http.posted_session import EndpointLimits, Heartbeat, SessionTransport, check_initialize
 from ..trace import traced_exchange
 
 log = logging.getLogger(__name__)

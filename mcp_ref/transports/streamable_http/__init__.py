@@ -2,6 +2,7 @@
 
 On the server, in both eras:
 - `checks.py`: the checks that each HTTP request must pass
+- `posted_session.py`: the limits, and the base class of sessions
 - `server.py`: the endpoint, which passes each message to a session or serves it as a stateless request
 On the server, in the legacy era (revisions up to 2025-11-25, with sessions):
 - `session.py`, `session_table.py`: a session (a conversation over many HTTP requests), and the table of all sessions

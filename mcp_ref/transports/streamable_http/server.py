@@ -66,7 +66,8 @@ from .checks import (
     RequestChecks,
 )
 from .event_store import MemoryEventStore, stream_of
-from .session import EndpointLimits, Heartbeat, HttpSession, Stream, check_initialize
+from .posted_session import EndpointLimits, Heartbeat, check_initialize
+from .session import HttpSession, Stream
 from .session_table import RETRY_LATER, SessionTable
 from .stateless import InFlight, StatelessExchange, check_request
 
@@ -249,7 +250,8 @@ class StreamableHttpEndpoint:
 
         The header of `initialize` does not count: the revision is negotiated by the body.
         """
-        if isinstance(message, (Request, Notification)) and is_stateless(message.params):
+        params = message.params if isinstance(message, (Request, Notification)) else {}
+        if "_meta" in params and is_stateless(params):
             return True
         if isinstance(message, Request) and message.method == "initialize" and self._session_revisions:
             return False

@@ -33,7 +33,8 @@ from ...jsonrpc.messages import Notification, Request, decode
 from ..base import Begin, Trace, finish
 from .checks import HttpRefusal
 from .event_store import MemoryEventStore, StoreFailed
-from .session import EndpointLimits, HttpSession
+from .posted_session import EndpointLimits
+from .session import HttpSession
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ import pytest
 
 import mcp_ref.lib.http.connection as connection_module
 import mcp_ref.lib.http.server as server_module
-from mcp_ref.lib.http.connection import MAX_REFUSED, Phase
+from mcp_ref.lib.http.connection import MAX_REFUSED, HttpConnection, Phase
+from mcp_ref.lib.http.connections import Connections
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.server import HttpServer, allowed_connections, serve
 from tests.settings import PATIENCE, run
@@ -28,6 +29,10 @@ from tests.settings import PATIENCE, run
 OK = [("Content-Type", "text/plain")]
 
 needs_resource = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on file descriptors")
+
+
+def _open_connections(server: HttpServer) -> list[HttpConnection]:
+    return [each for each in server._connections.open if isinstance(each, HttpConnection)]
 
 
 @dataclass
@@ -289,7 +294,7 @@ async def test_pipelined_requests_over_max_ahead_pause_reading() -> None:
         count = 1000
         client.writer.write(post(b"x" * 10_000) * count)
         await eventually(lambda: len(b.server._connections.open) == 1)
-        [connection] = b.server._connections.open
+        [connection] = _open_connections(b.server)
         await eventually(lambda: connection._reading_paused)
         assert len(connection.parser.buffer) < 1_000_000  # the client sends ten million
         gate.set()
@@ -730,9 +735,7 @@ async def test_client_that_reads_little_is_cut_only_if_all_clients_have_unread_s
     unread_size: int, pieces: list[int], is_cut: bool
 ) -> None:
     transport = SlowTransport()
-    connection = connection_module.HttpConnection(
-        connection_module.Connections(echo, HttpLimits(unread_size=unread_size), 10)
-    )
+    connection = connection_module.HttpConnection(Connections(echo, HttpLimits(unread_size=unread_size), 10))
     connection.connection_made(transport)
     connection.pause_writing()
     for index, piece in enumerate(pieces):
@@ -999,7 +1002,7 @@ async def test_server_close_refuses_a_body_that_is_still_arriving() -> None:
     async with bench() as b:
         client = await b.client()
         await client.send(post(b"x", length=2))
-        await eventually(lambda: Phase.BODY in [each._phase for each in b.server._connections.open])
+        await eventually(lambda: Phase.BODY in [each._phase for each in _open_connections(b.server)])
         closing = asyncio.create_task(b.server.close(grace=PATIENCE))
         assert (await client.answer()).status == 503
         await client.close()
@@ -1380,7 +1383,7 @@ async def test_server_close_survives_a_connection_reset() -> None:
     server = await serve(echo)
     client = socket.create_connection(server.address)
     client.sendall(GET[:10])
-    await eventually(lambda: any(connection._phase is Phase.HEAD for connection in server._connections.open))
+    await eventually(lambda: any(connection._phase is Phase.HEAD for connection in _open_connections(server)))
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
     await server.close(grace=0.1)  # before the event loop has noticed the reset

@@ -10,7 +10,7 @@ import pytest
 from mcp_ref import Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
-from mcp_ref.transports.streamable_http.session import EndpointLimits
+from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.messages import error_of, initialize, notification, request, stateless_request
 from tests.raw_http_client import (
     CHANGED,

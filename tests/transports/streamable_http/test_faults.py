@@ -29,7 +29,8 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpLimits
 from mcp_ref.lib.http.server import HttpServer, serve
 from mcp_ref.server.http import HttpApp, HttpOptions
-from mcp_ref.transports.streamable_http.session import EndpointLimits, HttpSession
+from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
+from mcp_ref.transports.streamable_http.session import HttpSession
 from tests.messages import initialize, notification, request
 from tests.server_programs import Program, serving
 from tests.settings import PATIENCE, run

@@ -17,7 +17,7 @@ from mcp_ref.server.http import HttpApp
 from mcp_ref.transports.base import Transport
 from mcp_ref.transports.streamable_http import session_table
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
-from mcp_ref.transports.streamable_http.session import EndpointLimits
+from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from mcp_ref.transports.streamable_http.session_table import SessionTable
 from tests.messages import initialize, notification, request
 from tests.raw_http_client import (

@@ -17,7 +17,8 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
-from mcp_ref.transports.streamable_http.session import EndpointLimits, HttpSession
+from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
+from mcp_ref.transports.streamable_http.session import HttpSession
 from mcp_ref.transports.streamable_http.session_table import IdleOrder
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.messages import initialize, notification, request

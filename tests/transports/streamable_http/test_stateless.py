@@ -17,7 +17,7 @@ from mcp_ref.jsonrpc.messages import (
     Object,
 )
 from mcp_ref.lib.http.message import HttpRequest
-from mcp_ref.transports.streamable_http.session import EndpointLimits
+from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.messages import complete, error_of, initialize, notification, request, result_of, stateless_request
 from tests.raw_http_client import (
     BOTH,

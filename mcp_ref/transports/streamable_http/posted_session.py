@@ -1,0 +1,124 @@
+"""The parts of the server that both HTTP transports share: limits, the base class of sessions, and the heartbeat.
+
+Over Streamable HTTP and over HTTP+SSE, the client of a session sends each message by POST. The transports differ in the
+responses: session.py has the streams of Streamable HTTP, and ../http_sse/server.py has the single stream of HTTP+SSE.
+
+Used by: session.py, session_table.py, server.py, ../http_sse/server.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...jsonrpc.errors import ConnectionClosed, McpError
+from ...jsonrpc.messages import Incoming, Request
+from ..base import EndReport, OnEnd, Receive, Trace, Transport
+from .checks import HttpRefusal
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointLimits:
+    """The limits of one HTTP endpoint."""
+
+    sessions: int = 10_000
+    """Maximum number of sessions. For one more, the server ends an idle session, or (always in HTTP+SSE) sends 503."""
+    sessions_per_caller: int = 1000
+    """Maximum number of sessions of one caller: a principal, or a remote address without principals. For one more, the
+    server ends an idle session of this caller, or (always in HTTP+SSE) sends 503. Behind a proxy without
+    authentication, all clients are one caller."""
+    session_idle: float = 1800.0
+    """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
+    initialize: int = 64 * 1024
+    """Maximum size of an `initialize` message, in bytes (64 KiB). The session stores its content. More gets 413."""
+    streams: int = 512
+    """Maximum number of streams of one session. The server refuses a further POST with a request with 429."""
+    requests: int = 1000
+    """Maximum number of stateless requests in flight, except subscriptions. The server refuses more with 503."""
+    requests_per_caller: int = 500
+    """Maximum number of stateless requests of one caller in flight, except subscriptions. More get 503."""
+    subscriptions: int = 10_000
+    """Maximum number of open `subscriptions/listen` requests. The server refuses a further one with 503."""
+    subscriptions_per_caller: int = 1000
+    """Maximum number of open `subscriptions/listen` requests of one caller. More get 503."""
+    waiting_events: int = 1000
+    """Maximum number of messages that wait on one stream until a client reads it. The oldest are dropped first."""
+    waiting_bytes: int = 4 * 1024 * 1024
+    """Maximum total size of the messages that wait on one stream, in bytes (4 MiB)."""
+    keep_alive: float = 15.0
+    """Time between two comments on a stream, in seconds. Comments keep proxies from closing a silent stream."""
+    retry: int = 1000
+    """Time after which a client reconnects to a stream whose connection the server closed early, in milliseconds."""
+
+
+def check_initialize(message: Incoming, frame: bytes, limits: EndpointLimits) -> None:
+    """Raise HttpRefusal if an `initialize` message is too large. `frame` is the message as bytes."""
+    if len(frame) > limits.initialize and isinstance(message, Request) and message.method == "initialize":
+        raise HttpRefusal(413, f"an initialize message must have at most {limits.initialize} bytes")
+
+
+class SessionTransport(Transport):
+    """The server's transport of a session whose client sends each message by POST."""
+
+    def __init__(self, principal: str | None, trace: Trace | None) -> None:
+        self.principal = principal
+        self._trace = trace
+        self._receive: Receive | None = None
+        self._end = EndReport()
+        self._readable: asyncio.Event | None = asyncio.Event()  # None while the session accepts messages
+
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
+        self._receive = receive
+        self.resume_reading()
+        self._end.deliver_to(on_end)
+
+    async def receive(self, message: Incoming, frame: bytes) -> None:
+        """Deliver a message. If reading is paused, wait first. `frame` is the message as bytes, for the trace."""
+        if self._trace is not None and frame:
+            self._trace("<-", frame)
+        while self._readable is not None:
+            await self._readable.wait()
+        if self._receive is not None:
+            self._receive(message)
+
+    def pause_reading(self) -> None:
+        self._readable = self._readable or asyncio.Event()
+
+    def resume_reading(self) -> None:
+        if self._readable is not None:
+            self._readable.set()
+            self._readable = None
+
+    def end(self, error: McpError | None = None) -> None:
+        """Report to the session that its transport has ended. Do nothing if the end was reported before."""
+        self._end.send(error)
+
+    async def close(self) -> None:
+        self._receive = None
+        self.resume_reading()
+        self.end(ConnectionClosed("the session has ended"))
+
+
+class Heartbeat:
+    """A timer that calls the function `beat` at regular intervals, until `beat` returns False."""
+
+    def __init__(self, seconds: float, beat: Callable[[], bool]) -> None:
+        self._seconds, self._beat = seconds, beat
+        self.timer: asyncio.TimerHandle | None = None
+        """The timer of the next call; None if the heartbeat is not running."""
+
+    def start(self) -> None:
+        """Start the timer. Call this only if it is not running."""
+        self.timer = asyncio.get_running_loop().call_later(self._seconds, self._run)
+
+    def _run(self) -> None:
+        self.timer = None
+        if self._beat():
+            self.start()
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
