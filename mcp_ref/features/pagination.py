@@ -7,7 +7,7 @@ SHOULD be -32602.
 Every item of a list has a serial number. New items get higher numbers, and go to the end of the list. A cursor of this
 package contains the serial number of the last item on the page. So the client misses no item and gets no item twice
 when the list changes between two pages. A client that forges a cursor can only skip items of the same list. A malicious
-server could send pages without end to fill the client's memory, so `all_pages` limits the pages and items.
+server could send pages without end to fill the client's memory, so `all_pages` limits the length of a list.
 
     2024-10-07  No pages: one result contains the whole list.
     2024-11-05  Adds `cursor` and `nextCursor` to tools/list, prompts/list, resources/list, resources/templates/list. A
@@ -39,6 +39,9 @@ MAX_PAGES = 10_000
 MAX_ITEMS = 1_000_000
 """Maximum number of items of one list that a client fetches."""
 
+MAX_LIST_SIZE = 64 * 1024 * 1024
+"""Maximum size of the pages of one list before the last page, in characters of their `repr` (64 Mi)."""
+
 
 def cursor_of(serial: int) -> str:
     """Return the cursor of the page that starts after the item with this serial number."""
@@ -61,20 +64,21 @@ def serial_of(cursor: str) -> int:
 async def all_pages(
     fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]], max_pages: int, max_items: int
 ) -> list[T]:
-    """Return all items of a server's list. Raise InvalidMessage for a repeated cursor, or too many pages or items.
+    """Return all items of a server's list. Raise InvalidMessage for a repeated cursor or a too long list.
 
     `fetch` requests one page. Its argument is a cursor (None for the first page). It returns the page's items and the
     next cursor (None after the last page).
     """
     items: list[T] = []
-    cursor: str | None = None
+    cursor, size = None, 0
     for _ in range(max_pages):
         page, following = await fetch(cursor)
         items += page
         # [2025-11-25 server/utilities/pagination#implementation-guidelines] a missing nextCursor is the end of the list
         if following is None:
             return items
-        if len(items) > max_items:
+        size += len(repr(page))
+        if len(items) > max_items or size > MAX_LIST_SIZE:
             raise InvalidMessage(f"the server's pages do not end: stopped after {len(items)} items")
         if following == cursor:
             raise InvalidMessage(f"the server's pages do not end: the nextCursor {cursor[:40]!r} came twice")

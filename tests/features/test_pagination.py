@@ -330,6 +330,17 @@ def test_client_gives_up_on_pages_with_too_many_items() -> None:
     assert fetched == [None, "1", "2"]
 
 
+def test_client_gives_up_on_pages_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagination, "MAX_LIST_SIZE", 1000)
+    pages = iter(range(10))
+
+    async def large(cursor: str | None) -> tuple[list[str], str | None]:
+        return ["x" * 400], str(next(pages))
+
+    with pytest.raises(InvalidMessage, match="stopped after 3 items"):
+        run(pagination.all_pages(large, max_pages=10, max_items=10))
+
+
 def test_client_takes_as_many_items_as_it_allows() -> None:
     async def two(cursor: str | None) -> tuple[list[int], str | None]:
         following = {None: "next", "next": "last"}

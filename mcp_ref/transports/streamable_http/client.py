@@ -70,6 +70,8 @@ log = logging.getLogger(__name__)
 
 ACCEPT_SECONDS: Final = 30.0
 """Time that a server has to accept a notification or a response, in seconds."""
+MAX_POSTS: Final = 2048
+"""Maximum number of POSTs in progress. If there are more, responses are dropped. A client has fewer requests."""
 RENEWAL_SECONDS: Final = 30.0
 """Time that a server has to begin a new session after it has ended the previous session, in seconds."""
 CLOSE_ACCEPT_SECONDS: Final = 1.0
@@ -156,10 +158,12 @@ class StreamableHttpClientTransport(Transport):
             return
         if self._http_sse is not None:
             return self._http_sse.send(message, related)
+        ids = [member.id for member in _members(message) if isinstance(member, Request)]
+        if not ids and not isinstance(message, Notification) and len(self._posts) >= MAX_POSTS:
+            return  # else a server that sends requests, and accepts no responses, would fill the memory
         frame = encode(message)
         if isinstance(message, Request) and message.method == "initialize":
             self._initialize, self.state = message, ClientState.SESSION
-        ids = [member.id for member in _members(message) if isinstance(member, Request)]
         task = asyncio.get_running_loop().create_task(self._post_in_order(message, frame, ids, self._last_one_way_post))
         self._posts[task] = set(ids)
         task.add_done_callback(self._posts.pop)

@@ -868,6 +868,21 @@ async def test_initialize_refused_with_another_status_fails_without_trying_http_
         assert site.keys == ["server/discover", "initialize"][: 2 if code in (406, 415) else 1]
 
 
+async def test_responses_that_the_server_does_not_accept_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamable_http_client, "MAX_POSTS", 3)
+    go = asyncio.Event()
+    async with scripted() as site, talk(site.url) as client:
+        site.on("reply", after(go, status(202)))
+        for id in range(10):
+            client.send(Response(id, {}))
+        client.send(Batch([Response(10, {})]))
+        client.send(Notification("x"))
+        go.set()
+        await client.drained()
+        posted = [json.loads(request.body)["id"] for key, request in site.asked if key == "reply"]
+        assert posted == [0, 1, 2] and "x" in site.keys
+
+
 @pytest.mark.parametrize("code", [400, 405])
 async def test_post_refused_after_the_handshake_does_not_try_http_sse(code: int) -> None:
     async with scripted() as site, talk(site.url) as client:
