@@ -180,10 +180,11 @@ class ChunkDecoder:
         while (found := _CHUNK_LINE.match(received, position)) is not None:
             start = found.end()
             end = start + int(found[1], 16)
-            if start == end or received[end : end + 2] != b"\r\n" or overhead > MAX_CHUNK_OVERHEAD:
+            line_size = start - position
+            if start == end or received[end : end + 2] != b"\r\n" or overhead + line_size > MAX_CHUNK_OVERHEAD:
                 break
             pieces.append(received[start:end])
-            overhead += start - position + 2 - 2 * (end - start)
+            overhead += line_size + 2 - 2 * (end - start)
             if overhead < 0:
                 overhead = 0
             position = end + 2
@@ -193,8 +194,8 @@ class ChunkDecoder:
 
     def _read_line(self, must_be_empty: bool = False) -> Generator[bytes, None, bytes]:
         buffer = self._buffer
-        while (end := buffer.find(b"\n")) < 0:
-            if len(buffer) > MAX_CHUNK_OVERHEAD or (must_be_empty and bytes(buffer[:2]) not in (b"", b"\r")):
+        while (end := buffer.find(b"\n", 0, MAX_CHUNK_OVERHEAD)) < 0:
+            if len(buffer) >= MAX_CHUNK_OVERHEAD or (must_be_empty and bytes(buffer[:2]) not in (b"", b"\r")):
                 raise BadMessage(400, "a chunk has more data than its size says, or a line between chunks is too long")
             yield b""
         line = bytes(buffer[:end])

@@ -69,10 +69,12 @@ class Validator:
             max_errors: Maximum number of errors to return. Default 8.
         """
         found: dict[str, ValidationError] = {}  # by text, because several subschemas can report the same error
+        budget = Budget(self._limits)
         try:
-            if self._root.check(instance, Budget(self._limits)):
+            if self._root.check(instance, budget):
                 return []
-            for error in find_errors(self._root, instance, Budget(self._limits)):
+            budget.restart()
+            for error in find_errors(self._root, instance, budget):
                 found.setdefault(str(error), error)
                 if len(found) >= max_errors:
                     break

@@ -1,10 +1,12 @@
 """Limits on the cost of a schema, and the counter of a validation's steps.
 
 An attacker can write a schema of two kilobytes whose validation takes a billion steps (Core 13). So the compiler limits
-the number of subschemas, and a `Budget` limits the number of steps of each validation.
+the number of subschemas, and a `Budget` limits the steps and the processor time of each validation.
 """
 
 from __future__ import annotations
+
+import time
 
 TOO_DEEP_MESSAGE = "too deeply nested to check against this schema"
 
@@ -16,6 +18,7 @@ class ValidationLimits:
         depth: Maximum nesting, in levels.
         subschemas: Maximum number of subschemas.
         steps: Maximum number of steps.
+        seconds: Maximum processor time, in seconds.
         patterns: Maximum number of patterns.
         pattern_length: Maximum length of a pattern, in characters.
     """
@@ -26,6 +29,9 @@ class ValidationLimits:
     """Maximum number of compiled subschemas, in all documents together."""
     steps: int = 1_000_000
     """Maximum number of steps of one validation. Each subschema takes a step or more. The default: about 0.1 s."""
+    seconds: float = 0.2
+    """Maximum processor time of one validation, in seconds. Most validations reach the maximum of steps first. But at
+    some depths of the stack, CPython gets memory from the system for each call, and a step takes 30 times longer."""
     patterns: int = 500
     """Maximum number of different regular expressions in a schema."""
     pattern_length: int = 2_000
@@ -37,27 +43,52 @@ class ValidationLimits:
         depth: int = depth,
         subschemas: int = subschemas,
         steps: int = steps,
+        seconds: float = seconds,
         patterns: int = patterns,
         pattern_length: int = pattern_length,
     ) -> None:
         self.depth, self.subschemas, self.steps = depth, subschemas, steps
-        self.patterns, self.pattern_length = patterns, pattern_length
+        self.seconds, self.patterns, self.pattern_length = seconds, patterns, pattern_length
 
 
 class BudgetExceeded(Exception):
     """The error that ends a validation when it exceeds a limit. The text describes the limit."""
 
 
-class Budget:
-    """The levels and steps that one validation still has left."""
+_SLICE = 10_000
+"""Number of steps after which a validation reads the clock."""
+_clock = getattr(time, "thread_time", time.process_time)  # WebAssembly has no time of a thread
 
-    __slots__ = ("depth", "steps")
+
+class Budget:
+    """The levels, steps and processor time that one validation still has left."""
+
+    __slots__ = ("_end", "_limits", "_reserve", "depth", "steps")
 
     def __init__(self, limits: ValidationLimits) -> None:
-        self.depth, self.steps = limits.depth, limits.steps
+        self._limits = limits
+        self._end: float | None = None  # the clock starts with the second slice, because few validations need one
+        self.depth = limits.depth
+        self.restart()
+
+    def restart(self) -> None:
+        """Give the validation all steps again, but no more time."""
+        self.steps = min(_SLICE, self._limits.steps)
+        self._reserve = self._limits.steps - self.steps
 
     def spend(self, steps: int) -> None:
-        """Subtract steps from the budget. Raise BudgetExceeded if too few steps are left."""
+        """Subtract steps from the budget. Raise BudgetExceeded if too few steps are left, or no time."""
         self.steps -= steps
         if self.steps < 0:
+            self._take_slice()
+
+    def _take_slice(self) -> None:
+        """Take steps from the reserve, if it has enough and there is time left."""
+        now = _clock()
+        if self._end is None:
+            self._end = now + self._limits.seconds
+        taken = min(self._reserve, max(_SLICE, -self.steps))
+        self._reserve -= taken
+        self.steps += taken
+        if self.steps < 0 or now > self._end:
             raise BudgetExceeded("too costly to check against this schema")
