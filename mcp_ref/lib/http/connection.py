@@ -208,7 +208,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Release the connection's resources. A running handler is notified, and continues."""
         self._enter_phase(CLOSED)
         self.client_disconnected = True
-        self._refuse_body(BodyError(CLIENT_DISCONNECTED, "the client has disconnected"))
+        if self._body is not None:
+            self._refuse_body(BodyError(CLIENT_DISCONNECTED, "the client has disconnected"))
         self.parser.clear()
         self.resume_writing()
         if self._exchange is not None:

@@ -120,9 +120,7 @@ class HttpServer:
                     log.error("new connections must wait, because the system cannot accept them: %s", error)
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
-            task = asyncio.create_task(self._start(accepted))
-            self._starting.add(task)
-            task.add_done_callback(self._starting.discard)
+            self._starting.add(asyncio.Task(self._start(accepted), loop=loop))
 
     async def _start(self, accepted: socket) -> None:
         """Start a connection. With TLS, wait until the handshake has ended."""
@@ -136,6 +134,8 @@ class HttpServer:
             )
         except OSError as error:
             log.debug("a client has left before its connection was set up: %s", error)
+        finally:
+            self._starting.discard(asyncio.current_task())
 
     async def _check_times(self) -> None:
         # One task checks all connections. A timer for each phase would double the time of a short request.

@@ -176,14 +176,15 @@ class StreamableHttpEndpoint:
     ) -> None:
         frame = exchange.request.body
         session = await self._find_session(checked, access) if checked.session_id is not None else None
-        errors = _encoded_errors(message, session.revision if session is not None else LATEST_LEGACY)
+        revision = session.revision if session is not None else LATEST_LEGACY
+        errors = _encoded_errors(message, revision) if not isinstance(message, Request) else None
         if errors is not None:
             if isinstance(message, Malformed) and message.expects_no_response and session is not None:
                 await session.receive(message, frame)  # an invalid response: the server's request fails
             # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
             return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
         session = session or await self._find_session(checked, access)
-        ids = _request_ids(message, session.revision)
+        ids = (message.id,) if isinstance(message, Request) else _request_ids(message, session.revision)
         if not ids:
             # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request: MUST be 202, no body
             await session.receive(message, frame)
@@ -356,8 +357,6 @@ class StreamableHttpEndpoint:
 
 def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
     """Return the errors for a body with invalid messages and without a request, else None."""
-    if isinstance(message, Request):
-        return None
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
@@ -368,8 +367,6 @@ def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
 
 def _request_ids(message: Incoming, revision: Revision) -> tuple[RequestId, ...]:
     """Return the ids of the requests in a body. Raises HttpRefusal for a forbidden batch or a duplicate id."""
-    if isinstance(message, Request):
-        return (message.id,)
     if not isinstance(message, Batch):
         return ()
     if not revision.batch:
