@@ -5,7 +5,8 @@ once, all other clients would wait for seconds. So the loop encodes one large me
 other work goes on in between. Small messages never wait.
 
 If a few results wait already, requests wait too, before their handlers run. Otherwise all results would fill the
-memory. In each iteration the newest request starts, so that the queue of one client does not delay the others.
+memory. In each iteration the newest request starts, so that the queue of one client does not delay the others. While
+clients have too much unread, results wait, and requests start until `MAX_WAITING_FULL` results wait.
 
     async def respond(result):
         if (turn := turn_for(result)) is not None:
@@ -34,6 +35,9 @@ LARGE_MESSAGE: Final = 64 * 1024
 
 MAX_WAITING: Final = 4
 """Number of waiting messages from which requests wait too, before their handlers run."""
+
+MAX_WAITING_FULL: Final = 64
+"""Number of waiting messages from which a request starts only every `FULL_SECONDS`, if clients have too much unread."""
 
 FULL_SECONDS: Final = 0.05
 """Pause between two calls of `has_room` while clients have too much unread, in seconds."""
@@ -87,7 +91,7 @@ class Turns:
         if len(self._waiting) < MAX_WAITING:
             _end_one(self._starting)
         _end_one(self._starting, newest=True)
-        if not has_room:
+        if not has_room and (not self._starting or len(self._waiting) >= MAX_WAITING_FULL):
             loop.call_later(FULL_SECONDS, self._pass_on)
         elif self._waiting or self._starting:
             loop.call_soon(self._pass_on)

@@ -6,7 +6,17 @@ import asyncio
 
 import pytest
 
-from mcp_ref.lib.turns import LARGE_MESSAGE, MAX_WAITING, Turns, current_turns, is_large, note_size, turn_for
+import mcp_ref.lib.turns as turns_module
+from mcp_ref.lib.turns import (
+    LARGE_MESSAGE,
+    MAX_WAITING,
+    MAX_WAITING_FULL,
+    Turns,
+    current_turns,
+    is_large,
+    note_size,
+    turn_for,
+)
 from tests.settings import PATIENCE
 
 LARGE = "x" * LARGE_MESSAGE
@@ -141,3 +151,21 @@ async def test_cancelled_messages_are_forgotten_while_clients_have_too_much_unre
         assert len(turns._waiting) == 1
         has_room = True
         await waits[0]
+
+
+@pytest.mark.parametrize("waiting", [MAX_WAITING, MAX_WAITING_FULL])
+async def test_requests_start_without_a_pause_until_many_messages_wait_for_clients_to_read(
+    monkeypatch: pytest.MonkeyPatch, waiting: int
+) -> None:
+    monkeypatch.setattr(turns_module, "FULL_SECONDS", 1000.0)
+    turns = Turns(lambda: False)
+    messages = [asyncio.create_task(turns.wait()) for _ in range(waiting)]
+    starts = [asyncio.create_task(turns.wait_to_start()) for _ in range(50)]
+    await asyncio.sleep(0)
+    turns.take()
+    for _ in range(60):
+        await asyncio.sleep(0)
+    started = sum(start.done() for start in starts)
+    assert started == (50 if waiting == MAX_WAITING else 1)
+    for task in (*messages, *starts):
+        task.cancel()
