@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import math
 import os
 import time
@@ -48,6 +49,8 @@ from .supervisor import MAX_PAGES, HostEvent, ServerState, Supervisor
 if TYPE_CHECKING:
     from ..client.tools import CallOptions
     from ..features.logging import LoggingMessageNotificationParams
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -203,6 +206,8 @@ class HostedServer(Supervisor):
                 self.list_changed()
             except Refused:
                 self._denied.add(digest)
+            except Exception:
+                log.exception("the approval of %s could not be stored; it is requested again later", request.name)
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float, options: CallOptions

@@ -149,7 +149,7 @@ class Policy:
         decides.
         """
         decision: Allow | Deny
-        if key is not None and (key in self._run or self.approvals.get(key) == "allow"):
+        if self._is_remembered(key):
             decision, source = Allow(), "remembered"
         else:
             warnings = (*request.warnings, *url_warnings(request.url), *hidden_text_warnings(request))
@@ -159,7 +159,7 @@ class Policy:
                 reason = "; ".join(["nobody can be asked", *warnings, "give approve= to the Host"])
                 decision, source = Allow() if default else Deny(reason), "default"
             else:
-                decision, source = await self._ask(replace(request, warnings=warnings), self.options.approve), "hook"
+                decision, source = await self._ask(replace(request, warnings=warnings), self.options.approve, key)
         verdict = "allow" if isinstance(decision, Allow) else "deny"
         self.record(request.kind, request.server, request.name, decision=verdict, source=source)
         if isinstance(decision, Deny):
@@ -170,24 +170,30 @@ class Policy:
             self._run.add(key)
         return decision.params
 
-    async def _ask(self, request: Approval, approve: Approve) -> Allow | Deny:
+    def _is_remembered(self, key: str | None) -> bool:
+        return key is not None and (key in self._run or self.approvals.get(key) == "allow")
+
+    async def _ask(self, request: Approval, approve: Approve, key: str | None) -> tuple[Allow | Deny, str]:
+        """Return the decision of the `approve` function, and the source of the decision for the audit log."""
         server, seconds = request.server, self.options.approve_timeout
         if self._waiting[server] > MAX_WAITING:
-            return Deny(f"{MAX_WAITING} other requests of this server wait for a decision")
+            return Deny(f"{MAX_WAITING} other requests of this server wait for a decision"), "hook"
         self._waiting[server] += 1
         try:
             async with asyncio.timeout(seconds), self._locks[server]:
+                if self._is_remembered(key):  # the user has decided an equal request while this one waited
+                    return Allow(), "remembered"
                 decision = await approve(request)
         except TimeoutError:
-            return Deny(f"there was no decision within {seconds:g} s")
+            return Deny(f"there was no decision within {seconds:g} s"), "hook"
         except Exception:
             log.exception("the approve function failed, so the request is refused")
-            return Deny("the approve function failed")
+            return Deny("the approve function failed"), "hook"
         finally:
             self._waiting[server] -= 1
-        if isinstance(decision, Allow | Deny):
-            return decision
-        return Allow() if decision is True else Deny()
+        if not isinstance(decision, Allow | Deny):
+            decision = Allow() if decision is True else Deny()
+        return decision, "hook"
 
     def record(self, event: str, server: str, name: str = "", **details: object) -> None:
         """Write one line to the audit log. Raise Refused if this fails, so that nothing happens unrecorded."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Final
 
@@ -121,7 +122,7 @@ class Dispatcher(Requester):
         self._on_notification = on_notification
         self._serving: dict[RequestId, _ActiveRequest] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot
-        self._held: list[Incoming] | None = None  # received while a method of `holds_later` is served
+        self._held: list[tuple[Incoming, Context]] | None = None  # received while a method of `holds_later` is served
         self._pause_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -130,7 +131,7 @@ class Dispatcher(Requester):
         if self._closed:
             return
         if self._held is not None:
-            self._held.append(incoming)
+            self._held.append((incoming, copy_context()))
             if self._has_held_enough(self._held):
                 self._transport.pause_reading()
             return
@@ -224,15 +225,15 @@ class Dispatcher(Requester):
         finally:
             self._free_slot(entry.task)  # a done callback of the task would cost another turn of the event loop
 
-    def _has_held_enough(self, held: list[Incoming]) -> bool:
+    def _has_held_enough(self, held: Sized) -> bool:
         return len(held) >= self._limits.max_in_flight - 1  # the request that holds them uses a slot too
 
     def _receive_held(self) -> None:
         held, self._held = self._held or [], None
         if self._has_held_enough(held):
             self._transport.resume_reading()
-        for incoming in held:
-            self.receive(incoming)
+        for incoming, context in held:
+            context.run(self.receive, incoming)  # over HTTP, each message has the access of its own request
 
     def _refuse(self, malformed: Malformed, batch: _ReceivedBatch | None) -> None:
         """Respond to an invalid request with an error. For an invalid response, raise an error in our caller."""

@@ -230,6 +230,48 @@ async def test_each_of_many_new_definitions_is_asked_one_after_the_other(monkeyp
     assert asked == [f"s.new{number}" for number in range(12)]
 
 
+async def test_definitions_are_asked_although_one_approval_could_not_be_stored(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+    names, asked = ["first"], list[str]()
+    server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
+
+    class Broken(dict[str, str]):
+        def __setitem__(self, key: str, decision: str) -> None:
+            if "definition new0" in key:
+                raise OSError("the disk is full")
+            super().__setitem__(key, decision)
+
+    async def approve(request: Approval) -> bool:
+        asked.append(request.name)
+        return True
+
+    async with opened(Host({"s": server}, approve=approve, approvals=Broken())) as host:
+        names += ["new0", "new1"]
+        await notify_change(server)
+        await until(lambda: host.status()[0].tools == 2)
+    assert asked[:2] == ["s.new0", "s.new1"]
+    assert "the approval of s.new0 could not be stored" in caplog.text
+
+
+async def test_equal_requests_that_wait_at_once_are_asked_once() -> None:
+    asked, decided = list[str](), asyncio.Event()
+
+    async def approve(request: Approval) -> Allow:
+        asked.append(request.name)
+        await decided.wait()
+        return Allow(remember="always")
+
+    async with opened(Host({"s": calculator()}, approve=approve)) as host:
+        calls = [asyncio.create_task(host.call_tool("s.add", {"a": 1, "b": 2}, origin="model")) for _ in range(3)]
+        await until(lambda: asked)
+        decided.set()
+        for call in calls:
+            assert not (await call).is_error
+    assert asked == ["s.add"]
+
+
 @pytest.mark.acceptance("18", "A1")
 async def test_remembered_decisions_end_with_a_changed_configuration(tmp_path: Path) -> None:
     marker, path = tmp_path / "marker", tmp_path / "mcp.json"

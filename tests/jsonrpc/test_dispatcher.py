@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import traceback
 from collections.abc import Awaitable, Callable
 
@@ -598,6 +599,24 @@ async def test_dispatcher_stops_reading_before_more_messages_are_held_than_have_
     assert [isinstance(message, Response) and message.id for message in sent] == [0, 1, 2, 3]
     await turns()
     assert not bench.transport.paused
+
+
+async def test_dispatcher_serves_a_held_message_with_the_context_variables_of_its_arrival() -> None:
+    caller, seen, gate = contextvars.ContextVar[str]("caller"), [], asyncio.Event()
+
+    async def serve(request: Request) -> Object:
+        seen.append((request.method, caller.get()))
+        await gate.wait()
+        return {}
+
+    bench = Bench(serve)
+    bench.dispatcher.holds_later = frozenset({"begin"})
+    for number, method in enumerate(["begin", "later"]):
+        caller.set(method)
+        bench.receive(Request(number, method))
+    gate.set()
+    await bench.transport.wait_for(2)
+    assert seen == [("begin", "begin"), ("later", "later")]
 
 
 async def test_dispatcher_slot_is_held_until_peer_has_read_the_response() -> None:

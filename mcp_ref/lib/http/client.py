@@ -221,6 +221,8 @@ class HttpClient:
                         # An earlier check is not safe, because the host name could get another address after the check.
                         raise ForbiddenAddress(f"{host} has the address {connection.address}, which is not allowed")
                 if context is not None and tls is None:
+                    if connection.received:  # uvloop receives before it begins TLS
+                        raise HttpError(f"{proxy.hostname if proxy else host} sent data before TLS began")
                     secured = await loop.start_tls(transport, connection, context, server_hostname=origin.host)
                     assert secured is not None
                     connection.transport = secured
@@ -255,9 +257,6 @@ class HttpClient:
         status, *_ = await connection.read_head()
         if not 200 <= status < 300:
             raise HttpError(f"the proxy {proxy.hostname} answered {status} to CONNECT {target}")
-        if connection.received:
-            # The client would take these bytes of the proxy for bytes of the server.
-            raise HttpError(f"the proxy {proxy.hostname} sent data before the client used the tunnel to {target}")
 
 
 def _reason(error: OSError | UnicodeError) -> str:

@@ -236,22 +236,27 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._exchange = None
             if self.response is not None and not self.response.has_ended:
                 if self.response.is_kept_open:
+                    self._forget_body()
                     self._task = None  # save memory while the response stays open
                     return
                 self.response.close()
             self.response = None
             if self.keep_alive and self._drained is not None:
                 await self.drain()  # run no further handler for a client that does not read
+            self._forget_body()  # before the next request, whose handler can start at once and ask for its own body
             self._next_request()
         except BaseException:  # the server stops, or the handler has cancelled its own task
+            self._forget_body()
             self._transport.abort()
             raise
         finally:
-            if self._body is not None:
-                self._body = None
-                self._connections.bodies.remove(self)
             if self._phase is CLOSED:
                 self._connections.remove(self)
+
+    def _forget_body(self) -> None:
+        if self._body is not None:
+            self._body = None
+            self._connections.bodies.remove(self)
 
     async def _respond_to_failure(self, exchange: HttpExchange, error: Exception) -> None:
         """Send an error response for a handler that raised an exception."""

@@ -189,6 +189,8 @@ def _classes(plain: Any, closure: dict[str, object]) -> dict[str, Any] | None:
 
     `typing.get_type_hints` finds the same classes, but compiles each name, which takes 40 % of `signature_of`.
     """
+    if getattr(plain, "__type_params__", ()):  # Python 3.12: `def f[T]`, whose T hides other names
+        return None
     module, hints = plain.__globals__, {}
     for name, hint in plain.__annotations__.items():
         if isinstance(hint, str):

@@ -149,6 +149,9 @@ class StatelessExchange:
             try:
                 if self._opening_task is not None:
                     await asyncio.wait([self._opening_task])
+            except BaseException:
+                response = None  # nothing is held: the task was cancelled
+                raise
             finally:
                 is_held = self._on_end is not None and self._response is not None and not self._has_ended
                 if response is None or self._client_left or not is_held:

@@ -18,7 +18,7 @@ import pytest
 
 from mcp_ref.lib.http.client import ForbiddenAddress, HttpClient, fetch
 from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
-from mcp_ref.lib.http.response import ClientLimits, HttpError, HttpTimeout, StaleConnection
+from mcp_ref.lib.http.response import ClientConnection, ClientLimits, HttpError, HttpTimeout, StaleConnection
 from tests.settings import PATIENCE, run
 
 PEM = Path(__file__).parent / "localhost.pem"
@@ -1038,8 +1038,22 @@ async def test_proxy_bytes_before_the_tls_handshake_are_an_error() -> None:
             listening(tunnel.serve) as port,
             client(tls=nameless_trust(), proxies={"https": f"http://127.0.0.1:{port}"}) as http,
         ):
-            with pytest.raises(HttpError, match="proxy"):
+            with pytest.raises(HttpError, match="before TLS"):
                 await get(http, "https://mcp.example.test/")
+
+
+async def test_bytes_before_the_tls_handshake_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = ClientConnection.connection_made
+
+    def receive_at_once(connection: ClientConnection, transport: asyncio.BaseTransport) -> None:
+        connect(connection, transport)
+        connection.data_received(answer("Content-Length: 4", body=b"evil"))  # as uvloop does, if the data is there
+
+    monkeypatch.setattr(ClientConnection, "connection_made", receive_at_once)
+    async with scripted([OK], tls=server_tls()) as server, client(tls=trust()) as http:
+        with pytest.raises(HttpError, match="before TLS"):
+            async with http.request("GET", server.url(), may_connect=lambda address: True):
+                pass
 
 
 @pytest.mark.parametrize(

@@ -254,6 +254,24 @@ async def test_pipelined_requests_are_handled_in_order_one_at_a_time() -> None:
         assert bodies == [b"POST /  0 ", b"POST /  1 1", b"POST /  2 ab", b"GET /a b 0 "]
 
 
+async def test_pipelined_head_whose_body_comes_later_gets_this_body() -> None:
+    gate = asyncio.Event()
+
+    async def read_late(exchange: Exchange) -> None:
+        await gate.wait()
+        await exchange.read_body()
+        await echo(exchange)
+
+    async with bench(read_late) as b:
+        client = await b.client()
+        await client.send(post(b"1") + post(b"23")[:-2])
+        await eventually(lambda: any(each.parser.buffer for each in _open_connections(b.server)))
+        gate.set()
+        assert (await client.answer()).body == b"POST /  1 1"
+        await client.send(b"23")
+        assert (await client.answer()).body == b"POST /  2 23"
+
+
 async def test_context_variables_of_a_request_do_not_leak_into_the_next() -> None:
     variable = contextvars.ContextVar("variable", default="unset")
     seen = []

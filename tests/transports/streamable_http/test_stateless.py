@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -552,6 +553,28 @@ async def test_stateless_requests_and_subscriptions_of_one_caller_leave_places_t
         await listening.cut()
         await eventually(lambda: len(web.site._endpoint._subscriptions) == 1)
         assert (await talk.post(listen)).status == (await talk.post(call("add", a=1, b=2))).status == 200
+
+
+async def test_asgi_call_of_subscriptions_listen_that_is_cancelled_gives_its_place_back() -> None:
+    application = Server("s").asgi(limits=EndpointLimits(subscriptions_per_caller=1))
+    data = json.dumps(stateless_request("subscriptions/listen", {"notifications": {}})).encode()
+    headers = {"host": "localhost", "content-type": "application/json", "accept": "application/json, text/event-stream",
+               "mcp-protocol-version": MODERN, "mcp-method": "subscriptions/listen"}  # fmt: skip
+    fields = [(name.encode(), text.encode()) for name, text in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "scheme": "http", "query_string": b"", "headers": fields,
+             "client": ("127.0.0.1", 1)}  # fmt: skip
+    for _ in range(3):
+        inbox, statuses = asyncio.Queue[dict[str, object]](), []
+        inbox.put_nowait({"type": "http.request", "body": data})
+
+        async def send(message: Mapping[str, object]) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])  # noqa: B023
+                serving.cancel()  # noqa: B023
+
+        serving = asyncio.ensure_future(application(scope, inbox.get, send))  # type: ignore[arg-type]
+        await asyncio.wait([serving], timeout=PATIENCE)
+        assert (serving.cancelled(), statuses) == (True, [200])
 
 
 # ------------------------------------------------------------------------------------------------ ends
