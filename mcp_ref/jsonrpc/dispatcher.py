@@ -19,7 +19,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Final
 
-from ..lib.turns import EAGER, turn_for
+from ..lib.turns import turn_for
 from .errors import ConnectionClosed, McpError, ProtocolError
 from .messages import (
     INTERNAL_ERROR,
@@ -193,8 +193,8 @@ class Dispatcher(Requester):
         if request.method in self.holds_later:
             self._held = []
         entry = self._serving[request.id] = _ActiveRequest()
-        run = self._run(request, entry, batch)
-        entry.task = asyncio.Task(run, loop=asyncio.get_running_loop(), **EAGER)  # type: ignore[arg-type]
+        # The task starts after the handlers of all requests that were cancelled before have noticed it.
+        entry.task = asyncio.get_running_loop().create_task(self._run(request, entry, batch))
         self._use_slot(entry.task)
 
     async def _run(self, request: Request, entry: _ActiveRequest, batch: _ReceivedBatch | None) -> None:

@@ -20,15 +20,10 @@ A server sets `current_turns` at its start, and all asyncio tasks of the server 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final
-
-EAGER: Final[dict[str, bool]] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
-"""Options of an `asyncio.Task` that runs at once, up to its first wait. Most requests end there, so they cost no
-iteration of the event loop. Python 3.11 has no such tasks."""
 
 LARGE_MESSAGE: Final = 64 * 1024
 """Size from which a message needs a turn, in bytes."""

@@ -452,6 +452,27 @@ async def test_dispatcher_close_ends_serving() -> None:
 # ------------------------------------------------------------------------------------------------ cancellation
 
 
+async def test_dispatcher_request_after_a_cancellation_is_served_after_the_cancelled_handler_has_noticed() -> None:
+    seen = list[str]()
+
+    async def serve(request: Request) -> Object:
+        seen.append(request.method)
+        try:
+            await asyncio.sleep(60 if request.method == "long" else 0)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+        return {}
+
+    bench = Bench(serve)
+    bench.receive(Request(1, "long"))
+    await turns()
+    assert bench.dispatcher.cancel(1)
+    bench.receive(Request(2, "next"))
+    await bench.transport.wait_for(1)
+    assert seen == ["long", "cancelled", "next"]
+
+
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-5",
     "2025-06-18/basic/utilities/cancellation#behavior-requirements-4",
