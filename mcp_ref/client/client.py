@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
-from .. import features
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
 from ..basic.meta import NotificationParams, checked_extensions
 from ..basic.progress import ProgressHandler
@@ -373,7 +372,8 @@ class Client(Requests):
             arguments: The values that the user has already given for other arguments, by name.
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
-        completion = features.completion
+        from ..features import completion  # lazy: few clients complete arguments
+
         context = completion.CompleteContext(arguments) if arguments is not None else None
         params = completion.CompleteRequestParams(ref, completion.CompleteArgument(argument, value), context)
         result = await self.request("completion/complete", params, completion.CompleteResult, timeout)

@@ -23,7 +23,6 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from .. import features
 from ..basic.lifecycle import Implementation, declares
 from ..basic.progress import ProgressHandler
 from ..features.caching import ResponseCache
@@ -297,7 +296,8 @@ class Connector:
         seconds = timeout if timeout is not None else self.timeout
         session = await self.ready()
         if method not in SPECIFIED:
-            custom = features.custom_methods
+            from ..features import custom_methods as custom  # lazy: few clients send custom requests
+
             custom.check_sendable(method, extension, session.revision, session.capabilities, session.peer_capabilities)
             data = await session.request(
                 method, custom.data_of(params), custom.CustomData, timeout=seconds, max_timeout=max_timeout,

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, TypeVar
 
-from .. import features
 from ..basic.lifecycle import CapabilityError
 from ..basic.meta import EmptyResult, RequestParams
 from ..basic.versioning import LOG_LEVEL
@@ -107,12 +106,14 @@ class Requests(Connector):
         Raises:
             NotInRevision: The revision is 2026-07-28, in which servers ignore such notifications. Send a request.
         """
-        custom, session = features.custom_methods, await self.ready()
-        custom.extension_of(method, None)
+        from ..features import custom_methods  # lazy: few clients send custom notifications
+
+        session = await self.ready()
+        custom_methods.extension_of(method, None)
         if session.revision.era == "modern":
             why = "servers ignore custom notifications, because a notification declares no extension: send a request"
             raise NotInRevision(f"{method} was not sent: in revision {session.revision}, {why}")
-        session.notify(method, custom.data_of(params))
+        session.notify(method, custom_methods.data_of(params))
         await session.transport.drain()
 
     def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
@@ -128,5 +129,6 @@ class Requests(Connector):
         """
         if self.is_used:
             raise RuntimeError("register methods before the client connects, because it then declares their extensions")
-        register = features.custom_methods.registrar
-        return register(self.custom_methods, self.extensions, None, name, extension, notification)
+        from ..features.custom_methods import registrar  # lazy: few clients have custom methods
+
+        return registrar(self.custom_methods, self.extensions, None, name, extension, notification)

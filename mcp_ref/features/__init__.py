@@ -1,7 +1,7 @@
 """The features of a server and of a client: one module for each feature, after the modules that several features use.
 
-The first use of `features.tools` imports the module `tools.py`. So a server that has only tools never loads the module
-for prompts, and starts faster.
+Servers and clients import most of these modules only when they need them. So a server that has only tools never loads
+the module for prompts, and starts faster.
 
 invoke.py              Calls the Python function behind a tool, resource, prompt or completer.
 typed_json.py          Converts JSON to objects of a Python type.
@@ -21,31 +21,3 @@ roots.py               Names the directories that a server should work in (depre
 elicitation.py         Asks the client's user for information.
 sampling.py            Asks the client's model for a message (deprecated since 2026-07-28).
 """
-
-from __future__ import annotations
-
-import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from . import completion as completion
-    from . import custom_methods as custom_methods
-    from . import discover as discover
-    from . import elicitation as elicitation
-    from . import logging as logging
-    from . import prompts as prompts
-    from . import registered_tools as registered_tools
-    from . import resources as resources
-    from . import roots as roots
-    from . import sampling as sampling
-    from . import tools as tools
-    from . import typed_json as typed_json
-
-
-def __getattr__(name: str) -> ModuleType:
-    """Import a module of this folder. Raise AttributeError if the module does not exist."""
-    try:
-        return importlib.import_module(f".{name}", __name__)
-    except ModuleNotFoundError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -27,7 +27,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from .. import features
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, ServerCapabilities, declares
 from ..basic.meta import RequestParams, checked_extensions
@@ -115,24 +114,30 @@ class Catalog:
 
     @cached_property
     def tools(self) -> Tools:
+        from ..features.registered_tools import Tools  # lazy: not every server has tools
+
         changed = partial(self._changed, "tools")
-        return features.registered_tools.Tools(
-            Context, self._page_size, changed, lambda *call: self.tasks.call_tool(*call)
-        )
+        return Tools(Context, self._page_size, changed, lambda *call: self.tasks.call_tool(*call))
 
     @cached_property
     def resources(self) -> Resources:
-        return features.resources.Resources(Context, self._page_size, partial(self._changed, "resources"))
+        from ..features.resources import Resources  # lazy: not every server has resources
+
+        return Resources(Context, self._page_size, partial(self._changed, "resources"))
 
     @cached_property
     def prompts(self) -> Prompts:
-        return features.prompts.Prompts(Context, self._page_size, partial(self._changed, "prompts"))
+        from ..features.prompts import Prompts  # lazy: not every server has prompts
+
+        return Prompts(Context, self._page_size, partial(self._changed, "prompts"))
 
     @cached_property
     def completions(self) -> Completions:
         """The completions of prompt arguments and template variables."""
+        from ..features.completion import Completions  # lazy: few servers have completions
+
         added = partial(self._nonempty_features.add, "completions")
-        return features.completion.Completions(Context, self._completable_arguments, added)
+        return Completions(Context, self._completable_arguments, added)
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -218,8 +223,10 @@ class Catalog:
         return needed
 
     async def discover(self, params: RequestParams, context: RequestContext) -> DiscoverResult:
+        from ..features.discover import DiscoverResult  # lazy: legacy clients do not discover
+
         names = [revision.name for revision in reversed(self.revisions)]
-        return features.discover.DiscoverResult(names, self.capabilities(), self.instructions)
+        return DiscoverResult(names, self.capabilities(), self.instructions)
 
     @property
     def state(self) -> object:
@@ -280,6 +287,12 @@ class Catalog:
             await self.remove_serving(member)
 
 
+def _set_level(catalog: Catalog) -> Handler:
+    from ..features.logging import set_level  # lazy: few clients set a log level
+
+    return set_level
+
+
 HANDLERS: Final[dict[str, Callable[[Catalog], Handler]]] = {
     "ping": lambda catalog: ping,
     "server/discover": lambda catalog: catalog.discover,
@@ -293,7 +306,7 @@ HANDLERS: Final[dict[str, Callable[[Catalog], Handler]]] = {
     "prompts/list": lambda catalog: catalog.prompts.list,
     "prompts/get": lambda catalog: catalog.prompts.get,
     "completion/complete": lambda catalog: catalog.completions.complete,
-    "logging/setLevel": lambda catalog: features.logging.set_level,
+    "logging/setLevel": _set_level,
     "tasks/get": lambda catalog: catalog.tasks.get,
     "tasks/result": lambda catalog: catalog.tasks.result,
     "tasks/list": lambda catalog: catalog.tasks.list,

@@ -22,7 +22,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from .. import features
 from ..basic.access import checked_scopes
 from ..basic.lifecycle import Implementation
 from ..basic.progress import ProgressReporter, progress_token
@@ -133,8 +132,9 @@ class Context(InputRequests, Generic[S]):
         Raises:
             ValueError: `level` is not a log level.
         """
+        from ..features import logging  # lazy: few handlers send log messages
+
         await self._yield_at_interval()
-        logging = features.logging
         if logging.is_wanted(level, self.channel.logging_level) and self.channel.is_serving(self.request_id):
             params = logging.LoggingMessageNotificationParams(level, data, logger)
             self.channel.notify("notifications/message", params, self.request_id)
@@ -188,12 +188,13 @@ class Context(InputRequests, Generic[S]):
         Raises:
             CapabilityError: The revision is 2026-07-28, and the client did not declare the extension.
         """
-        custom = features.custom_methods
-        capability = f"extensions.{custom.extension_of(method, extension)}"
+        from ..features import custom_methods  # lazy: few handlers send custom notifications
+
+        capability = f"extensions.{custom_methods.extension_of(method, extension)}"
         if self.revision.era == "modern":
             self._require(capability)
         if self.channel.is_serving(self.request_id):
-            self.channel.notify(method, custom.data_of(params), self.request_id)
+            self.channel.notify(method, custom_methods.data_of(params), self.request_id)
             await self.channel.drain(self.request_id)
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:

@@ -18,7 +18,6 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
 
-from .. import features
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import declares
 from ..basic.meta import RequestParams
@@ -97,12 +96,13 @@ class InputRequests(RequestContext):
             ValueError: A form cannot show the schema.
             InvalidMessage: The content from the user does not match the schema.
         """
-        elicitation = features.elicitation
+        from ..features import elicitation, typed_json  # lazy: few handlers need input
+
         self._require("elicitation")
         capability = self.channel.peer_capabilities.get("elicitation")
         if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
             raise self.channel.capability_error("elicitation.form")
-        requested = features.typed_json.json_schema(schema) if isinstance(schema, type) else cast(Object, schema)
+        requested = typed_json.json_schema(schema) if isinstance(schema, type) else cast(Object, schema)
         if (fault := elicitation.schema_fault(requested, self.revision)) is not None:
             advice = "; use a dataclass with a field for each value" if isinstance(schema, type) else ""
             raise ValueError(f"no form can show this schema: {fault}{advice}")
@@ -116,7 +116,7 @@ class InputRequests(RequestContext):
                 raise InvalidMessage(f"the content of the form does not match the schema: {'; '.join(errors)}")
             if isinstance(schema, type):
                 try:
-                    data = features.typed_json.read_json(result.content or {}, schema)  # type: ignore[arg-type]
+                    data = typed_json.read_json(result.content or {}, schema)  # type: ignore[arg-type]
                     return replace(result, data=data)
                 except ValueError as error:
                     raise InvalidMessage(f"the content of the form is not valid: {error}") from None
@@ -146,7 +146,8 @@ class InputRequests(RequestContext):
             CapabilityError: The client did not declare `elicitation.url`.
             ValueError: The URL is invalid.
         """
-        elicitation = features.elicitation
+        from ..features import elicitation  # lazy: few handlers need input
+
         self._require("elicitation.url")
         if (fault := elicitation.url_fault(url)) is not None:
             raise ValueError(fault)
@@ -160,7 +161,9 @@ class InputRequests(RequestContext):
         Args:
             elicitation_id: The id that was given to `elicit_url`.
         """
-        params = features.elicitation.ElicitationCompleteNotificationParams(elicitation_id)
+        from ..features.elicitation import ElicitationCompleteNotificationParams  # lazy: few handlers need input
+
+        params = ElicitationCompleteNotificationParams(elicitation_id)
         self.channel.notify("notifications/elicitation/complete", params, self.request_id)
         await self.channel.drain(self.request_id)
 
@@ -198,7 +201,8 @@ class InputRequests(RequestContext):
             CapabilityError: The client did not declare `sampling`, or `sampling.tools`.
             ValueError: The messages contain a tool use without its result.
         """
-        sampling = features.sampling
+        from ..features import sampling  # lazy: few handlers need input
+
         self._require("sampling")
         if tools is not None or tool_choice is not None:
             # [2025-11-25 client/sampling#capabilities] MUST NOT send tools to a client without sampling.tools
@@ -229,10 +233,12 @@ class InputRequests(RequestContext):
             CapabilityError: The client did not declare `roots`.
             InvalidMessage: A root is invalid.
         """
+        from ..features.roots import ListRootsResult, checked_root  # lazy: few handlers need input
+
         self._require("roots")
-        result = await self._request("roots/list", RequestParams(), features.roots.ListRootsResult, timeout, key, False)
+        result = await self._request("roots/list", RequestParams(), ListRootsResult, timeout, key, False)
         try:
-            return [features.roots.checked_root(root) for root in result.roots]
+            return [checked_root(root) for root in result.roots]
         except ValueError as error:
             raise InvalidMessage(f"the client sent an invalid result of roots/list: {error}") from None
 
@@ -253,13 +259,14 @@ class InputRequests(RequestContext):
             RemoteError: The client has no handler for the method, or the handler failed.
             InvalidMessage: The result does not fit the type.
         """
-        custom = features.custom_methods
-        custom.extension_of(method, None)
+        from ..features import custom_methods  # lazy: few handlers send custom requests
+
+        custom_methods.extension_of(method, None)
         if self.revision.era == "modern":
             raise NotInRevision(f"{method} was not sent: in revision {self.revision}, servers send no requests")
-        result = custom.CustomData
-        data = await self._request(method, custom.data_of(params), result, timeout, None, False)
-        return custom.read_result(method, data, returns)
+        result = custom_methods.CustomData
+        data = await self._request(method, custom_methods.data_of(params), result, timeout, None, False)
+        return custom_methods.read_result(method, data, returns)
 
     async def _request(
         self, method: str, params: object, result: type[T], timeout: float | None, key: str | None, as_task: bool

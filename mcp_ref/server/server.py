@@ -27,7 +27,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from .. import features
 from ..basic.lifecycle import Implementation
 from ..features.caching import hints_by_method
 from ..jsonrpc.dispatcher import Limits
@@ -249,9 +248,10 @@ class Server:
                 must declare this extension.
             notification: True for notifications. The function is then a plain `def`, without a `Context` and a result.
         """
+        from ..features.custom_methods import registrar  # lazy: few servers have custom methods
+
         catalog = self.catalog
-        register = features.custom_methods.registrar
-        return register(catalog.custom_methods, catalog.extensions, Context, name, extension, notification)
+        return registrar(catalog.custom_methods, catalog.extensions, Context, name, extension, notification)
 
     def list_changed(self, feature: Literal["tools", "resources", "prompts"]) -> None:
         """Notify the clients of a changed list. Any thread can call this. `add` and `remove` call it automatically.

@@ -21,7 +21,6 @@ from collections.abc import Coroutine
 from functools import cached_property, partial
 from typing import TypeVar
 
-from .. import features
 from ..basic import lifecycle
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.content import includes_uri
@@ -223,7 +222,9 @@ class ServerSession(Session, Announcer):
         if subject is None:
             self.notify(method, NotificationParams())
         else:
-            self.notify(method, features.resources.ResourceUpdatedNotificationParams(subject))
+            from ..features.resources import ResourceUpdatedNotificationParams  # lazy: not every server has resources
+
+            self.notify(method, ResourceUpdatedNotificationParams(subject))
 
     async def close(self, reason: McpError | None = None) -> None:
         self.stop_announcing()

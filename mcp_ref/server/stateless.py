@@ -22,7 +22,6 @@ import time
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from .. import features
 from ..basic import mrtr, versioning
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
@@ -153,7 +152,9 @@ class StatelessRequest(Channel):
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
         """Return an error without legacy codes. -32042 (URLs to visit) becomes a request for input, if possible."""
-        visits = features.elicitation.url_elicitations(error) if self.may_need_input else {}
+        from ..features.elicitation import url_elicitations  # lazy: few requests fail
+
+        visits = url_elicitations(error) if self.may_need_input else {}
         if not visits:
             return versioning.without_legacy_codes(error)
         if not declares(self.peer_capabilities, "elicitation.url"):
@@ -186,9 +187,12 @@ async def serve(
     extension = route.method.capability or ""
     if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
         raise MissingCapability(extension)  # client and server must both declare an extension
-    if meta.log_level is not None and meta.log_level not in (levels := features.logging.LEVELS):
+    if meta.log_level is not None:
+        from ..features.logging import LEVELS  # lazy: few clients want log messages
+
         # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
-        raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level must be one of {', '.join(levels)}")
+        if meta.log_level not in LEVELS:
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level must be one of {', '.join(LEVELS)}")
     codec = codec_for(meta.revision)
     channel = StatelessRequest(catalog, meta, notify, drain, hold, principal, subscriptions)
     try:

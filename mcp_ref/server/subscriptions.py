@@ -19,7 +19,6 @@ import dataclasses
 import time
 from typing import Protocol
 
-from .. import features
 from ..basic.access import Access
 from ..basic.cancellation import CancelledNotificationParams
 from ..basic.channel import Channel, RequestContext
@@ -140,7 +139,9 @@ class OpenSubscription(Announcer):
             if task is not None:
                 self.notify(method, dataclasses.replace(task, meta=self.meta))
         else:
-            self.notify(method, features.resources.ResourceUpdatedNotificationParams(subject, self.meta))
+            from ..features.resources import ResourceUpdatedNotificationParams  # lazy: not every server has resources
+
+            self.notify(method, ResourceUpdatedNotificationParams(subject, self.meta))
 
     def notify(self, method: str, params: object) -> None:
         """Send a notification."""
