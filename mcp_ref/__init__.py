@@ -144,7 +144,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
 
 READING_ORDER = (
     "jsonrpc/__init__.py", "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/time_limits.py", "jsonrpc/requester.py",
-    "lib/turns.py", "jsonrpc/dispatcher.py",
+    "lib/turns.py", "jsonrpc/request_queue.py", "jsonrpc/dispatcher.py",
     "version.py", "revisions.py", "codec.py",
     "basic/__init__.py", "basic/meta.py", "basic/content.py", "basic/lifecycle.py", "basic/ping.py",
     "basic/cancellation.py", "basic/progress.py", "basic/versioning.py", "basic/mrtr.py", "basic/subscriptions.py",
@@ -214,6 +214,7 @@ READING_ORDER = (
 
 OPTIONAL_READING = (
     "lib/", "extensions/", "basic/authorization/", "basic/principal.py", "basic/access.py", "jsonrpc/time_limits.py",
+    "jsonrpc/request_queue.py",
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/completion.py",
     "features/roots.py", "features/sampling.py", "features/elicitation.py", "features/typed_json.py",
     "features/custom_methods.py", "transports/system.py", "transports/trace.py", "transports/memory.py",

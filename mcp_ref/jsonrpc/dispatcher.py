@@ -3,9 +3,7 @@
     the peer's request -> receive() -> a task runs serve(request) -> Response | ErrorResponse -> Transport.send
 
 A peer that sends many requests must not fill our memory. So the peer has `Limits.max_in_flight` slots, and each request
-uses a slot until the peer has read the response. When all slots are used, the transport stops reading. If no slot
-becomes free within `Limits.patience` seconds, the transport reads again, and the dispatcher refuses new requests. If
-the transport did not read again, it could not receive a cancellation, which would free a slot.
+uses a slot until the peer has read the response. When all slots are used, further requests wait in `request_queue.py`.
 
 Spec:  basic/index#messages; 2025-03-26 basic/index#batching; JSON-RPC 2.0
 """
@@ -17,6 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sized
 from contextvars import Context, copy_context
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from ..lib.turns import turn_for
@@ -40,6 +39,7 @@ from .messages import (
     invalid_request,
     is_request_id,
 )
+from .request_queue import RequestQueue
 from .requester import Requester, Transport
 
 log = logging.getLogger(__name__)
@@ -50,9 +50,9 @@ class Limits:
     """The limits of one connection."""
 
     max_in_flight: int = 256
-    """Maximum number of the peer's requests that are served at the same time."""
+    """Maximum number of the peer's requests that are served at the same time. At most as many again wait."""
     patience: float = 1.0
-    """Maximum time of a reading pause, in seconds. If all slots are still used then, new requests are refused."""
+    """Time after which all waiting requests are refused if no request has ended, in seconds."""
     max_pending: int = 1024
     """Maximum number of our requests that wait for a response. Further callers wait for a slot."""
 
@@ -64,9 +64,10 @@ DEFAULT_LIMITS: Final = Limits()
 class _ActiveRequest:
     """A request of the peer that this side is serving."""
 
-    __slots__ = ("cancelled", "running", "task")
+    __slots__ = ("cancelled", "running", "slot", "task")
 
-    def __init__(self) -> None:
+    def __init__(self, slot: asyncio.Future[bool] | None) -> None:
+        self.slot = slot  # None if the request did not wait for a slot; else the result of `RequestQueue.add`
         self.task: asyncio.Task[None] | None = None
         self.running = self.cancelled = False
 
@@ -121,10 +122,14 @@ class Dispatcher(Requester):
         self._serve = serve
         self._on_notification = on_notification
         self._serving: dict[RequestId, _ActiveRequest] = {}
-        self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot
+        self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot, and for each waiting request
         self._held: list[tuple[Incoming, Context]] | None = None  # received while a method of `holds_later` is served
-        self._pause_timer: asyncio.TimerHandle | None = None
         self._closed = False
+
+    @cached_property
+    def _queue(self) -> RequestQueue:
+        slots, patience = self._limits.max_in_flight, self._limits.patience
+        return RequestQueue(slots, patience, self._transport, self._tasks, self._serving)
 
     def receive(self, incoming: Incoming) -> None:
         """Handle the content of one received frame, without waiting. Do nothing after `close`."""
@@ -179,20 +184,18 @@ class Dispatcher(Requester):
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
-        """Start to serve a request. Refuse it if its id is in use or no slot is free."""
+        """Start to serve a request, or let it wait for a slot. Refuse it if its id is in use."""
         if request.id in self._serving:
             # [2025-11-25 basic/index#requests] the id MUST NOT have been used before. Only the ids of unfinished
             # requests are checked: a table of all earlier ids would grow without end.
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
             return self._refuse(invalid_request(rule, request.id), batch)
-        if len(self._tasks) >= self._limits.max_in_flight:
-            text = f"at most {self._limits.max_in_flight} requests are served at the same time; retry later"
-            return self._refuse(Malformed(Error(INTERNAL_ERROR, text), request.id), batch)
         if batch is not None:
             batch.unfinished += 1
         if request.method in self.holds_later:
             self._held = []
-        entry = self._serving[request.id] = _ActiveRequest()
+        slot = self._queue.add(request.id) if len(self._tasks) >= self._limits.max_in_flight else None
+        entry = self._serving[request.id] = _ActiveRequest(slot)
         # The task starts after the handlers of all requests that were cancelled before have noticed it.
         entry.task = asyncio.get_running_loop().create_task(self._run(request, entry, batch))
         self._use_slot(entry.task)
@@ -203,11 +206,17 @@ class Dispatcher(Requester):
         entry.running = True
         if not entry.cancelled:
             try:
-                response = await respond(request, self._serve(request))
+                if entry.slot is None or await entry.slot:
+                    response = await respond(request, self._serve(request))
+                else:
+                    text = f"at most {self._limits.max_in_flight} requests are served at the same time; retry later"
+                    response = ErrorResponse(request.id, Error(INTERNAL_ERROR, text))
             except asyncio.CancelledError:
                 # [2025-11-25 basic/utilities/cancellation#behavior-requirements] no response for a cancelled request
                 response = None
         del self._serving[request.id]
+        if entry.slot is not None:
+            self._queue.remove(request.id)
         if entry.cancelled or self._closed:
             response = None
         try:
@@ -279,35 +288,21 @@ class Dispatcher(Requester):
 
     def _hold_slot(self) -> None:
         """Use a slot until the peer has read an error. Else a peer that only sends garbage would fill our buffer."""
-        if len(self._tasks) < self._limits.max_in_flight:
-            task = asyncio.get_running_loop().create_task(self._transport.drain())
-            task.add_done_callback(self._free_slot)
-            self._use_slot(task)
-        else:
-            self._pause()
+        task = asyncio.get_running_loop().create_task(self._transport.drain())
+        task.add_done_callback(self._free_slot)
+        self._use_slot(task)
 
     def _use_slot(self, task: asyncio.Task[None]) -> None:
-        """Use a slot until the task is done. If this was the last free slot, pause reading."""
         if not task.done():  # an eager task can be done already
             self._tasks.add(task)
         if len(self._tasks) >= self._limits.max_in_flight:
-            self._pause()
+            self._queue.note_new_task()
 
     def _free_slot(self, task: asyncio.Task[None] | None) -> None:
+        all_used = len(self._tasks) >= self._limits.max_in_flight
         self._tasks.discard(task)
-        if self._pause_timer is not None:
-            self._resume()
-
-    def _pause(self) -> None:
-        self._transport.pause_reading()
-        if self._pause_timer is None:
-            self._pause_timer = asyncio.get_running_loop().call_later(self._limits.patience, self._resume)
-
-    def _resume(self) -> None:
-        if self._pause_timer is not None:
-            self._pause_timer.cancel()
-            self._pause_timer = None
-            self._transport.resume_reading()
+        if all_used:
+            self._queue.note_ended_task()
 
     def cancel(self, id: JSON) -> bool:
         """Stop serving the peer's request `id`, and send no response. Return False if no such request is served."""
@@ -338,9 +333,7 @@ class Dispatcher(Requester):
         """Raise `reason` in all waiting callers. Cancel all handlers, and wait at most `grace` seconds for them."""
         if not self._closed:
             self._closed = True
-            if self._pause_timer is not None:
-                self._pause_timer.cancel()
-                self._pause_timer = None
+            self._queue.close()
             self.fail_pending(reason or ConnectionClosed("the connection was closed"))
         others = self._tasks - {asyncio.current_task()}
         serving = {entry.task: entry for entry in self._serving.values()}

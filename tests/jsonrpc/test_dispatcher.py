@@ -594,18 +594,50 @@ async def test_dispatcher_handler_may_close_its_own_connection() -> None:
 # ------------------------------------------------------------------------------------------------ bounds
 
 
-async def test_dispatcher_full_table_stops_reading_until_a_slot_is_free() -> None:
+async def test_dispatcher_stops_reading_when_as_many_requests_wait_as_are_served() -> None:
     bench = Bench(max_in_flight=2, patience=1000)
-    bench.receive(Request(1, "x"))
+    bench.receive(Request(1, "x"), Request(2, "x"), Request(3, "x"))
     assert not bench.transport.paused
-    bench.receive(Request(2, "x"))
+    bench.receive(Request(4, "x"))
     assert bench.transport.paused
-    timer = bench.dispatcher._pause_timer
     bench.gate.set()
-    await bench.transport.wait_for(2)
+    sent = await bench.transport.wait_for(4)
+    assert [isinstance(message, Response) and message.id for message in sent] == [1, 2, 3, 4]
     await turns()
     assert not bench.transport.paused
-    assert timer is not None and timer.cancelled()  # else it would soon end the next pause
+
+
+async def test_dispatcher_reads_the_response_that_a_handler_needs_while_requests_wait() -> None:
+    async def serve(request: Request) -> Object:
+        return await bench.call()
+
+    bench = Bench(serve, max_in_flight=1, patience=1000)
+    bench.receive(Request(1, "x"), Request(2, "x"))
+    await turns()
+    for number in (1, 2):
+        bench.receive(Response(number, {"for": number}))
+        await bench.transport.wait_for(2 * number)
+        await turns()
+    responses = [message for message in bench.transport.sent if isinstance(message, Response)]
+    assert responses == [Response(1, {"for": 1}), Response(2, {"for": 2})]
+
+
+@pytest.mark.parametrize("starts", [True, False])
+async def test_dispatcher_cancelled_waiting_request_gives_its_place_to_another(starts: bool) -> None:
+    bench = Bench(max_in_flight=1, patience=1000)
+    bench.receive(Request(1, "x"), Request(2, "x"))
+    assert bench.transport.paused
+    if starts:
+        await turns()
+    assert bench.dispatcher.cancel(2)
+    await turns()
+    assert not bench.transport.paused
+    bench.receive(Request(3, "x"))
+    assert bench.dispatcher.cancel(1)
+    bench.gate.set()
+    assert await bench.transport.wait_for(1) == [Response(3, {"echo": {}})]
+    await turns()
+    assert not bench.dispatcher._tasks
 
 
 async def test_dispatcher_stops_reading_before_more_messages_are_held_than_have_slots() -> None:
@@ -641,41 +673,66 @@ async def test_dispatcher_serves_a_held_message_with_the_context_variables_of_it
 
 
 async def test_dispatcher_slot_is_held_until_peer_has_read_the_response() -> None:
-    bench = Bench(max_in_flight=1, patience=1000)
+    bench = Bench(max_in_flight=1, patience=0)
     bench.gate.set()
     bench.transport.may_drain.clear()
-    bench.receive(Request(1, "x"))
+    bench.receive(Request(1, "x"), Request(2, "x"))
     await bench.transport.wait_for(1)
-    await turns()
+    await turns()  # the patience is over, but the peer must only read: no request is refused
+    assert bench.transport.sent == [Response(1, {"echo": {}})]
     assert bench.transport.paused
     bench.transport.may_drain.set()
+    assert await bench.transport.wait_for(2) == [Response(1, {"echo": {}}), Response(2, {"echo": {}})]
     await turns()
     assert not bench.transport.paused
 
 
-async def test_dispatcher_patience_ends_with_refusal_so_that_later_messages_get_through() -> None:
-    bench = Bench(max_in_flight=1, patience=0.01)
-    resumed = asyncio.Event()
-    resume = bench.transport.resume_reading
-    bench.transport.resume_reading = lambda: (resume(), resumed.set())  # type: ignore[method-assign, func-returns-value, assignment]
-    bench.receive(Request(1, "x"))
-    async with asyncio.timeout(5):
-        await resumed.wait()
-    bench.receive(Request(2, "x"))
-    refusal = (await bench.transport.wait_for(1))[0]
-    assert isinstance(refusal, ErrorResponse)
-    assert (refusal.id, refusal.error.code) == (2, INTERNAL_ERROR)
-    assert "at most 1" in refusal.error.message
+async def test_dispatcher_refuses_all_waiting_requests_if_no_slot_becomes_free() -> None:
+    bench = Bench(max_in_flight=3, patience=0.01)
+    bench.receive(*(Request(number, "x") for number in range(6)))
     assert bench.transport.paused
+    refusals = await bench.transport.wait_for(3)
+    assert [isinstance(refusal, ErrorResponse) and refusal.id for refusal in refusals] == [3, 4, 5]
+    assert isinstance(refusals[0], ErrorResponse)
+    assert refusals[0].error.code == INTERNAL_ERROR
+    assert "at most 3" in refusals[0].error.message
+    await turns()
+    assert not bench.transport.paused
+    bench.gate.set()
+    await bench.transport.wait_for(6)
     await bench.dispatcher.close()
+
+
+async def test_dispatcher_restarts_the_patience_of_waiting_requests_when_one_of_them_is_served() -> None:
+    bench = Bench(max_in_flight=2, patience=1000)
+    bench.receive(*(Request(number, "x") for number in range(4)))
+    queue = bench.dispatcher._queue
+    timer = queue._timer
+    assert bench.dispatcher.cancel(0)
+    await turns()
+    assert timer is not None and timer.cancelled()
+    assert queue._timer is not None and not queue._timer.cancelled()
+    await bench.dispatcher.close()
+    assert queue._timer.cancelled()
+
+
+async def test_dispatcher_refuses_the_rest_of_a_batch_if_too_many_requests_wait() -> None:
+    bench = Bench(max_in_flight=1, patience=1000)
+    bench.dispatcher.accepts_batches = True
+    bench.receive(Batch([Request(number, "x") for number in range(4)]))
+    bench.gate.set()
+    (array,) = await bench.transport.wait_for(1)
+    assert isinstance(array, Batch)
+    by_id = {member.id: member for member in array.messages if isinstance(member, (Response, ErrorResponse))}
+    assert [isinstance(by_id[number], Response) for number in range(4)] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("frame", [b"garbage", b"{}", b"[]", b"[1]", b'{"jsonrpc":"2.0","id":1,"method":"x"}'])
 async def test_dispatcher_peer_that_sends_garbage_and_never_reads_is_not_read_from(frame: bytes) -> None:
-    bench = Bench(max_in_flight=3, patience=1000)
+    bench = Bench(max_in_flight=2, patience=1000)
     bench.dispatcher.accepts_batches = True
     bench.transport.may_drain.clear()
-    bench.receive(Request(1, "x"), decode(frame))
+    bench.receive(Request(1, "x"), decode(frame), decode(frame))
     assert not bench.transport.paused
     bench.receive(decode(frame))
     assert bench.transport.paused

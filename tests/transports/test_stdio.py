@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, ConnectionClosed, InvalidMessage, RemoteError, RequestTimeout
+from mcp_ref import Client, ConnectionClosed, InvalidMessage, Limits, RemoteError, RequestTimeout
 from mcp_ref.jsonrpc.messages import Incoming, Notification, Object, Request, Response, encode
 from mcp_ref.transports.stdio.client import INHERITED_VARIABLES, StdioClientTransport, server_environment
 from mcp_ref.transports.stdio.lines import MAX_UNWRITTEN
@@ -199,6 +199,13 @@ def test_utf8_is_spoken_under_any_locale() -> None:
     env = {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
     answers = talk([*HANDSHAKE, request("tools/call", {"name": "echo", "arguments": {"text": text}}, 2)], env=env)
     assert answers[1]["result"]["content"][0]["text"] == text  # type: ignore[index, call-overload]
+
+
+def test_server_with_all_slots_used_exits_within_two_seconds_of_the_end_of_its_input() -> None:
+    calls = [request("tools/call", {"name": "wait"}, number) for number in range(2 * Limits().max_in_flight + 9)]
+    begun = time.monotonic()
+    assert talk([*HANDSHAKE, *calls])[0]["id"] == "init"
+    assert time.monotonic() - begun < 5  # with the start of Python; the excess of 9 calls would take 9 s one by one
 
 
 @pytest.mark.parametrize("tool", ["wait", "block"])

@@ -1,0 +1,90 @@
+"""The queue of the peer's requests that wait for a slot, because the dispatcher serves the maximum number of requests.
+
+At most as many requests wait as there are slots. The transport still reads then, because a handler can need the peer's
+response or cancellation. When still more requests come, the transport stops reading. If no waiting request gets a slot
+within `Limits.patience` seconds, all of them are refused.
+
+Used by: dispatcher.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sized
+
+from .messages import RequestId
+from .requester import Transport
+
+
+class RequestQueue:
+    """The queue of one dispatcher.
+
+    Args:
+        slots: number of slots.
+        patience: time after which the waiting requests are refused, in seconds.
+        tasks: the tasks that use a slot or wait for one. Only their number is used.
+        serving: the peer's requests that have no response yet. Only their number is used.
+    """
+
+    def __init__(self, slots: int, patience: float, transport: Transport, tasks: Sized, serving: Sized) -> None:
+        self._slots, self._patience, self._transport = slots, patience, transport
+        self._tasks, self._serving = tasks, serving
+        self._waiting: dict[RequestId, asyncio.Future[bool]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_paused = False
+
+    def add(self, id: RequestId) -> asyncio.Future[bool]:
+        """Let a request wait. Return a future: True when the request has a slot, False if it is refused."""
+        slot = asyncio.get_running_loop().create_future()
+        if self._is_full():  # the request is part of a batch, or the transport cannot stop reading
+            slot.set_result(False)
+        else:
+            self._waiting[id] = slot
+            if len(self._waiting) == 1:
+                self._restart_timer()
+        return slot
+
+    def remove(self, id: RequestId) -> None:
+        """Forget a request. Do nothing if it does not wait."""
+        self._waiting.pop(id, None)
+
+    def note_new_task(self) -> None:
+        """Pause reading if no further request can wait."""
+        if not self._is_paused and self._is_full():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def note_ended_task(self) -> None:
+        """Give free slots to waiting requests. Resume reading if further requests can wait."""
+        while self._waiting and len(self._tasks) - len(self._waiting) < self._slots:
+            self._end_wait(next(iter(self._waiting)), True)
+            self._restart_timer()
+        if self._is_paused and not self._is_full():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Give no more slots, and leave reading as it is."""
+        self._waiting.clear()
+        self._is_paused = False
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _is_full(self) -> bool:
+        return len(self._tasks) >= 2 * self._slots
+
+    def _end_wait(self, id: RequestId, has_slot: bool) -> None:
+        slot = self._waiting.pop(id)
+        if not slot.done():  # else the request is cancelled, and its task has not called `remove` yet
+            slot.set_result(has_slot)
+
+    def _restart_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self._patience, self._refuse_waiting)
+
+    def _refuse_waiting(self) -> None:
+        """Refuse the waiting requests. But if slots become free as soon as the peer reads, let the requests wait."""
+        if len(self._serving) - len(self._waiting) >= self._slots:
+            for id in list(self._waiting):
+                self._end_wait(id, False)
