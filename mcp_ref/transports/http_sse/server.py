@@ -93,7 +93,7 @@ class SseEndpoint:
         self._checks = {path: RequestChecks(hosts, origins, (method,)) for path, method in methods.items()}
         self._begin, self._authorize, self._scopes, self._trace = begin, authorize, scopes, trace
         self._limits = limits or EndpointLimits()
-        self._sessions_by_caller: Counter[str] = Counter()
+        self._callers: Counter[str] = Counter()  # number of sessions by caller
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat = Heartbeat(self._limits.keep_alive, self._keep_alive)
         self._closing = False
@@ -105,19 +105,26 @@ class SseEndpoint:
         await self._checks[exchange.request.path].guard(exchange, self._authorize, self._route)
 
     async def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        serve = self._stream if checked.method == "GET" else self._post
-        await serve(exchange, checked, access)
+        if checked.method == "POST":
+            return await self._post(exchange, checked, access)
+        access.require(())
+        limits, callers = self._limits, self._callers
+        own = callers[access.caller]
+        if self._closing or callers.total() >= limits.sessions or own >= limits.sessions_per_caller:
+            raise HttpRefusal(503, "no session can begin now; try again later", [("Retry-After", "5")])
+        callers[access.caller] += 1  # before the stream opens: parallel requests must not exceed the limits
+        try:
+            await self._stream(exchange, checked, access)
+        finally:
+            callers[access.caller] -= 1
+            if not callers[access.caller]:
+                del callers[access.caller]
 
     async def _stream(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Begin a session, and serve it until the session or its stream ends, or the last token expires."""
-        access.require(())
-        limits, own = self._limits, self._sessions_by_caller[access.caller]
-        if self._closing or len(self.sessions) >= limits.sessions or own >= limits.sessions_per_caller:
-            raise HttpRefusal(503, "no session can begin now; try again later", [("Retry-After", "5")])
         response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         id = secrets.token_urlsafe(24)
         session = self.sessions[id] = SseSession(response, access, self._trace)
-        self._sessions_by_caller[access.caller] += 1
         # [2024-11-05 basic/transports#http-with-sse] MUST send an `endpoint` event: a URI for the client's messages
         endpoint = f"{exchange.request.root}{self.paths[1]}?session={id}"
         response.write(encode_event(endpoint.encode(), event="endpoint"))
@@ -131,9 +138,6 @@ class SseEndpoint:
                 await asyncio.wait(ended, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self.sessions[id]
-            self._sessions_by_caller[access.caller] -= 1
-            if not self._sessions_by_caller[access.caller]:
-                del self._sessions_by_caller[access.caller]
             session.end()
             await asyncio.wait([task])
             self._tasks.discard(task)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -25,7 +27,7 @@ from tests.raw_http_client import (
     said,
     served_over_http,
 )
-from tests.settings import MODERN
+from tests.settings import MODERN, PATIENCE
 
 OLD = "2024-11-05"
 NO_SESSION = "unknown session: GET the stream first, then POST to the URL in its endpoint event"
@@ -202,6 +204,38 @@ async def test_there_is_a_bounded_number_of_sessions(limits: EndpointLimits) -> 
         sessions = web.site._http_sse.sessions
         await eventually(lambda: not sessions)
         await (await connected(web)).handshake()
+
+
+@pytest.mark.parametrize("limits", [EndpointLimits(sessions=1), EndpointLimits(sessions_per_caller=1)])
+async def test_http_sse_parallel_requests_for_a_stream_do_not_exceed_the_number_of_sessions(
+    limits: EndpointLimits,
+) -> None:
+    statuses: list[object] = []
+    both = asyncio.Event()
+
+    async def send(message: Mapping[str, object]) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+            if len(statuses) == 2:
+                both.set()
+            await both.wait()
+
+    def get() -> asyncio.Task[None]:
+        inbox = asyncio.Queue[dict[str, object]]()
+        inbox.put_nowait({"type": "http.request", "body": b""})
+        return asyncio.ensure_future(application(scope, inbox.get, send))  # type: ignore[arg-type]
+
+    application = Server("s").asgi(limits=limits)
+    fields = [(b"host", b"localhost"), (b"accept", SSE_TYPE.encode())]
+    scope = {"type": "http", "method": "GET", "path": "/sse", "scheme": "http", "query_string": b"", "headers": fields,
+             "client": ("127.0.0.1", 1)}  # fmt: skip
+    serving = [get(), get()]
+    async with asyncio.timeout(PATIENCE):
+        await both.wait()
+    assert statuses == [200, 503]
+    for task in serving:
+        task.cancel()
+    await asyncio.wait(serving)
 
 
 async def test_the_stream_is_shown_to_be_alive() -> None:
