@@ -232,6 +232,7 @@ class LiveTask(Channel):
     def expire(self) -> None:
         """Stop the task, and remove it from the store."""
         # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete the task, regardless of its status
+        self._expires_at = 0.0
         self.stop("The task expired before it was completed.")
         if self.task is not None:
             self._store.remove(self.task.task_id)
@@ -243,7 +244,8 @@ class LiveTask(Channel):
             return
         task = with_status(self.task, status, time.time(), message, **fields)
         try:
-            self._store.put(task, self._owner, self._expires_at)
+            if time.time() < self._expires_at:  # an expired task takes no room from others
+                self._store.put(task, self._owner, self._expires_at)
         except Exception:
             if not task.is_over or task.result is not None:
                 raise
