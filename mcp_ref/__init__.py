@@ -194,7 +194,7 @@ READING_ORDER = (
     "extensions/tasks/__init__.py", "extensions/tasks/types.py", "extensions/tasks/store.py",
     "extensions/tasks/live_task.py", "extensions/tasks/receiver.py", "extensions/tasks/requestor.py",
     "client/__init__.py", "client/handlers.py", "client/session.py", "client/negotiation.py", "client/target.py",
-    "client/connector.py", "client/requests.py", "client/subscriptions.py", "client/tools.py", "client/client.py",
+    "client/connector.py", "client/subscriptions.py", "client/tools.py", "client/client.py",
     "client/sync.py",
     "server/__init__.py", "server/input_requests.py", "server/context.py", "server/lifespan.py", "server/workers.py",
     "server/announcements.py", "server/catalog.py", "server/subscriptions.py", "server/stateless.py",

@@ -25,8 +25,8 @@ from ..features.task_augmentation import EXTENSION
 from ..revisions import REVISIONS, Era, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
+from .connector import ConnectionState, Connector
 from .negotiation import ClientIdentity
-from .requests import Requests
 from .subscriptions import ServerNotifications, Subscription
 from .target import InProcessServer, Target
 
@@ -56,7 +56,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 
 
-class Client(Requests):
+class Client(Connector):
     """An MCP client for one server. Use it as an async context manager. A client connects only once.
 
     A request raises NotInRevision if the revision lacks the method, and CapabilityError if the server did not declare
@@ -118,8 +118,6 @@ class Client(Requests):
     ) -> None:  # fmt: skip
         names = [revision] if revision is not None else REVISIONS if revisions is None else revisions
         self.revisions: Sequence[Revision] = sorted_revisions(names)
-        self.cache = (ResponseCache() if cache else None) if isinstance(cache, bool) else cache
-        """The cache of modern-era results, or None if the client has no cache."""
         self._info = info or Implementation("mcp_ref", __version__)
         self._handlers: ClientHandlers | None = None
         if sampling is not None or elicitation is not None or roots is not None or tasks:
@@ -129,7 +127,7 @@ class Client(Requests):
                 sampling, sampling_tools, elicitation, elicitation_url, roots, tasks, on_elicitation_complete
             )
         target = Target(server, env, cwd, on_stderr, headers, http, trace, authorization, self.revisions)
-        results = ResponseCache(max_results=0) if self.cache is None else self.cache
+        results = (ResponseCache() if cache else ResponseCache(max_results=0)) if isinstance(cache, bool) else cache
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
         invalidate = partial(results.invalidate, target.cache_key[0])
         self._notifications = receivers = ServerNotifications(on_log, on_changed, invalidate)
@@ -154,7 +152,7 @@ class Client(Requests):
             UnsupportedRevision: If client and server have no revision in common.
             RuntimeError: If the client has connected before.
         """
-        if self.is_used:
+        if self.state is not ConnectionState.NEW:
             raise RuntimeError("a Client can connect only once: create a new Client for a new connection")
         capabilities = self._handlers.capabilities() if self._handlers is not None else ClientCapabilities()
         capabilities.extensions = self.extensions

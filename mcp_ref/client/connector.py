@@ -1,4 +1,4 @@
-"""The connection to a server: connect, negotiate, send requests, reconnect.
+"""The part of a client that belongs to no feature: it connects, negotiates, sends messages and reconnects.
 
     Target.open -> transport -> ClientSession -> negotiate -> requests -> close
 
@@ -10,7 +10,8 @@ If a modern request that changes nothing (`REPEATABLE`) gets no response because
 sends the request again with a new id [2026-07-28 changelog#major-changes]. A tool call is never repeated automatically,
 because the first call could already have sent a mail or moved money.
 
-Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
+Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination; basic/index;
+       2025-03-26 basic/index#batching; server/utilities/pagination, server/utilities/logging
 """
 
 from __future__ import annotations
@@ -18,35 +19,39 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..basic.lifecycle import Implementation, declares
+from ..basic.lifecycle import CapabilityError, Implementation, declares
+from ..basic.meta import EmptyResult, RequestParams
 from ..basic.progress import ProgressHandler
+from ..basic.versioning import LOG_LEVEL
 from ..features.caching import ResponseCache
-from ..features.pagination import MAX_ITEMS, MAX_PAGES
+from ..features.pagination import MAX_ITEMS, MAX_PAGES, all_pages
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
-from ..jsonrpc.messages import Object, RequestId
+from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, RequestId
 from ..jsonrpc.time_limits import TimeLimits
-from ..revisions import SPECIFIED, Era, Revision
+from ..revisions import METHODS, SPECIFIED, Era, NotInRevision, Revision
+from ..session import load_type
 from ..transports.base import Transport, finish
-from .negotiation import ClientIdentity, negotiate
-from .session import CacheKey, ClientSession
+from .negotiation import ClientIdentity, connect
+from .session import ClientSession
 from .target import Target
 
 if TYPE_CHECKING:
     from ..features.custom_methods import CustomMethod
+    from ..features.logging import LoggingLevel
     from .handlers import ClientHandlers
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 MAX_RESTARTS = 3
 """Maximum number of times that the client restarts the server's process without getting a response."""
-
 
 REPEATABLE = frozenset({
     "server/discover", "tools/list", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
@@ -73,7 +78,7 @@ class ConnectionState(Enum):
 
 
 class Connector:
-    """The base class of `Requests` and `Client`. It connects, sends requests and reconnects."""
+    """The base class of `Client`, without the features of the server."""
 
     def __init__(
         self, target: Target, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
@@ -82,8 +87,8 @@ class Connector:
     ) -> None:  # fmt: skip
         self.timeout = timeout
         """Default time limit of a request, in seconds. None means no limit."""
-        self.target = target
-        self.response_cache = cache
+        self.target, self.cache = target, cache
+        """The server to connect to, and the cache of modern-era results, which is empty if nothing is cached."""
         self.state = ConnectionState.NEW
         self.custom_methods: dict[str, CustomMethod] = {}
         """The handlers of custom methods, by name."""
@@ -144,11 +149,6 @@ class Connector:
         """The server's instructions for the model."""
         return self.session.instructions
 
-    @property
-    def cache_key(self) -> CacheKey:
-        """The server and the hash of its credentials, for a shared cache. A sign-in changes this key."""
-        return self.target.cache_key
-
     def server_can(self, capability: str) -> bool:
         """Return True if the server declared a capability.
 
@@ -157,40 +157,18 @@ class Connector:
         """
         return declares(self.session.peer_capabilities, capability)
 
-    @property
-    def is_used(self) -> bool:
-        """True if the client has connected, or has tried to."""
-        return self._session is not None
-
     async def _connect(self, identity: ClientIdentity) -> None:
         """Open a transport to the server, and negotiate a revision. `Client.connect` documents the exceptions."""
         self._change_state(ConnectionState.CONNECTING)
         name = self.target.name
         known_era = self._eras.get(name) if name is not None else None
-        session, retry = await self._open_session(), cast("Era | None", None)
         try:
-            await negotiate(session, identity, self.timeout, known_era)
-            self._is_negotiated = True
-        except (ConnectionClosed, RemoteError) as error:
-            if self.state is ConnectionState.CLOSED:
-                raise
-            if self._server_task is not None and self._server_task.done():
+            await connect(self._open_session, identity, self.timeout, known_era, self.target.is_process)
+        except (ConnectionClosed, RemoteError):
+            if self.state is not ConnectionState.CLOSED and self._server_task is not None and self._server_task.done():
                 self._server_task.result()  # raises the error of the server in this program, such as a wrong setting
-            if known_era == "legacy":
-                if not identity.revisions_of("modern"):
-                    raise
-                # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] probe again
-            elif self.target.is_process and session.ended.done() and identity.revisions_of("legacy"):
-                retry = "legacy"  # some legacy servers end when they get `server/discover`
-            else:
-                raise
-            log.debug("the negotiation failed and is tried again: %s", error)
-        if not self._is_negotiated:  # outside the `except` block, so that a second error does not quote the first
-            if session.ended.done():
-                await session.close()
-                session = await self._open_session()
-            await negotiate(session, identity, self.timeout, retry)
-            self._is_negotiated = True
+            raise
+        self._is_negotiated = True
         self._change_state(ConnectionState.CONNECTED)
         if name is not None and identity.revisions_of("modern"):  # else the client sent no probe
             self._eras[name] = self.revision.era
@@ -308,7 +286,7 @@ class Connector:
                 method, params, returns, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
                 before_send=before_send)  # fmt: skip
         except InvalidMessage:
-            self.response_cache.forget(self.cache_key[0], method)  # otherwise the cache would return this result again
+            self.cache.forget(self.target.cache_key[0], method)  # otherwise the cache would return this result again
             raise
         except ConnectionClosed as error:
             if isinstance(error, UnrecognizedReply) or method not in REPEATABLE or not self.can_reconnect():
@@ -316,3 +294,107 @@ class Connector:
         # [2026-07-28 changelog#major-changes] MUST send a lost request again with a new request ID
         session = await self.ready()
         return await session.request(method, params, returns, timeout=seconds)
+
+    async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
+        """Send a request with these params, and return its result. `METHODS` names their dataclasses."""
+        row = next(row for row in METHODS if row.name == method)
+        return await self.request(method, load_type(row.params)(**params), load_type(row.result or ""), timeout)
+
+    async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
+        """Return the items of all pages of a list. `member` is the name of the attribute that contains them."""
+
+        async def fetch(cursor: str | None) -> tuple[list[object], str | None]:
+            page = vars(await self.request_by_name(method, timeout, cursor=cursor))
+            return page[member], page["next_cursor"]
+
+        try:
+            return await all_pages(fetch, self.max_pages, self.max_items)
+        except RemoteError as error:
+            if error.code == METHOD_NOT_FOUND:  # a server can declare a capability, and lack one of its lists
+                log.info("the server has no %s: %s", method, error)
+                return []
+            # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard the cached pages
+            if error.code != INVALID_PARAMS or not self.cache.forget(self.target.cache_key[0], method):
+                raise
+        return await all_pages(fetch, self.max_pages, self.max_items)
+
+    async def ping(self, *, timeout: float | None = None) -> None:
+        """Check that the server responds. Sends `server/discover` in the modern era, which has no `ping`.
+
+        Args:
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
+        """
+        method = "ping" if self.revision.era == "legacy" else "server/discover"
+        self.cache.forget(self.target.cache_key[0], method)  # a cached result would not show that the server responds
+        await self.request(method, RequestParams(), EmptyResult, timeout)
+
+    async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
+        """Set the lowest level of the log messages that the server sends from now on.
+
+        Before this call, a legacy server chooses the level. A modern server sends all messages to a client with
+        `on_log`, and none to other clients.
+
+        Args:
+            level: The level, such as "warning".
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
+        """
+        if self.revision.era == "modern":
+            # [2026-07-28 server/utilities/logging#per-request-log-level] every request names the level
+            self.session.request_meta[LOG_LEVEL] = level
+        else:
+            await self.request_by_name("logging/setLevel", timeout, level=level)
+
+    async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
+        """Send several requests in one JSON-RPC batch (2025-03-26): `await client.batch(client.ping(), ...)`.
+
+        Args:
+            *calls: Coroutines of this client's methods. Each one must send one request.
+
+        Returns:
+            The results in the order of the calls. The list contains the exception of a failed call.
+
+        Raises:
+            CapabilityError: The negotiated revision does not allow batches.
+        """
+        if not self._is_negotiated or not self.revision.batch:
+            for call in calls:
+                call.close()
+            raise CapabilityError(f"revision {self.revision} does not allow batches: send the requests one by one")
+        return await self.session.dispatcher.batch(*calls)
+
+    async def notify(self, method: str, params: object = None) -> None:
+        """Send a notification with a custom method.
+
+        Args:
+            method: The method, such as `com.example/seen`.
+            params: The params, such as a dataclass or a dict. Default: no params.
+
+        Raises:
+            NotInRevision: The revision is 2026-07-28, in which servers ignore such notifications. Send a request.
+        """
+        from ..features import custom_methods  # lazy: few clients send custom notifications
+
+        session = await self.ready()
+        custom_methods.extension_of(method, None)
+        if session.revision.era == "modern":
+            why = "servers ignore custom notifications, because a notification declares no extension: send a request"
+            raise NotInRevision(f"{method} was not sent: in revision {session.revision}, {why}")
+        session.notify(method, custom_methods.data_of(params))
+        await session.transport.drain()
+
+    def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
+        """Return a decorator that registers a handler of a custom method. `Server.method` documents the function.
+
+        Args:
+            name: The method, such as `com.example/confirm`.
+            extension: The extension of the method. Default: the first two parts of the name. The client declares it.
+            notification: True for notifications. The function is then a plain `def` without a result.
+
+        Raises:
+            RuntimeError: The client has connected before.
+        """
+        if self.state is not ConnectionState.NEW:
+            raise RuntimeError("register methods before the client connects, because it then declares their extensions")
+        from ..features.custom_methods import registrar  # lazy: few clients have custom methods
+
+        return registrar(self.custom_methods, self.extensions, None, name, extension, notification)

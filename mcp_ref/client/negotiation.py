@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -34,7 +34,7 @@ from ..basic.meta import NotificationParams
 from ..basic.versioning import MODERN_ERROR_CODES, SERVER_INFO, UNSUPPORTED_PROTOCOL_VERSION, with_request_meta
 from ..codec import ShapeError, codec_for
 from ..features.discover import DiscoverResult
-from ..jsonrpc.errors import InvalidMessage, RemoteError, RequestTimeout, UnrecognizedReply
+from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, RequestTimeout, UnrecognizedReply
 from ..jsonrpc.messages import JSON, Object
 from ..revisions import Era, Revision, find_revision
 from .session import ClientSession
@@ -66,6 +66,38 @@ class ClientIdentity:
     @property
     def revision_names(self) -> str:
         return ", ".join(revision.name for revision in self.revisions)
+
+
+async def connect(
+    open_session: Callable[[], Awaitable[ClientSession]], client: ClientIdentity, timeout: float | None,
+    known_era: Era | None, is_process: bool,
+) -> None:  # fmt: skip
+    """Open a session, and negotiate. If the known era is wrong, or the probe ended a legacy server, try once more.
+
+    Args:
+        open_session: Opens a session. Each call starts the server's process again.
+        client: The client's revisions, name and capabilities.
+        timeout: Time limit of each negotiation, in seconds.
+        known_era: The era that an earlier client found for this server.
+        is_process: True if the server is a process of the client.
+    """
+    session, retry_era = await open_session(), cast("Era | None", None)
+    try:
+        return await negotiate(session, client, timeout, known_era)
+    except (ConnectionClosed, RemoteError) as error:
+        if known_era == "legacy":
+            if not client.revisions_of("modern"):
+                raise
+            # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] probe again
+        elif is_process and session.ended.done() and client.revisions_of("legacy"):
+            retry_era = "legacy"  # some legacy servers end when they get `server/discover`
+        else:
+            raise
+        log.debug("the negotiation failed and is tried again: %s", error)
+    if session.ended.done():  # outside the `except` block, so that a second error does not quote the first
+        await session.close()
+        session = await open_session()
+    await negotiate(session, client, timeout, retry_era)
 
 
 async def negotiate(

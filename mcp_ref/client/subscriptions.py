@@ -32,7 +32,7 @@ from ..basic.subscriptions import (
 from ..basic.versioning import LOG_LEVEL
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
-from .requests import Requests
+from .connector import Connector
 
 if TYPE_CHECKING:
     from ..features.logging import LoggingMessageNotificationParams
@@ -69,7 +69,7 @@ class ServerNotifications:
     subscriptions: list[Subscription] = field(default_factory=list)
     """The open subscriptions of the legacy era."""
 
-    async def listen(self, connector: Requests) -> None:
+    async def listen(self, connector: Connector) -> None:
         """Request the notifications that have a callback. A legacy server needs no request."""
         if connector.revision.era == "legacy":
             return
@@ -136,7 +136,7 @@ class Subscription:
     this URI.
     """
 
-    def __init__(self, connector: Requests, legacy: list[Subscription], uri: str, lists: Sequence[str] = ()) -> None:
+    def __init__(self, connector: Connector, legacy: list[Subscription], uri: str, lists: Sequence[str] = ()) -> None:
         self.uri, self._connector, self._lists = uri, connector, lists
         self._legacy = legacy  # the open subscriptions of the legacy era
         self._changed: dict[str, None] = {}  # unread URIs without duplicates, in order of change
@@ -223,7 +223,7 @@ class ListenState(Enum):
 class ListenRequest:
     """One `subscriptions/listen` request, which is sent again after its connection is lost."""
 
-    _connector: Requests
+    _connector: Connector
     _wanted: SubscriptionFilter
     _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
     _on_end: Callable[[Exception | None], None]  # called when an acknowledged subscription ends, unless by `close`
@@ -280,7 +280,7 @@ class ListenRequest:
             self._state = ListenState.LISTENING
 
     def _report(self, method: str, uri: str | None) -> None:
-        self._connector.response_cache.invalidate(self._connector.cache_key[0], method, uri)
+        self._connector.cache.invalidate(self._connector.target.cache_key[0], method, uri)
         self._on_change(method, uri)
 
     async def _listen(self) -> None:

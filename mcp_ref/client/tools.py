@@ -34,7 +34,7 @@ from ..features.typed_json import json_schema, read_json, type_name
 from ..jsonrpc.errors import InvalidMessage, RemoteError
 from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import Revision
-from .requests import Requests
+from .connector import Connector
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class CallToolOutcome:
 class ToolCalls:
     """The tool calls of one client."""
 
-    def __init__(self, connector: Requests) -> None:
+    def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._checker: ResultChecker | None = None
         self._task_support: dict[str, str] = {}  # by tool name
@@ -207,7 +207,7 @@ class ToolCalls:
         if error.code == HEADER_MISMATCH and connector.target.is_url:
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools and retry
             before = connector.parameter_headers.get(params.name, {})
-            connector.response_cache.forget(connector.cache_key[0], "tools/list")
+            connector.cache.forget(connector.target.cache_key[0], "tools/list")
             await self.list_tools(timeout)
             return connector.parameter_headers.get(params.name, {}) != before
         if error.code == METHOD_NOT_FOUND and params.task is None and connector.server_can("tasks.requests.tools.call"):
