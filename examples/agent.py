@@ -47,8 +47,10 @@ async def model(messages: list[Message], tools: list[Message]) -> Message:
 
 
 async def approve(request: Approval) -> Allow | Deny:
-    """Show each call with its exact arguments. A real program waits for the user here."""
-    print(f"\n{request.text()}")
+    """Show each call with its exact arguments. A real program shows `request.text()`, and waits for the user here."""
+    print(f"The model wants to call {request.name} with {json.dumps(request.arguments)}")
+    if request.after:
+        print(f"  after it has seen results of: {', '.join(request.after)}")
     if "--refuse" in sys.argv and request.server == "notes":
         return Deny("the user does not want a note")
     return Allow()
@@ -64,6 +66,7 @@ async def call(host: Host, call: Message) -> Message:
         text, is_error = result.text, result.is_error
     except (McpError, UnknownName, TypeError) as error:
         text, is_error = str(error), True
+    print(f"  {'error' if is_error else 'result'}: {text}")
     return {"role": "tool", "id": call["id"], "server": name.partition("__")[0], "text": text, "is_error": is_error}
 
 
@@ -84,10 +87,13 @@ async def run(host: Host, question: str) -> list[Message]:
 
 async def main() -> None:
     """Ask one question."""
+    question = "When does the sun rise in Ghent on June 21? Write it down."
+    print(f"The user asks: {question}")
     async with Host(SERVERS, approve=approve, startup_wait=20) as host:
-        messages = await run(host, "When does the sun rise in Ghent on June 21? Write it down.")
-    for message in messages if "--messages" in sys.argv else messages[-1:]:
-        print(f"\n{json.dumps(message)}")
+        messages = await run(host, question)
+    print(f"The model says: {messages[-1]['text']}")
+    for message in messages if "--messages" in sys.argv else []:
+        print(json.dumps(message))
     sys.exit(any(message.get("is_error") for message in messages))
 
 

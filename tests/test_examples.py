@@ -116,7 +116,7 @@ FAIL = {
     "--timeout 1": "within 1",
     "--impatient": "within 2",
     "host.py --forbid": "the user does not know these servers",
-    "agent.py --refuse": "I cannot write the note",
+    "agent.py --refuse": "The model says: I cannot write the note",
     "BOOK=/no/such": "its lifespan failed: OperationalError: unable to open database file",
     "CALLS=0": "at most 0 tool calls in a minute",
 }
