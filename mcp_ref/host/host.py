@@ -327,7 +327,7 @@ class Host(HostOptions):
 class SyncHost(Synchronous[Host]):
     """A host for programs without asyncio, such as scripts and notebooks. Its methods block until the result is there.
 
-        with SyncHost(Host("mcp.json", approve=approve)) as host:
+        with SyncHost({"weather": ["python3", "weather.py"]}) as host:
             print(host.call_tool("weather.forecast", {"city": "Ghent"}).text)
 
     It runs a `Host` on an event loop in a second thread, where also `approve` and the other callbacks run. The methods
@@ -335,12 +335,12 @@ class SyncHost(Synchronous[Host]):
     attribute `host`.
 
     Args:
-        host: A `Host` that is not open yet.
+        servers: The servers, as for `Host`; or a new `Host` with your options.
     """
 
-    def __init__(self, host: Host) -> None:
-        super().__init__(host, host.__aenter__, host.close)
-        self.host = host
+    def __init__(self, servers: Host | ServersLike) -> None:
+        self.host = servers if isinstance(servers, Host) else Host(servers)
+        super().__init__(self.host, self.host.__aenter__, self.host.close)
 
     reload = blocking(Host.reload)
     restart = blocking(Host.restart)

@@ -396,6 +396,11 @@ async def test_lazy_host_starts_a_required_server_at_once() -> None:
             raise AssertionError("the host must not open")
 
 
+def test_sync_host_takes_servers_like_host() -> None:
+    with SyncHost({"s": calculator()}) as host:
+        assert host.call_tool("s.add", ADD).text == "3"
+
+
 def test_sync_host_has_the_methods_of_host() -> None:
     server = calculator()
     server.resource("note://a")(lambda: "text")
