@@ -36,7 +36,16 @@ Duration = Literal["once", "run", "always"]
 
 
 class Refused(McpError):
-    """A request that the policy of the host does not allow. Nothing was sent."""
+    """A request that the policy of the host does not allow. Nothing was sent.
+
+    Args:
+        message: The reason.
+        is_decided: False if `approve` has not decided: it failed, or took too long, or too many requests wait.
+    """
+
+    def __init__(self, message: str, is_decided: bool = True) -> None:
+        super().__init__(message)
+        self.is_decided = is_decided
 
 
 @dataclass(frozen=True)

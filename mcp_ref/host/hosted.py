@@ -114,6 +114,7 @@ class HostedServer(Supervisor):
             await self._policy.check(request, f"{self._digest} start", default=not _is_suspicious(config.file))
         if config.inputs:
             launch = launch_of(config, environment, await self._policy.typed_values(config))
+        launch.check(config)
         self._launch = launch
         return self._new_client(launch, await self._approved_roots() if options.approve is not None else None)
 
@@ -134,7 +135,9 @@ class HostedServer(Supervisor):
     def _new_client(self, launch: Launch, roots: list[str] | None) -> Client:
         options, name, server = self._options, self.config.name, self.config.server
         throttle = None if server else Throttle(trace_from_environment())
-        authorizer = options.authorization(launch.url) if options.authorization and launch.url else None
+        authorizer = None
+        if options.authorization and launch.url and "authorization" not in map(str.lower, launch.headers):
+            authorizer = options.authorization(launch.url)
         client = Client(
             server or launch.url or launch.command, info=options.info, roots=roots,
             sampling=self._sample if self._sampling else None, sampling_tools=options.sampling_tools,
@@ -204,8 +207,11 @@ class HostedServer(Supervisor):
                 await self._policy.check(replace(request, tool=tool, before=self._approved.get(tool.name)))
                 self._policy.approvals[key] = digest
                 self.list_changed()
-            except Refused:
-                self._denied.add(digest)
+            except Refused as refused:
+                if refused.is_decided:
+                    self._denied.add(digest)
+                else:
+                    self.list_changed()
             except Exception:
                 log.exception("the approval of %s could not be stored; it is requested again later", request.name)
 

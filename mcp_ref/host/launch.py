@@ -53,6 +53,17 @@ class Launch:
             text = text.replace(secret, "***") if len(secret) >= MIN_SECRET else text
         return text
 
+    def check(self, config: ServerConfig) -> None:
+        """Raise ConfigurationError if the URL or a header is invalid. The error shows the URL as written."""
+        if self.url is not None:
+            from ..lib.http.client import check_request  # lazy: a command needs no HTTP
+
+            try:
+                check_request(self.url, self.headers.items())
+            except ValueError as error:
+                text = str(error).replace(f"{self.url!r:.200}", repr(config.entry["url"]))
+                raise ConfigurationError(f"{config.place}: {text}") from None
+
 
 def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str]) -> Launch:
     """Replace the variables of a server. `inputs` are the typed values of `${input:id}`, by id.

@@ -16,7 +16,7 @@ import logging
 import math
 import os
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from hashlib import sha256
@@ -58,7 +58,7 @@ class Budget:
     calls: int | None = None
     """Maximum number of tool calls."""
     calls_per_minute: int | None = None
-    """Maximum number of tool calls in one minute. A new minute begins with the first call after the old one."""
+    """Maximum number of tool calls in the last 60 seconds, at any moment."""
     seconds: float | None = None
     """Maximum time of all tool calls together, in seconds. The last call gets only the time that is left."""
     samples_per_call: int = 3
@@ -96,7 +96,8 @@ class HostOptions:
     roots: Mapping[str, Iterable[str | os.PathLike[str]]] = field(default_factory=dict)
     """Directories by server name."""
     authorization: Callable[[str], Authorizer | None] | None = None
-    """Function that returns the source of access tokens for a server's URL, or None."""
+    """Function that returns the source of access tokens for a server's URL, or None. It is not called for a server
+    whose configuration has an Authorization header."""
     budget: Budget = field(default_factory=Budget)
     """Limits of the whole host, and of each server without limits of its own."""
     budgets: Mapping[str, Budget] = field(default_factory=dict)
@@ -163,7 +164,8 @@ class Policy:
         verdict = "allow" if isinstance(decision, Allow) else "deny"
         self.record(request.kind, request.server, request.name, decision=verdict, source=source)
         if isinstance(decision, Deny):
-            raise Refused(f"{request.kind} of {request.name or request.server} was refused: {decision.reason}")
+            text = f"{request.kind} of {request.name or request.server} was refused: {decision.reason}"
+            raise Refused(text, is_decided=source != "undecided")
         if key is not None and "always" == decision.remember == longest:
             self.approvals[key] = "allow"
         elif key is not None and decision.remember != "once":
@@ -177,7 +179,7 @@ class Policy:
         """Return the decision of the `approve` function, and the source of the decision for the audit log."""
         server, seconds = request.server, self.options.approve_timeout
         if self._waiting[server] > MAX_WAITING:
-            return Deny(f"{MAX_WAITING} other requests of this server wait for a decision"), "hook"
+            return Deny(f"{MAX_WAITING} other requests of this server wait for a decision"), "undecided"
         self._waiting[server] += 1
         try:
             async with asyncio.timeout(seconds), self._locks[server]:
@@ -185,10 +187,10 @@ class Policy:
                     return Allow(), "remembered"
                 decision = await approve(request)
         except TimeoutError:
-            return Deny(f"there was no decision within {seconds:g} s"), "hook"
+            return Deny(f"there was no decision within {seconds:g} s"), "undecided"
         except Exception:
             log.exception("the approve function failed, so the request is refused")
-            return Deny("the approve function failed"), "hook"
+            return Deny("the approve function failed"), "undecided"
         finally:
             self._waiting[server] -= 1
         if not isinstance(decision, Allow | Deny):
@@ -203,7 +205,8 @@ class Policy:
                 self.options.audit(json.dumps(line))
             except Exception as error:
                 log.exception("the audit log failed")
-                raise Refused("the audit log cannot be written, so the request is refused") from error
+                text = "the audit log cannot be written, so the request is refused"
+                raise Refused(text, is_decided=False) from error
 
     async def typed_values(self, config: ServerConfig) -> Mapping[str, str]:
         """Return the values of `${input:id}`. The user types each value once, one value at a time."""
@@ -221,7 +224,7 @@ class Account:
         self.budget = policy.options.budgets.get(server, policy.options.budget)
         self._policy, self._server, self._whole = policy, server, whole
         self._used: defaultdict[str, float] = defaultdict(float)
-        self._minute = 0.0  # the start of the current minute
+        self._times: deque[float] = deque(maxlen=self.budget.calls_per_minute or 0)  # of the latest tool calls
 
     def _accounts(self, limit: str) -> list[Account]:
         return [self] if self._whole is None or limit.endswith("_per_call") else [self, self._whole]
@@ -250,13 +253,16 @@ class Account:
         """Count a tool call. `is_first` is True if no other call of the server runs."""
         now = time.monotonic()
         for each in self._accounts("calls_per_minute"):
-            if now - each._minute >= 60:
-                each._minute, each._used["calls_per_minute"] = now, 0
+            while each._times and now - each._times[0] >= 60:
+                each._times.popleft()
+            each._used["calls_per_minute"] = len(each._times)
         if is_first:
             self._used["samples_per_call"] = self._used["elicitations_per_call"] = 0
         self.use("seconds", 0)
         self.use("calls_per_minute")
         self.use("calls")
+        for each in self._accounts("calls_per_minute"):
+            each._times.append(now)
 
     def sample(self, tokens: int) -> int:
         """Count a sampling request, and return the number of tokens that its message can have."""

@@ -16,7 +16,7 @@ import pytest
 from mcp_ref import ConfigurationError, Host, read_config
 from mcp_ref.host.configuration import ServerConfig, find_configs, parse_server
 from mcp_ref.host.launch import Launch, launch_of
-from tests.host.peers import Person, opened, state
+from tests.host.peers import Person, error, opened, state
 from tests.settings import ROOT
 
 FORMATS = {
@@ -180,6 +180,36 @@ async def test_unset_variable_costs_only_its_server(tmp_path: Path) -> None:
         assert state(host, "off") == "disabled"
         message = host.status()[0].last_error or ""
     assert "'UNSET_TOKEN' is not set" in message and str(path) in message and "'bad', url" in message
+
+
+@pytest.mark.acceptance("3")
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"url": "https://[x"}, "the host or port cannot be parsed"),
+        ({"url": "http://127.0.0.1:99999/"}, "the host or port cannot be parsed"),
+        ({"url": "${TEXT}"}, "must begin with http:// or https:// and a host: '${TEXT}'"),
+        ({"url": "http://user:word@127.0.0.1:1/"}, "contains credentials"),
+        ({"url": "http://127.0.0.1:1/", "headers": {"A b": "c"}}, "the header 'A b' cannot be sent"),
+        ({"url": "http://127.0.0.1:1/", "headers": {"A": "${TEXT}"}}, "the header 'A' cannot be sent"),
+        ({"url": "http://127.0.0.1:1/", "headers": {"Content-Length": "1"}}, "the library itself writes the header"),
+        ({"command": "true", "env": {"A=B": "c"}}, "cannot start the server 'true'"),
+        ({"command": "a\0b"}, "embedded null byte"),
+        ({"command": "true", "cwd": "\ud800"}, "surrogates not allowed"),
+    ],
+)
+async def test_entry_that_can_never_work_is_misconfigured(entry: dict[str, object], message: str) -> None:
+    async with opened(Host({"s": entry}, environment={"TEXT": "some\ntext"}, startup_wait=15)) as host:
+        assert (state(host, "s"), host.status()[0].next_try) == ("misconfigured", None)
+        assert message in error(host, "s") and "server 's'" in error(host, "s")
+
+
+async def test_authorization_header_of_an_entry_replaces_the_authorization_of_the_host() -> None:
+    asked: list[str] = []
+    entry = {"url": "http://127.0.0.1:1/", "headers": {"authorization": "Bearer a"}}
+    async with opened(Host({"s": entry}, authorization=lambda url: asked.append(url), startup_wait=15)) as host:
+        assert state(host, "s") == "backing_off" and "no program listens there" in error(host, "s")
+    assert asked == []
 
 
 @pytest.mark.acceptance("4")

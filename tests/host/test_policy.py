@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,7 +34,7 @@ from mcp_ref import (
     ask_unless_read_only,
 )
 from mcp_ref.features.tools import Tool
-from mcp_ref.host import supervisor
+from mcp_ref.host import policy, supervisor
 from mcp_ref.host.approval import command_warnings, escape_hidden, url_warnings
 from mcp_ref.host.policy import definition_hash
 from mcp_ref.jsonrpc.messages import Notification, Object, Request
@@ -255,6 +257,42 @@ async def test_definitions_are_asked_although_one_approval_could_not_be_stored(
     assert "the approval of s.new0 could not be stored" in caplog.text
 
 
+@pytest.mark.acceptance("17", "A15")
+@pytest.mark.parametrize("fault", ["hangs", "raises"])
+async def test_definition_that_nobody_decided_is_asked_again(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+    names, asked = ["first"], list[str]()
+    server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
+
+    async def approve(request: Approval) -> bool:
+        asked.append(request.name)
+        if len(asked) == 1 and fault == "raises":
+            raise RuntimeError("out of order")
+        if len(asked) == 1:
+            await asyncio.Event().wait()
+        return True
+
+    async with opened(Host({"s": server}, approve=approve, approve_timeout=0.05)) as host:
+        names.append("new")
+        await notify_change(server)
+        await until(lambda: host.status()[0].tools == 2)
+    assert asked == ["s.new", "s.new"]
+
+
+@pytest.mark.acceptance("17")
+async def test_definition_that_the_user_denied_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+    names, person = ["first"], Person({"definition": False})
+    server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
+    async with opened(Host({"s": server}, approve=person)) as host:
+        for name in ("new", "other"):
+            names.append(name)
+            await notify_change(server)
+            await until(lambda name=name: person.asked and person.asked[-1].name == f"s.{name}")  # type: ignore[misc]
+        assert host.status()[0].unapproved_tools == {"new": "new", "other": "new"}
+    assert [request.name for request in person.asked] == ["s.new", "s.other"]
+
+
 async def test_equal_requests_that_wait_at_once_are_asked_once() -> None:
     asked, decided = list[str](), asyncio.Event()
 
@@ -363,6 +401,20 @@ async def test_each_budget_of_calls_has_its_error() -> None:
                 await host.call_tool("t.add", ADD)
     async with opened(Host({"s": calculator(), "t": calculator()}, budgets={"t": Budget(calls=0)})) as host:
         await host.call_tool("s.add", ADD)
+
+
+@pytest.mark.acceptance("21")
+async def test_calls_per_minute_counts_the_minute_before_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(policy, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
+    async with opened(Host({"s": calculator()}, budget=Budget(calls_per_minute=2))) as host:
+        for seconds in (0, 59, 61, 62, 118, 120):
+            now = 1000.0 + seconds
+            if seconds not in (62, 118):
+                await host.call_tool("s.add", ADD)
+            else:
+                with pytest.raises(BudgetExceeded, match="the budget calls_per_minute=2"):
+                    await host.call_tool("s.add", ADD)
 
 
 @pytest.mark.acceptance("21")

@@ -19,7 +19,7 @@ import contextlib
 import errno
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from socket import gaierror
@@ -46,6 +46,12 @@ _RESERVED_HEADERS: Final = frozenset({"host", "accept-encoding", "content-length
 
 class ForbiddenAddress(HttpError):
     """The host has an IP address that the request's `may_connect` refused. No byte was sent to it."""
+
+
+def check_request(url: str, headers: Iterable[tuple[str, str]]) -> None:
+    """Raise ValueError if a client cannot send requests to the URL with these headers. Open no connection."""
+    parse_url(url)
+    encode_head([], headers, _RESERVED_HEADERS)
 
 
 class HttpClient:
