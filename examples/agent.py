@@ -9,7 +9,6 @@ The model here is a script, so that the example needs no key. A real program sen
 Providers accept the definitions, which are JSON, and the model names of the tools, such as `weather__get_sunrise`.
 
     python3 examples/agent.py
-    python3 examples/agent.py --messages                also prints all messages
 
 Watch it fail: the user refuses the second tool, and the model says so.
 
@@ -92,8 +91,6 @@ async def main() -> None:
     async with Host(SERVERS, approve=approve, startup_wait=20) as host:
         messages = await run(host, question)
     print(f"The model says: {messages[-1]['text']}")
-    for message in messages if "--messages" in sys.argv else []:
-        print(json.dumps(message))
     sys.exit(any(message.get("is_error") for message in messages))
 
 
