@@ -194,12 +194,11 @@ READING_ORDER = (
     "extensions/tasks/__init__.py", "extensions/tasks/types.py", "extensions/tasks/store.py",
     "extensions/tasks/live_task.py", "extensions/tasks/receiver.py", "extensions/tasks/requestor.py",
     "client/__init__.py", "client/handlers.py", "client/session.py", "client/negotiation.py", "client/target.py",
-    "client/connector.py", "client/subscriptions.py", "client/tools.py", "client/client.py",
-    "client/sync.py",
+    "client/connector.py", "client/subscriptions.py", "client/tools.py", "client/client.py", "client/sync.py",
     "server/__init__.py", "server/input_requests.py", "server/context.py", "server/lifespan.py", "server/workers.py",
-    "server/announcements.py", "server/catalog.py", "server/subscriptions.py", "server/stateless.py",
-    "server/session.py", "server/middleware.py", "server/routes.py", "server/http.py", "server/main.py",
-    "server/server.py",
+    "server/service.py", "server/announcements.py", "server/catalog.py", "server/subscriptions.py",
+    "server/stateless.py", "server/session.py", "server/middleware.py", "server/routes.py", "server/http.py",
+    "server/main.py", "server/server.py",
     "host/__init__.py", "host/names.py", "host/configuration.py", "host/launch.py", "host/approval.py",
     "host/supervisor.py", "host/policy.py", "host/hosted.py", "host/host.py",
     "__init__.py",
@@ -222,8 +221,8 @@ OPTIONAL_READING = (
     "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/resumption.py",
     "client/subscriptions.py", "client/sync.py",
-    "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/middleware.py", "server/routes.py",
-    "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
+    "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/service.py", "server/middleware.py",
+    "server/routes.py", "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 

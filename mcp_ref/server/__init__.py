@@ -4,8 +4,9 @@ input_requests.py  requests for input from the client: elicitation, sampling, ro
 context.py         `Context`: progress reports, log messages and input requests of a running tool
 lifespan.py        the lifespan: a context manager for the objects that handlers share
 workers.py         the threads for plain `def` functions, of which each client has a share
+service.py         the sessions and HTTP applications, and the objects that handlers share
 announcements.py   the notifications about changes, for sessions and subscriptions
-catalog.py         the tools, resources and prompts of a server
+catalog.py         the tools, resources and prompts of a server, and their handlers
 subscriptions.py   the request `subscriptions/listen` (modern era)
 stateless.py       stateless requests (modern era)
 session.py         sessions (legacy era)

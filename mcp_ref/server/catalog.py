@@ -1,4 +1,4 @@
-"""The catalog of a server: its tools, resources, prompts, completions and tasks, with notifications about changes.
+"""The catalog of a server: its tools, resources, prompts, completions and tasks, and the handler of each method.
 
 A task is a request whose result the client fetches later. All clients share one catalog. Sessions and stateless
 requests find the handler of a request in one table:
@@ -19,13 +19,11 @@ Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, b
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
-import logging
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, ServerCapabilities, declares
@@ -39,6 +37,7 @@ from ..revisions import Method, Revision, sorted_revisions
 from ..session import Handler, Route
 from .announcements import Announcer, announce_to
 from .context import Context
+from .service import Service
 
 if TYPE_CHECKING:
     from ..extensions.tasks.receiver import Tasks
@@ -49,22 +48,9 @@ if TYPE_CHECKING:
     from ..features.prompts import Prompts
     from ..features.registered_tools import Tools
     from ..features.resources import Resources
-    from .lifespan import Lifespan
-
-log = logging.getLogger(__name__)
-
-WORKER_END_SECONDS: Final = 0.2
-"""Time for the worker threads to end after the last session or HTTP application, in seconds."""
 
 _PROMPT_METHODS: Final = frozenset({"prompts/get", "completion/complete"})
 _RESOURCE_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "completion/complete"})
-
-
-class Serving(Protocol):
-    """A session or an HTTP application that serves a catalog."""
-
-    async def close(self) -> None:
-        """End the session, or all sessions and subscriptions of the application."""
 
 
 class Catalog:
@@ -73,7 +59,7 @@ class Catalog:
     def __init__(
         self, info: Implementation, instructions: str | None, revisions: Sequence[Revision | str], logging: bool,
         page_size: int, extensions: Mapping[str, object] | None, task_store: TaskStore | None,
-        executor: concurrent.futures.Executor | None, cache_hints: Mapping[str, CacheHints], state_key: bytes,
+        executor: Executor | None, cache_hints: Mapping[str, CacheHints], state_key: bytes,
     ) -> None:  # fmt: skip
         if page_size < 1:
             raise ValueError(f"page_size, the number of items in a page, must be at least 1, not {page_size}")
@@ -86,18 +72,12 @@ class Catalog:
         self.middleware: list[Callable[[str, Handler], Handler]] = []
         """Functions that wrap the handler of a method, innermost first (middleware.py)."""
         self.announcers: set[Announcer] = set()
-        self.serving: set[Serving] = set()
-        """The sessions and HTTP applications that serve the catalog. See `remove_serving`."""
-        self.lifespan: Lifespan | None = None
-        """The author's context manager, entered while `serving` has members; None without one."""
-        self.workers: concurrent.futures.Executor | None = None
-        """Our own executor. None until a plain `def` function runs, or if the author gave another one."""
-        self.worker_threads: list[threading.Thread] = []
-        """The threads of `workers`, and earlier threads that still run a function."""
         self.needs_scopes = False
         """True if at least one tool, resource or prompt needs scopes."""
         self._nonempty_features: set[str] = set()  # features that have, or have had, an item
-        self.logging, self._page_size, self._executor = logging, page_size, executor
+        self.logging, self._page_size = logging, page_size
+        self.service = Service(executor, self._close_tasks)
+        """The sessions and HTTP applications that serve this catalog."""
         self.extensions = checked_extensions(extensions)
         self.custom_methods: dict[str, CustomMethod] = {}
         self._task_store = task_store
@@ -228,63 +208,9 @@ class Catalog:
         names = [revision.name for revision in reversed(self.revisions)]
         return DiscoverResult(names, self.capabilities(), self.instructions)
 
-    @property
-    def state(self) -> object:
-        """The value that `lifespan` has yielded; None without a lifespan."""
-        return self.lifespan.state if self.lifespan is not None else None
-
-    @property
-    def executor(self) -> concurrent.futures.Executor:
-        """The executor for plain `def` functions. Without a given executor, our own threads start at the first use."""
-        if self._executor is not None:
-            return self._executor
-        if self.workers is None:
-            from .workers import Workers  # lazy: most functions are coroutine functions
-
-            self.workers = Workers(self.worker_threads)
-        return self.workers
-
-    async def add_serving(self, member: Serving) -> None:
-        """Add a session or an HTTP application that begins to serve. Raise RuntimeError if the lifespan fails."""
-        self.serving.add(member)
-        if self.lifespan is not None:
-            try:
-                await self.lifespan.enter()
-            except BaseException:
-                await self.remove_serving(member)
-                raise
-
-    async def remove_serving(self, member: Serving) -> None:
-        """Remove a session or an HTTP application from `serving`. After the last, end all that the requests used."""
-        self.serving.discard(member)
-        if self.serving:
-            return
-        try:
-            if "tasks" in self.__dict__:
-                await self.tasks.close()
-            await self._end_workers()
-        finally:
-            if self.lifespan is not None and not self.serving:
-                await self.lifespan.leave()
-
-    async def _end_workers(self) -> None:
-        """End the worker threads. Python cannot stop a thread, so wait only `WORKER_END_SECONDS`."""
-        workers, self.workers = self.workers, None
-        if workers is None:
-            return
-        workers.shutdown(wait=False, cancel_futures=True)
-        for _ in range(50):  # an idle thread has ended before the second check
-            self.worker_threads = [thread for thread in self.worker_threads if thread.is_alive()]
-            if not self.worker_threads:
-                return
-            await asyncio.sleep(WORKER_END_SECONDS / 50)
-        log.warning("the server has ended, but a handler still runs in a worker thread")
-
-    async def close(self) -> None:
-        """End all sessions and HTTP applications."""
-        for member in tuple(self.serving):
-            await member.close()
-            await self.remove_serving(member)
+    async def _close_tasks(self) -> None:
+        if "tasks" in self.__dict__:
+            await self.tasks.close()
 
 
 def _set_level(catalog: Catalog) -> Handler:

@@ -177,14 +177,14 @@ class HttpApp:
 
     async def _start(self) -> None:
         try:
-            await self._catalog.add_serving(self)
+            await self._catalog.service.add(self)
             self._is_started = True
         finally:
             self._starting = None
 
     def handle(self, exchange: Exchange) -> Awaitable[None]:
         """Serve one HTTP request."""
-        lifespan = self._catalog.lifespan
+        lifespan = self._catalog.service.lifespan
         if self.reopens and self._is_started and lifespan is not None and lifespan.has_stopped:
             self._is_started = False
             self._open_endpoints()
@@ -210,7 +210,7 @@ class HttpApp:
 
     async def _serve_route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         handler = self._routes[exchange.request.path]
-        status, headers, body = await call_route(handler, exchange.request, self._catalog)
+        status, headers, body = await call_route(handler, exchange.request, self._catalog.service.executor)
         await exchange.respond(status, [*headers, *checked.cors], body)
 
     async def _send_metadata(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
@@ -229,7 +229,7 @@ class HttpApp:
         """End all sessions, subscriptions and tasks. Requests in flight have `FINISH_SECONDS` to finish."""
         await self.end_sessions()
         await self._endpoint.finish(FINISH_SECONDS)
-        await self._catalog.remove_serving(self)
+        await self._catalog.service.remove(self)
 
 
 @contextlib.asynccontextmanager

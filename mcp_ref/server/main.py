@@ -3,7 +3,7 @@
 To stop a server, a client closes the server's standard input, waits for the process to exit, and finally kills the
 process [2025-11-25 basic/lifecycle#shutdown]. A running tool must not delay the exit. But Python cannot stop a thread,
 and asyncio waits for a task that ignores its cancellation. So the program waits only `STOP_SECONDS` for tasks, and
-`WORKER_END_SECONDS` (catalog.py) for threads.
+`WORKER_END_SECONDS` (service.py) for threads.
 
 Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25)
 """
@@ -21,8 +21,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Final, NoReturn
 
-from .catalog import Catalog
 from .context import running_loop
+from .service import Service
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ STOP_SECONDS: Final = 0.2
 """Time for the cancelled asyncio tasks to end, in seconds."""
 
 
-def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: Catalog, alternative: str) -> None:
+def run_program(serve: Callable[[], Coroutine[object, object, None]], service: Service, alternative: str) -> None:
     """Run `serve` until its end, or until SIGINT or SIGTERM. Then exit, also if a tool still runs in a worker thread.
 
     Raise RuntimeError if an event loop runs already. The error recommends the `alternative`, a piece of code. Raise
@@ -55,14 +55,14 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: C
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             asyncio.run(until_terminated())
     except RuntimeError as error:
-        if catalog.lifespan is None or error is not catalog.lifespan.failure:
+        if service.lifespan is None or error is not service.lifespan.failure:
             raise
         log.debug("the lifespan failed", exc_info=error)
         sys.exit(str(error))
     finally:
         if is_main_thread and handler is not None:
             signal.signal(signal.SIGTERM, handler)
-    if any(thread.is_alive() for thread in catalog.worker_threads):
+    if any(thread.is_alive() for thread in service.threads):
         _exit("a tool is still running in a worker thread")  # Python would wait for the thread without end
 
 

@@ -62,7 +62,7 @@ def add_middleware(catalog: Catalog, function: Middleware) -> None:
     """
     if inspect.isroutine(function) and not inspect.iscoroutinefunction(function):
         raise TypeError(f"middleware must be async: write `async def {function.__name__}(request, context, proceed)`")
-    if catalog.serving:
+    if catalog.service.members:
         raise RuntimeError("the server serves clients already: add middleware before it serves")
     catalog.middleware.insert(0, partial(_wrap, function))
     catalog.routes.clear()  # these routes contain handlers without the new middleware

@@ -17,12 +17,12 @@ import contextvars
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ..lib.http.framing import RESERVED_HEADERS, encode_head
 from ..lib.http.message import HeaderList, HttpRequest
-from .catalog import Catalog
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 """The HTTP methods that handlers of routes get. The server responds to `OPTIONS` itself, and refuses others (405)."""
@@ -57,7 +57,7 @@ def check_routes(routes: Mapping[str, RouteHandler], taken: Collection[str]) -> 
             raise ValueError(f"the server itself uses the path {path}: choose another path for the route")
 
 
-async def call_route(handler: RouteHandler, request: HttpRequest, catalog: Catalog) -> tuple[int, HeaderList, bytes]:
+async def call_route(handler: RouteHandler, request: HttpRequest, executor: Executor) -> tuple[int, HeaderList, bytes]:
     """Call the handler of a route, and return status, headers and body of the response.
 
     Raises:
@@ -68,7 +68,7 @@ async def call_route(handler: RouteHandler, request: HttpRequest, catalog: Catal
         result: object = await handler(request)
     else:
         run = contextvars.copy_context().run
-        result = await asyncio.get_running_loop().run_in_executor(catalog.executor, run, handler, request)
+        result = await asyncio.get_running_loop().run_in_executor(executor, run, handler, request)
         if inspect.isawaitable(result):  # a callable object with `async def __call__`
             result = await result
     if isinstance(result, Mapping):

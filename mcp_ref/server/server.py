@@ -139,7 +139,7 @@ class Server:
         if lifespan is not None:
             from .lifespan import Lifespan  # lazy: few servers need it
 
-            self.catalog.lifespan = Lifespan(name, lifespan, self, self.catalog.close)
+            self.catalog.service.lifespan = Lifespan(name, lifespan, self, self.catalog.service.close)
 
     @property
     def revisions(self) -> list[Revision]:
@@ -178,7 +178,7 @@ class Server:
     @property
     def state(self) -> object:
         """The value that the lifespan has yielded, for code outside of handlers; None while nothing is served."""
-        return self.catalog.state
+        return self.catalog.service.state
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function as a tool. The function's signature becomes the input schema.
@@ -334,7 +334,7 @@ class Server:
         Servers on stdio, `serve_http` and ASGI servers with lifespan events do the same at their end. Call this method
         at the end of a framework that has mounted `asgi()` and does not forward these events.
         """
-        await self.catalog.close()
+        await self.catalog.service.close()
 
     def run(self) -> None:
         """Run a program that serves on standard input and output, until the input ends or SIGINT or SIGTERM arrives.
@@ -346,7 +346,7 @@ class Server:
         if sys.stdin is not None and sys.stdin.isatty():
             wait = "waiting for the messages of a client on standard input; press Ctrl-D or Ctrl-C to stop"
             print(f"{self.info.name}: {wait}", file=sys.stderr, flush=True)
-        run_program(self.serve_stdio, self.catalog, "`await server.serve_stdio()`")
+        run_program(self.serve_stdio, self.catalog.service, "`await server.serve_stdio()`")
 
     def run_http(
         self,
@@ -371,11 +371,11 @@ class Server:
         async def listen() -> None:
             async with self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options) as url:
                 print(f"{self.info.name}: {url}", file=sys.stderr, flush=True)
-                lifespan = self.catalog.lifespan
+                lifespan = self.catalog.service.lifespan
                 await (asyncio.Event() if lifespan is None else lifespan.ending).wait()
 
         try:
-            run_program(listen, self.catalog, "`async with server.serve_http(...)`")
+            run_program(listen, self.catalog.service, "`async with server.serve_http(...)`")
         except (OSError, OverflowError) as error:
             sys.exit(f"{self.info.name}: cannot serve on {host}:{port}: {describe_bind_error(error)}")
 

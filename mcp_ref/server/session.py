@@ -61,7 +61,7 @@ async def begin(
     """
     session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
     try:
-        await catalog.add_serving(session)
+        await catalog.service.add(session)
         catalog.announcers.add(session)
         await session.open()
     except BaseException:
@@ -75,7 +75,7 @@ class ServerSession(Session, Announcer):
 
     def __init__(self, catalog: Catalog, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
         super().__init__("server", transport, limits)
-        self.catalog, self.shared, self.custom_methods = catalog, catalog, catalog.custom_methods
+        self.catalog, self.shared, self.custom_methods = catalog, catalog.service, catalog.custom_methods
         self.phase = NEW
         self.initialized: asyncio.Future[None] = self.loop.create_future()
         """Done when the client has sent `notifications/initialized`."""
@@ -98,7 +98,7 @@ class ServerSession(Session, Announcer):
         """End all requests, and leave the catalog."""
         self.catalog.announcers.discard(self)
         await self.close()
-        await self.catalog.remove_serving(self)
+        await self.catalog.service.remove(self)
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era

@@ -53,7 +53,7 @@ class StatelessRequest(Channel):
         principal: str | None, open_subscriptions: OpenSubscriptions,
     ) -> None:  # fmt: skip
         self.catalog, self.principal, self.open_subscriptions = catalog, principal, open_subscriptions
-        self.shared = catalog
+        self.shared = catalog.service
         self.loop = asyncio.get_running_loop()
         self.revision, self.peer_capabilities = meta.revision, meta.capabilities
         # [2026-07-28 server/utilities/logging#per-request-log-level] without a level, MUST NOT send log messages

@@ -345,7 +345,7 @@ async def test_input_required_works_in_plain_functions_and_task_groups(kind: str
         asker = tool(wire, "grouped")
         assert await asker.asked() == {"r": {"method": "roots/list", "params": {}}, "w": form("Who?")}
         assert await asker.done({"r": ROOTS, "w": accept("Ada")}) == "2 accept"
-    server.catalog.executor.shutdown()
+    server.catalog.service.executor.shutdown()
 
 
 @KINDS

@@ -243,7 +243,7 @@ async def test_lifespan_that_fails_while_the_server_serves_ends_the_sessions(
         async with Client(server, revisions=[revision]) as client:
             with pytest.raises(ConnectionClosed):
                 await client.call_tool("lose")
-    assert not server.catalog.serving and server.state is None
+    assert not server.catalog.service.members and server.state is None
     assert "the lifespan of the server 'notes' failed while the server was serving" in caplog.text
     async with Client(server, revisions=[revision]) as client:  # a new entry
         assert (await client.call_tool("ok")).text == "ok"
@@ -294,7 +294,7 @@ async def test_lifespan_that_begins_is_cancelled_with_its_only_user() -> None:
         session.cancel()
         with pytest.raises(asyncio.CancelledError):
             await session
-        assert log == ["cancelled"] and not server.catalog.serving
+        assert log == ["cancelled"] and not server.catalog.service.members
         log.clear()
         entering.clear()
 

@@ -865,7 +865,7 @@ async def test_task_that_begins_while_the_http_server_stops_is_stopped() -> None
 
     serving = work.server.serve_http()
     port = urlsplit(await serving.__aenter__()).port
-    [site] = work.server.catalog.serving
+    [site] = work.server.catalog.service.members
     assert isinstance(site, HttpApp)
     web = Web(site, ("127.0.0.1", port or 0))
     reply = await Talk(web).send(stateless_request("tools/call", {"name": "late"}, capabilities=EXTENDED))

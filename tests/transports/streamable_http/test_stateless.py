@@ -403,7 +403,7 @@ async def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next(
         await eventually(lambda: not web.site._endpoint._requests)
         go.set()
         await asyncio.wait_for(heard.wait(), PATIENCE)
-    server.catalog.executor.shutdown()
+    server.catalog.service.executor.shutdown()
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])

@@ -1,0 +1,105 @@
+"""The service of a server: its sessions and HTTP applications, and the objects that their handlers share.
+
+The first session or application enters the lifespan (lifespan.py). The first plain `def` function starts the worker
+threads (workers.py). After the last session or application, the service ends the tasks and the threads, and leaves the
+lifespan. A later session starts the service again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from .lifespan import Lifespan
+
+log = logging.getLogger(__name__)
+
+WORKER_END_SECONDS: Final = 0.2
+"""Time for the worker threads to end after the last session or HTTP application, in seconds."""
+
+
+class Member(Protocol):
+    """A session or an HTTP application."""
+
+    async def close(self) -> None:
+        """End the session, or all sessions and subscriptions of the application."""
+
+
+class Service:
+    """The sessions and HTTP applications of a server, its lifespan, and its worker threads.
+
+    Args:
+        executor: The author's executor for plain `def` functions. None for our own threads.
+        close_tasks: Called after the last session or application. Ends the tasks that still run.
+    """
+
+    def __init__(self, executor: Executor | None, close_tasks: Callable[[], Awaitable[None]]) -> None:
+        self.members: set[Member] = set()
+        self.lifespan: Lifespan | None = None
+        """The author's context manager, entered while the service has members; None without one."""
+        self.threads: list[threading.Thread] = []
+        """The worker threads, and earlier threads that still run a function."""
+        self._given_executor, self._close_tasks = executor, close_tasks
+        self._workers: Executor | None = None  # our own executor; None until a plain `def` function runs
+
+    @property
+    def state(self) -> object:
+        """The value that the lifespan has yielded; None without a lifespan."""
+        return self.lifespan.state if self.lifespan is not None else None
+
+    @property
+    def executor(self) -> Executor:
+        """The executor for plain `def` functions. Without a given executor, our own threads start at the first use."""
+        if self._given_executor is not None:
+            return self._given_executor
+        if self._workers is None:
+            from .workers import Workers  # lazy: most functions are coroutine functions
+
+            self._workers = Workers(self.threads)
+        return self._workers
+
+    async def add(self, member: Member) -> None:
+        """Add a session or an HTTP application that begins to serve. Raise RuntimeError if the lifespan fails."""
+        self.members.add(member)
+        if self.lifespan is not None:
+            try:
+                await self.lifespan.enter()
+            except BaseException:
+                await self.remove(member)
+                raise
+
+    async def remove(self, member: Member) -> None:
+        """Remove a session or an HTTP application. After the last, end all that the requests used."""
+        self.members.discard(member)
+        if self.members:
+            return
+        try:
+            await self._close_tasks()
+            await self._end_workers()
+        finally:
+            if self.lifespan is not None and not self.members:
+                await self.lifespan.leave()
+
+    async def _end_workers(self) -> None:
+        """End the worker threads. Python cannot stop a thread, so wait only `WORKER_END_SECONDS`."""
+        workers, self._workers = self._workers, None
+        if workers is None:
+            return
+        workers.shutdown(wait=False, cancel_futures=True)
+        for _ in range(50):  # an idle thread has ended before the second check
+            self.threads = [thread for thread in self.threads if thread.is_alive()]
+            if not self.threads:
+                return
+            await asyncio.sleep(WORKER_END_SECONDS / 50)
+        log.warning("the server has ended, but a handler still runs in a worker thread")
+
+    async def close(self) -> None:
+        """End all sessions and HTTP applications."""
+        for member in tuple(self.members):
+            await member.close()
+            await self.remove(member)
