@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _NO_METHODS: Final[frozenset[str]] = frozenset()  # shared, because Python makes a new object of 200 bytes at each call
+MAX_SHARED_SETS: Final = 64
+"""Maximum number of sets of methods that the sessions share. Most sessions send the same few methods."""
 _INITIALIZE: Final = frozenset({"initialize"})
 
 Handler = Callable[..., Awaitable[object]]
@@ -67,6 +69,11 @@ def load_type(path: str) -> type:
     """Import the module in a path such as `features.tools:Tool`, and return the dataclass after the colon."""
     module, _, name = path.partition(":")
     return cast(type, getattr(importlib.import_module(f".{module}", __package__), name))
+
+
+@functools.lru_cache(maxsize=MAX_SHARED_SETS)
+def _with_method(methods: frozenset[str], method: str) -> frozenset[str]:
+    return methods | {method}
 
 
 def find_route(
@@ -114,7 +121,7 @@ class Session(Channel):
         if role == "server":
             self.dispatcher.warnings_left = 0  # anybody can be a client of a server over HTTP
         self._routes: dict[str, Route] = {}
-        self._sendable = _NO_METHODS  # cache: the methods that passed `_check_sendable`
+        self._sendable = _NO_METHODS  # cache: the methods that passed the checks of `request` or `notify`
         self.use_revision(LATEST_LEGACY)
 
     def use_revision(self, revision: Revision) -> None:
@@ -199,15 +206,17 @@ class Session(Channel):
             raise NotInRevision(f"{method} does not exist in revision {self.revision}, the revision of this session")
         if row is not None and not self._is_declared(self.peer_capabilities, row):
             raise CapabilityError(f"the {self.peer_role} does not offer {row.capability}, so {method} was not sent")
-        self._sendable |= {method}
+        self._sendable = _with_method(self._sendable, method)
 
     def handle_error_response(self, error: RemoteError) -> None:
         """Handle an error response to one of our requests. The client overrides this method."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        row = find_method(method, self.revision, self.role)
-        if not self._is_declared(self.capabilities, row) if row is not None else method in SPECIFIED:
-            return False
+        if method not in self._sendable:
+            row = find_method(method, self.revision, self.role)
+            if not self._is_declared(self.capabilities, row) if row is not None else method in SPECIFIED:
+                return False
+            self._sendable = _with_method(self._sendable, method)
         self.dispatcher.notify(method, self.codec.encode(params), related)
         return True
 

@@ -1,7 +1,7 @@
 """Announcements: the notifications about changes that sessions and subscriptions send to their clients.
 
-    Catalog.announce, on any thread -> announce_to, on each event loop -> Announcer.queue_change, if the client wants it
-        -> Announcer.send_changes: now, while the client has room; the rest when the client has read more
+    Catalog.announce, on any thread -> the next iteration of each event loop -> Announcer.announce
+        -> send_change: now, if the client wants the change and has room; else by send_queued, when it has read more
 
 Equal changes that wait are sent once. So a server that adds a thousand tools in a row sends one notification, and a
 client that reads slowly gets each notification once, however often the list changes.
@@ -24,16 +24,16 @@ MAX_QUEUED_CHANGES: Final = 10_000
 SUBSCRIPTION_END_SECONDS: Final = 0.5
 """Time to send the results of the open subscriptions when a session or the server ends, in seconds."""
 
+Change = tuple[str, str | None]
+"""The method of a notification, and the changed URI or task id (None for a changed list)."""
+
 
 class Announcer:
-    """A session or subscription that announces changes to its client. Equal queued changes are sent once.
-
-    A change is the method of a notification, and the changed URI or task id (None for a changed list).
-    """
+    """A session or subscription that announces changes to its client. Equal queued changes are sent once."""
 
     loop: asyncio.AbstractEventLoop
-    _changes: dict[tuple[str, str | None], None] | None = None  # an ordered set; None if no change is queued
-    _sender: asyncio.Task[None] | None = None  # sends the changes while the client does not read
+    _changes: dict[Change, None] | None = None  # an ordered set; None if no change is queued
+    _sender: asyncio.Task[None] | None = None  # sends the queued changes, as fast as the client reads
 
     def wants(self, method: str, subject: str | None) -> bool:
         """Return True if the client wants the notification."""
@@ -44,42 +44,38 @@ class Announcer:
         raise NotImplementedError
 
     @property
+    def is_ready(self) -> bool:
+        """False until the first notification is allowed. Then `send_queued` must be called."""
+        return True
+
+    @property
     def has_room(self) -> bool:
         """True if a change can be sent now. If False, an asyncio task sends the changes."""
         return False
-
-    async def wait_ready(self) -> None:
-        """Wait until the first notification is allowed."""
 
     async def drain_changes(self) -> None:
         """Wait until the client has read most notifications."""
         raise NotImplementedError
 
-    def queue_change(self, method: str, subject: str | None) -> bool:
-        """Queue a change, if the client wants it. Return True if `send_changes` must be called."""
+    def announce(self, method: str, subject: str | None) -> None:
+        """Send a change, if the client wants it. Send it now if the client has room; else queue it."""
         if not self.wants(method, subject):
-            return False
-        is_first = self._changes is None and self._sender is None
+            return
+        if self._changes is None and self.is_ready and self.has_room:
+            return self._send(method, subject)
         if self._changes is None:
             self._changes = {}
         self._changes[method, subject] = None
         if len(self._changes) > MAX_QUEUED_CHANGES:
             del self._changes[next(iter(self._changes))]
-        return is_first
+        self.send_queued()
 
-    def send_changes(self) -> None:
-        """Send the queued changes, as far as the client has room. An asyncio task sends the rest."""
-        while self._changes is not None:
-            if not self.has_room:
-                self._sender = self.loop.create_task(self._send_slowly())
-                return
-            self._send_first(self._changes)
+    def send_queued(self) -> None:
+        """Let an asyncio task send the queued changes, if any."""
+        if self._changes is not None and self._sender is None and self.is_ready:
+            self._sender = self.loop.create_task(self._send_slowly())
 
-    def _send_first(self, changes: dict[tuple[str, str | None], None]) -> None:
-        method, subject = next(iter(changes))
-        del changes[method, subject]
-        if not changes:
-            self._changes = None  # save memory
+    def _send(self, method: str, subject: str | None) -> None:
         try:
             self.send_change(method, subject)
         except Exception:  # the URI cannot be written as JSON, or the task store failed
@@ -87,9 +83,11 @@ class Announcer:
 
     async def _send_slowly(self) -> None:
         try:
-            await self.wait_ready()
             while self._changes is not None:
-                self._send_first(self._changes)
+                method, subject = next(iter(self._changes))
+                del self._changes[method, subject]
+                self._changes = self._changes or None  # save memory
+                self._send(method, subject)
                 await self.drain_changes()
         finally:
             self._sender = None
@@ -99,19 +97,6 @@ class Announcer:
         self._changes = None
         if self._sender is not None:
             self._sender.cancel()
-
-
-def announce_to(announcers: list[Announcer], method: str, subject: str | None) -> None:
-    """Let all announcers of this event loop announce a change."""
-    # Send in the next iteration of the event loop, because equal changes often follow. One callback sends to all
-    # clients: a task for each client would double the time of a notification.
-    if waiting := [announcer for announcer in announcers if announcer.queue_change(method, subject)]:
-        asyncio.get_running_loop().call_soon(_send_changes, waiting)
-
-
-def _send_changes(announcers: list[Announcer]) -> None:
-    for announcer in announcers:
-        announcer.send_changes()
 
 
 class Subscription(Protocol):

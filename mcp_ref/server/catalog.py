@@ -24,6 +24,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, cast
+from weakref import WeakKeyDictionary
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, ServerCapabilities, declares
@@ -35,7 +36,7 @@ from ..features.task_augmentation import EXTENSION, SERVER_CAPABILITY
 from ..jsonrpc.messages import Notification, Object, Request
 from ..revisions import Method, Revision, sorted_revisions
 from ..session import Handler, Route
-from .announcements import Announcer, announce_to
+from .announcements import Announcer, Change
 from .context import Context
 from .service import Service
 
@@ -72,6 +73,7 @@ class Catalog:
         self.middleware: list[Callable[[str, Handler], Handler]] = []
         """Functions that wrap the handler of a method, innermost first (middleware.py)."""
         self.announcers: set[Announcer] = set()
+        self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
         self.needs_scopes = False
         """True if at least one tool, resource or prompt needs scopes."""
         self._nonempty_features: set[str] = set()  # features that have, or have had, an item
@@ -133,13 +135,23 @@ class Catalog:
 
     def announce(self, method: str, subject: str | None = None) -> None:
         """Announce a change to the clients. Any thread can call this. `subject` is the changed URI or task id."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[Announcer]] = {}
-        for announcer in tuple(self.announcers):
-            by_loop.setdefault(announcer.loop, []).append(announcer)
-        for loop, announcers in by_loop.items():
+        for loop in {announcer.loop for announcer in tuple(self.announcers)}:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
-                # Wake each event loop once, because that is a system call.
-                loop.call_soon_threadsafe(announce_to, announcers, method, subject)
+                loop.call_soon_threadsafe(self._queue_change, loop, (method, subject))
+
+    def _queue_change(self, loop: asyncio.AbstractEventLoop, change: Change) -> None:
+        if loop not in self._changes:
+            # Send in the next iteration of the event loop, because equal changes often follow. One callback sends to
+            # all clients: a task for each client would double the time of a notification.
+            self._changes[loop] = {}
+            loop.call_soon(self._send_changes, loop)
+        self._changes[loop][change] = None
+
+    def _send_changes(self, loop: asyncio.AbstractEventLoop) -> None:
+        changes = self._changes.pop(loop)
+        for announcer in [each for each in tuple(self.announcers) if each.loop is loop]:
+            for method, subject in changes:
+                announcer.announce(method, subject)
 
     def _completable_arguments(self, ref: Reference) -> list[str] | None:
         """Return the names of the arguments of a prompt or template, or None if it is not registered."""

@@ -133,7 +133,7 @@ class ServerSession(Session, Announcer):
         if related == self._handshake and self.is_serving(related):
             why = "the client sends `initialized` only after the response to `initialize`"
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: {why}; send it during a later request")
-        await self.wait_ready()
+        await asyncio.shield(self.initialized)
         if not self.is_serving(related) and not self.is_disconnected:
             raise McpError(
                 f"{method} was not sent: the client's request that needs this input is cancelled or complete"
@@ -202,13 +202,15 @@ class ServerSession(Session, Announcer):
                 self.phase = OPERATING
             if not self.initialized.done():
                 self.initialized.set_result(None)  # the notification can arrive while `initialize` is served
+                self.send_queued()
 
-    async def wait_ready(self) -> None:
-        await asyncio.shield(self.initialized)
+    @property
+    def is_ready(self) -> bool:
+        return self.initialized.done()
 
     @property
     def has_room(self) -> bool:
-        return self.initialized.done() and self.transport.has_room
+        return self.transport.has_room
 
     async def drain_changes(self) -> None:
         await self.transport.drain()

@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
+from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import R2024_11_05, R2025_03_26, Revision
+from mcp_ref.server import announcements
 from mcp_ref.server.workers import MAX_WORKERS
 from tests.forked_python import python
 from tests.messages import initialize, notification, request
@@ -199,6 +201,19 @@ async def test_tools_list_changed_is_sent_once_for_many_changes(kind: str) -> No
         assert isinstance(listed, dict) and isinstance(listed["tools"], list)
         assert len(listed["tools"]) == 101
         await wire.nothing_more()
+
+
+@KINDS
+async def test_tools_list_changed_before_initialized_waits_without_a_task(kind: str) -> None:
+    server = Server("s")
+    use_tools(server)
+    async with raw_client(server, kind) as wire:
+        await wire.send(initialize())
+        await wire.receive()
+        server.tools.add(lambda: "", "early")
+        await wire.nothing_more()
+        coroutines = [cast("CoroutineType[None, None, object]", task.get_coro()) for task in asyncio.all_tasks()]
+        assert announcements.__file__ not in {each.cr_code.co_filename for each in coroutines}
 
 
 @KINDS

@@ -116,8 +116,10 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
     `data` is UTF-8 text, and can contain line breaks. The client waits `retry` milliseconds before it reconnects.
     """
     head = f"id: {_checked_line(id)}\n" if id is not None else ""
-    head += f"event: {_checked_line(event)}\n" if event is not None else ""
-    head += f"retry: {retry}\n" if retry is not None else ""
+    if event is not None:
+        head += f"event: {_checked_line(event)}\n"
+    if retry is not None:
+        head += f"retry: {retry}\n"
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END.split(data))
     return b"%bdata: %b\n\n" % (head.encode(), data)
@@ -129,6 +131,6 @@ def encode_comment(text: str = "") -> bytes:
 
 
 def _checked_line(text: str) -> str:
-    if _FORBIDDEN_IN_FIELD.search(text):
+    if not text.isprintable() and _FORBIDDEN_IN_FIELD.search(text):
         raise ValueError(f"a field of a server-sent event must be one line without NUL, not {text[:100]!r}")
     return text

@@ -30,7 +30,7 @@ from enum import Enum, auto
 
 from ...basic.access import Access
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.messages import Batch, ErrorResponse, Outgoing, Request, RequestId, Response, encode
+from ...jsonrpc.messages import Batch, ErrorResponse, Notification, Outgoing, Request, RequestId, Response, encode
 from ...lib.http.message import StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
@@ -288,7 +288,7 @@ class HttpSession(SessionTransport):
         note_size(len(frame))
         if self._trace is not None:
             self._trace("->", frame)
-        final = type(message) is Response or _ends_stream(message)
+        final = type(message) is Response or (type(message) is not Notification and _ends_stream(message))
         stream = self.streams_by_request.get(related) if related is not None else None
         if stream is not None and (final or stream.accepts_sse):
             if not self.initialized.done():
