@@ -106,7 +106,7 @@ class Channel(Protocol):
 class RequestContext:
     """The id, `_meta` and channel of a request that a handler serves."""
 
-    __slots__ = ("access", "channel", "meta", "notification_count", "progress", "request_id", "worker_tasks")
+    __slots__ = ("access", "channel", "meta", "progress", "request_id", "steps", "worker_tasks")
 
     def __init__(
         self, channel: Channel, request_id: RequestId, meta: Object | None, principal: str | None = None
@@ -117,8 +117,8 @@ class RequestContext:
         """The request's `_meta`, which can contain trace context such as `traceparent`."""
         self.progress: ProgressReporter | None = None
         """The progress notifications of the request; None until the handler reports progress."""
-        self.notification_count = 0
-        """Number of progress notifications, log messages and status messages that the handler has sent."""
+        self.steps = 0
+        """Number of notifications of the handler since it let other handlers run."""
         self.worker_tasks: set[asyncio.Task[object]] | None = None
         """The asyncio tasks that handlers in worker threads wait for; None at first."""
         access = current_access.get()

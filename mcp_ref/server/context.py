@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from ..basic.access import checked_scopes
 from ..basic.lifecycle import Implementation
@@ -43,6 +43,7 @@ T = TypeVar("T")
 
 YIELD_INTERVAL = 32
 """Number of steps (sent notifications, checked URIs) after which a handler lets other handlers run."""
+_yielding: Final[set[Context[object]]] = set()  # the contexts whose handlers let others run at this moment
 
 
 class Context(InputRequests, Generic[S]):
@@ -141,10 +142,18 @@ class Context(InputRequests, Generic[S]):
             await self.channel.drain(self.request_id)
 
     async def _yield_at_interval(self) -> None:
-        """Let other handlers run once in `YIELD_INTERVAL` calls. Otherwise one handler could block all others."""
-        self.notification_count += 1
-        if self.notification_count % YIELD_INTERVAL == 0:
-            await asyncio.sleep(0)
+        """Let other handlers run once in `YIELD_INTERVAL` calls. Otherwise one handler could block all others.
+
+        Handlers that yield at the same time share the interval. Otherwise many of them could block the rest.
+        """
+        self.steps += 1
+        if self.steps * (len(_yielding) + 1) >= YIELD_INTERVAL:
+            self.steps = 0
+            _yielding.add(self)
+            try:
+                await asyncio.sleep(0)
+            finally:
+                _yielding.discard(self)
 
     def close_stream(self) -> bool:
         """Close the HTTP stream of this request. The client reconnects later and resumes the stream.
@@ -193,6 +202,7 @@ class Context(InputRequests, Generic[S]):
         capability = f"extensions.{custom_methods.extension_of(method, extension)}"
         if self.revision.era == "modern":
             self._require(capability)
+        await self._yield_at_interval()
         if self.channel.is_serving(self.request_id):
             self.channel.notify(method, custom_methods.data_of(params), self.request_id)
             await self.channel.drain(self.request_id)

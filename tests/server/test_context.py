@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from mcp_ref import CapabilityError, ConnectionClosed, Context, McpError, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
+from mcp_ref.server.context import YIELD_INTERVAL
 from tests.messages import initialize, notification, request
 from tests.raw_peers import Wire, connected_client, raw_client
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
@@ -396,3 +397,40 @@ async def test_context_request_after_the_response_is_not_sent() -> None:
         with pytest.raises(McpError, match="roots/list was not sent"):
             await kept[0].list_roots()
         await wire.nothing_more()
+
+
+# ------------------------------------------------------------------------------------------ many at once
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda context: context.report_progress(1), id="report_progress"),
+        pytest.param(lambda context: context.log("info", "x"), id="log"),
+        pytest.param(lambda context: context.set_status("x"), id="set_status"),
+        pytest.param(lambda context: context.notify("com.example/x"), id="notify"),
+    ],
+)
+async def test_context_methods_let_others_run_after_few_steps_of_all_handlers(
+    call: Callable[[Context], Awaitable[None]],
+) -> None:
+    server = Server("s")
+    steps, stop = 0, False
+
+    @server.tool()
+    async def chat(context: Context) -> None:
+        nonlocal steps
+        while not stop and steps < 100_000:
+            steps += 1
+            await call(context)
+
+    async with connected_client(server, "memory") as wire:
+        for number in range(50):
+            await wire.send(calling("chat", id=number))
+        most = 0
+        for _ in range(100):
+            before = steps
+            await asyncio.sleep(0)
+            most = max(most, steps - before)
+        assert 50 <= most < 5 * YIELD_INTERVAL
+        stop = True
