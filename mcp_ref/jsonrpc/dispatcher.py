@@ -190,11 +190,14 @@ class Dispatcher(Requester):
             # requests are checked: a table of all earlier ids would grow without end.
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
             return self._refuse(invalid_request(rule, request.id), batch)
+        must_wait = len(self._tasks) >= self._limits.max_in_flight
+        if must_wait and self._queue.is_full:  # the request is part of a batch, or the transport cannot stop reading
+            return self._refuse(Malformed(self._no_slot(), request.id), batch)
         if batch is not None:
             batch.unfinished += 1
         if request.method in self.holds_later:
             self._held = []
-        slot = self._queue.add(request.id) if len(self._tasks) >= self._limits.max_in_flight else None
+        slot = self._queue.add(request.id) if must_wait else None
         entry = self._serving[request.id] = _ActiveRequest(slot)
         # The task starts after the handlers of all requests that were cancelled before have noticed it.
         entry.task = asyncio.get_running_loop().create_task(self._run(request, entry, batch))
@@ -209,8 +212,7 @@ class Dispatcher(Requester):
                 if entry.slot is None or await entry.slot:
                     response = await respond(request, self._serve(request))
                 else:
-                    text = f"at most {self._limits.max_in_flight} requests are served at the same time; retry later"
-                    response = ErrorResponse(request.id, Error(INTERNAL_ERROR, text))
+                    response = ErrorResponse(request.id, self._no_slot())
             except asyncio.CancelledError:
                 # [2025-11-25 basic/utilities/cancellation#behavior-requirements] no response for a cancelled request
                 response = None
@@ -233,6 +235,10 @@ class Dispatcher(Requester):
             pass  # the response is already in the queue of the transport
         finally:
             self._free_slot(entry.task)  # a done callback of the task would cost another turn of the event loop
+
+    def _no_slot(self) -> Error:
+        text = f"at most {self._limits.max_in_flight} requests are served at the same time; retry later"
+        return Error(INTERNAL_ERROR, text)
 
     def _has_held_enough(self, held: Sized) -> bool:
         return len(held) >= self._limits.max_in_flight - 1  # the request that holds them uses a slot too
@@ -288,9 +294,10 @@ class Dispatcher(Requester):
 
     def _hold_slot(self) -> None:
         """Use a slot until the peer has read an error. Else a peer that only sends garbage would fill our buffer."""
-        task = asyncio.get_running_loop().create_task(self._transport.drain())
-        task.add_done_callback(self._free_slot)
-        self._use_slot(task)
+        if not self._queue.is_full:  # else the transport was told to stop reading
+            task = asyncio.get_running_loop().create_task(self._transport.drain())
+            task.add_done_callback(self._free_slot)
+            self._use_slot(task)
 
     def _use_slot(self, task: asyncio.Task[None]) -> None:
         if not task.done():  # an eager task can be done already

@@ -33,15 +33,16 @@ class RequestQueue:
         self._timer: asyncio.TimerHandle | None = None
         self._is_paused = False
 
+    @property
+    def is_full(self) -> bool:
+        """True if no further request can wait."""
+        return len(self._tasks) >= 2 * self._slots
+
     def add(self, id: RequestId) -> asyncio.Future[bool]:
         """Let a request wait. Return a future: True when the request has a slot, False if it is refused."""
-        slot = asyncio.get_running_loop().create_future()
-        if self._is_full():  # the request is part of a batch, or the transport cannot stop reading
-            slot.set_result(False)
-        else:
-            self._waiting[id] = slot
-            if len(self._waiting) == 1:
-                self._restart_timer()
+        slot = self._waiting[id] = asyncio.get_running_loop().create_future()
+        if len(self._waiting) == 1:
+            self._restart_timer()
         return slot
 
     def remove(self, id: RequestId) -> None:
@@ -50,7 +51,7 @@ class RequestQueue:
 
     def note_new_task(self) -> None:
         """Pause reading if no further request can wait."""
-        if not self._is_paused and self._is_full():
+        if not self._is_paused and self.is_full:
             self._is_paused = True
             self._transport.pause_reading()
 
@@ -59,7 +60,7 @@ class RequestQueue:
         while self._waiting and len(self._tasks) - len(self._waiting) < self._slots:
             self._end_wait(next(iter(self._waiting)), True)
             self._restart_timer()
-        if self._is_paused and not self._is_full():
+        if self._is_paused and not self.is_full:
             self._is_paused = False
             self._transport.resume_reading()
 
@@ -69,9 +70,6 @@ class RequestQueue:
         self._is_paused = False
         if self._timer is not None:
             self._timer.cancel()
-
-    def _is_full(self) -> bool:
-        return len(self._tasks) >= 2 * self._slots
 
     def _end_wait(self, id: RequestId, has_slot: bool) -> None:
         slot = self._waiting.pop(id)

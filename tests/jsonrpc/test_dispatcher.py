@@ -727,6 +727,17 @@ async def test_dispatcher_refuses_the_rest_of_a_batch_if_too_many_requests_wait(
     assert [isinstance(by_id[number], Response) for number in range(4)] == [True, True, False, False]
 
 
+@pytest.mark.parametrize("frame", [b"garbage", b'{"jsonrpc":"2.0","id":%d,"method":"x"}'])
+async def test_dispatcher_refusals_take_no_memory_if_the_transport_cannot_stop_reading(frame: bytes) -> None:
+    bench = Bench(max_in_flight=2, patience=1000)
+    bench.transport.may_drain.clear()
+    for number in range(100):
+        bench.receive(decode(frame % number if b"%d" in frame else frame))
+        await turns()
+    assert len(bench.dispatcher._tasks) == 4
+    await bench.dispatcher.close()
+
+
 @pytest.mark.parametrize("frame", [b"garbage", b"{}", b"[]", b"[1]", b'{"jsonrpc":"2.0","id":1,"method":"x"}'])
 async def test_dispatcher_peer_that_sends_garbage_and_never_reads_is_not_read_from(frame: bytes) -> None:
     bench = Bench(max_in_flight=2, patience=1000)
