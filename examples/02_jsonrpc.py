@@ -19,10 +19,10 @@ import sys
 from mcp_ref import ProtocolError
 from mcp_ref.jsonrpc.dispatcher import Dispatcher
 from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Notification, Object, Outgoing, Request, decode, encode
-from mcp_ref.jsonrpc.requester import Transport
+from mcp_ref.jsonrpc.requester import MessageTransport
 
 
-class Wire(Transport):
+class Wire(MessageTransport):
     """A transport that writes messages to bytes and reads them at the other end."""
 
     def __init__(self, name: str) -> None:

@@ -44,7 +44,7 @@ from ipaddress import ip_address
 from urllib.parse import urlencode, urlsplit
 
 from mcp_ref.lib.http.message import Exchange, HeaderList, HttpLimits, HttpRequest, bracket_ipv6
-from mcp_ref.lib.http.server import HttpServer, serve
+from mcp_ref.lib.http.server import HttpServer, start_server
 from mcp_ref.lib.jose.keys import JSON, encode_base64url, make_private_key
 from mcp_ref.lib.jose.tokens import sign_jwt
 
@@ -112,7 +112,7 @@ class AuthorizationServer:
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> HttpServer:
         """Return a listening HTTP server. Its URL is the issuer."""
-        server = await serve(self.handle, host, port, limits=HttpLimits(connections=100, body_size=64 * 1024))
+        server = await start_server(self.handle, host, port, limits=HttpLimits(connections=100, body_size=64 * 1024))
         self.issuer = f"http://{bracket_ipv6(host)}:{server.address[1]}"
         return server
 

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 from mcp_ref import AuthorizationCode, AuthorizationError, Client
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, StreamingResponse
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.server.http import HttpApp
 
 # isort: off
@@ -85,8 +85,8 @@ async def alone() -> None:
         await handler(Shown(exchange, receiver))
 
     async with (
-        await serve(lambda exchange: serve_shown(exchange, "authorization server", issuer.handle)) as first,
-        await serve(lambda exchange: serve_shown(exchange, "MCP server", app.handle)) as second,
+        await start_server(lambda exchange: serve_shown(exchange, "authorization server", issuer.handle)) as first,
+        await start_server(lambda exchange: serve_shown(exchange, "MCP server", app.handle)) as second,
     ):
         issuer.issuer, url = (f"http://127.0.0.1:{one.address[1]}" for one in (first, second))
         app = HttpApp(server.catalog, authorization=protect(f"{url}/mcp", issuer.issuer))

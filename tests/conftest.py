@@ -177,7 +177,7 @@ def every_frame_is_valid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         await opened(self)
 
     monkeypatch.setattr(Session, "open", open_checked)
-    monkeypatch.setattr(stateless, "serve", checked_stateless(faults))
+    monkeypatch.setattr(stateless, "serve_request", checked_stateless(faults))
     yield
     assert not faults, "\n".join(faults)
 

@@ -187,8 +187,8 @@ class FrameChecker:
 
 
 def checked_stateless(faults: list[str]) -> Callable[..., Coroutine[object, object, Object]]:
-    """Return a `stateless.serve` that checks all messages of a request against the schema of 2026-07-28."""
-    serve_stateless = stateless.serve
+    """Return a `stateless.serve_request` that checks all messages of a request against the schema of 2026-07-28."""
+    serve_stateless = stateless.serve_request
 
     async def serve(
         catalog: Catalog,

@@ -18,7 +18,7 @@ from mcp_ref.lib.http.asgi import Application, application
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange, Handler, StreamingResponse
 from mcp_ref.lib.http.response import ClientLimits, HttpError, HttpResponse
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.http.sse import Event, EventParser
 from mcp_ref.server.http import HttpApp, HttpOptions
 
@@ -249,7 +249,7 @@ async def http_wire(
     options = HttpOptions(json_responses=kind == "http-json")
     site = HttpApp(server.catalog, server.limits, server.trace, **options)
     handler = _Begun(under_asgi(application(site.handle)) if kind == "asgi" else site.handle)
-    listening = await serve(handler)
+    listening = await start_server(handler)
     base = f"http://127.0.0.1:{listening.address[1]}"
     http = HttpClient(limits=ClientLimits(head_time=None, idle=None))
     talk = _OverSse(base, http, handler) if kind == "http+sse" else _Streamable(base, http, handler)

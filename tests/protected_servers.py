@@ -26,7 +26,7 @@ from mcp_ref import HttpClient, Server
 from mcp_ref.basic.authorization.challenges import write_challenge
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange, HeaderList
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.server.http import HttpApp, HttpOptions
 
 Step = Callable[[Exchange], Awaitable[None]]
@@ -301,7 +301,7 @@ class World:
 async def authorization_server() -> AsyncIterator[ScriptedAuthorizationServer]:
     """Serve an authorization server."""
     auth = ScriptedAuthorizationServer()
-    async with await serve(auth.handle) as listener:
+    async with await start_server(auth.handle) as listener:
         auth.begin(f"http://127.0.0.1:{listener.address[1]}")
         yield auth
 
@@ -311,7 +311,7 @@ async def protected(**options: Unpack[HttpOptions]) -> AsyncIterator[World]:
     """Serve a protected MCP server and its authorization server."""
     async with authorization_server() as auth:
         mcp = ProtectedMcpServer(auth, **options)
-        async with await serve(mcp.handle) as listener:
+        async with await start_server(mcp.handle) as listener:
             mcp.begin(f"http://127.0.0.1:{listener.address[1]}")
             try:
                 yield World(auth, mcp)

@@ -13,7 +13,7 @@ from typing import Unpack
 
 from mcp_ref import Context, Server, TextContent
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.revisions import REVISIONS, Revision
 from mcp_ref.server.http import HttpApp, HttpOptions
 from tests.http_wire import mirrored_headers
@@ -222,7 +222,7 @@ class Talk:
 async def served_over_http(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
     """Serve over HTTP, and give access to the application and raw connections."""
     site = HttpApp(server.catalog, trace=server.trace, **options)
-    listening = await serve(site.handle)
+    listening = await start_server(site.handle)
     web = Web(site, listening.address)
     try:
         yield web

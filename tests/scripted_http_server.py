@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange, HeaderList, HttpRequest
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from tests.settings import PATIENCE
 
 SSE: HeaderList = [("Content-Type", "text/event-stream")]
@@ -134,7 +134,7 @@ class Scripted:
 @contextlib.asynccontextmanager
 async def scripted() -> AsyncIterator[Scripted]:
     site = Scripted()
-    server = await serve(site.handle)
+    server = await start_server(site.handle)
     site.url = f"http://127.0.0.1:{server.address[1]}/mcp"
     try:
         yield site

@@ -134,10 +134,10 @@ async def main():
     @server.tool()
     def add(a: int, b: int) -> int:
         return a + b
-    from mcp_ref.lib.http.server import serve
+    from mcp_ref.lib.http.server import start_server
     from mcp_ref.server.http import HttpApp
     app = HttpApp(server.catalog)
-    async with await serve(app.handle) as listener:
+    async with await start_server(app.handle) as listener:
         async with mcp_ref.Client("http://127.0.0.1:%d/mcp" % listener.address[1]) as client:
             await client.call_tool("add", {{"a": 1, "b": 2}})
 asyncio.run(main())

@@ -25,7 +25,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.response import HttpError
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.jose.keys import PrivateKey, make_private_key, parse_key_set, parse_object
 from mcp_ref.lib.jose.tokens import check_claims, parse_jws, sign_jwt, verify
 from mcp_ref.server.http import HttpApp
@@ -745,7 +745,7 @@ async def test_fetching_a_document_refuses_this_machine_and_sends_no_byte() -> N
         seen.append(exchange.request.path)
         await exchange.respond(200, [], b"{}")
 
-    async with await serve(handle) as http:
+    async with await start_server(handle) as http:
         with pytest.raises(HttpError):
             await fetch_document(f"http://127.0.0.1:{http.address[1]}/client.json")
     assert seen == []
@@ -776,7 +776,7 @@ async def test_protected_example_asks_for_a_further_scope_in_every_revision(revi
 
     async with served(yes=True, register=False) as talk, HttpClient() as http:
         app: list[HttpApp] = []
-        async with await serve(lambda exchange: app[0].handle(exchange)) as listening:
+        async with await start_server(lambda exchange: app[0].handle(exchange)) as listening:
             url = f"http://127.0.0.1:{listening.address[1]}/mcp"
             app.append(HttpApp(protected.catalog, authorization=protect(url, talk.server.issuer)))
             async with Client(url, authorization=AuthorizationCode(open_browser=browse), revision=revision) as client:
@@ -810,7 +810,7 @@ async def test_an_authorization_server_at_the_origin_of_the_mcp_server_is_found_
         else:
             await issuer.handle(exchange)
 
-    async with await serve(handle) as listening:
+    async with await start_server(handle) as listening:
         issuer.issuer = f"http://127.0.0.1:{listening.address[1]}"
         url = f"{issuer.issuer}/mcp"
 

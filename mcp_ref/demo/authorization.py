@@ -19,7 +19,7 @@ from ..basic.authorization.errors import AuthorizationError
 from ..jsonrpc.messages import JSON, Object
 from ..lib.http.client import HttpClient
 from ..lib.http.message import Exchange, HeaderList, HttpRequest
-from ..lib.http.server import serve
+from ..lib.http.server import start_server
 from ..lib.jose.keys import make_private_key
 from ..lib.jose.tokens import sign_jwt
 from ..server.http import HttpApp
@@ -200,8 +200,8 @@ async def authorization(screen: Screen) -> None:
         await app.handle(PrintedExchange(exchange, printer))
 
     async with (
-        await serve(serve_issuer) as authorization_server,
-        await serve(serve_mcp) as mcp_server,
+        await start_server(serve_issuer) as authorization_server,
+        await start_server(serve_mcp) as mcp_server,
     ):
         issuer.issuer, url = (f"http://127.0.0.1:{one.address[1]}" for one in (authorization_server, mcp_server))
         url += "/mcp"

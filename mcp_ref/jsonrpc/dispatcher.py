@@ -40,7 +40,7 @@ from .messages import (
     is_request_id,
 )
 from .request_queue import RequestQueue
-from .requester import Requester, Transport
+from .requester import MessageTransport, Requester
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Dispatcher(Requester):
 
     def __init__(
         self,
-        transport: Transport,
+        transport: MessageTransport,
         serve: Callable[[Request], Awaitable[Object]],
         on_notification: Callable[[Notification], None],
         on_abandoned: Callable[[RequestId, str], None],

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Sized
 
 from .messages import RequestId
-from .requester import Transport
+from .requester import MessageTransport
 
 
 class RequestQueue:
@@ -26,7 +26,7 @@ class RequestQueue:
         serving: the peer's requests that have no response yet. Only their number is used.
     """
 
-    def __init__(self, slots: int, patience: float, transport: Transport, tasks: Sized, serving: Sized) -> None:
+    def __init__(self, slots: int, patience: float, transport: MessageTransport, tasks: Sized, serving: Sized) -> None:
         self._slots, self._patience, self._transport = slots, patience, transport
         self._tasks, self._serving = tasks, serving
         self._waiting: dict[RequestId, asyncio.Future[bool]] = {}

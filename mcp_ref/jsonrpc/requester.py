@@ -43,7 +43,7 @@ MAX_WARNINGS: Final = 100
 """Maximum number of warnings about the faults of one peer. Further faults are logged at the level DEBUG."""
 
 
-class Transport(Protocol):
+class MessageTransport(Protocol):
     """The methods of a transport that the dispatcher calls.
 
     Over HTTP, `send` uses the stream of the peer's request with the id `related`.
@@ -112,7 +112,9 @@ class Requester:
     `on_abandoned(id, reason)` is called when a caller stops waiting, so that the session can cancel the request.
     """
 
-    def __init__(self, transport: Transport, on_abandoned: Callable[[RequestId, str], None], max_pending: int) -> None:
+    def __init__(
+        self, transport: MessageTransport, on_abandoned: Callable[[RequestId, str], None], max_pending: int
+    ) -> None:
         self.pending: dict[RequestId, Pending] = {}
         self._transport = transport
         self._on_abandoned = on_abandoned

@@ -33,7 +33,7 @@ from ..features.invoke import check_options
 from ..jsonrpc.dispatcher import Limits
 from ..lib.http.asgi import application as application
 from ..lib.http.message import Exchange, HttpLimits, bracket_ipv6
-from ..lib.http.server import serve as serve_sockets
+from ..lib.http.server import start_server
 from ..transports.base import Trace
 from ..transports.http_sse.server import SseEndpoint
 from ..transports.streamable_http.checks import (
@@ -140,7 +140,7 @@ class HttpApp:
             checks=RequestChecks(hosts, origins, methods, catalog.legacy_revisions, catalog.is_modern),
             json_responses=options.get("json_responses", False), store=options.get("store"), limits=limits,
             authorize=authorize, scopes=catalog, trace=trace,
-            stateless=partial(stateless.serve, catalog, self._subscriptions) if catalog.is_modern else None,
+            stateless=partial(stateless.serve_request, catalog, self._subscriptions) if catalog.is_modern else None,
             parameters=catalog.tools.parameter_headers, session_revisions=catalog.legacy_revisions,
         )  # fmt: skip
         self._http_sse: SseEndpoint | None = None
@@ -243,7 +243,7 @@ async def serve_http(
     app = HttpApp(catalog, session_limits, trace, **options)
     try:
         await app.start()
-        listening = await serve_sockets(app.handle, host, port, ssl, http_limits)
+        listening = await start_server(app.handle, host, port, ssl, http_limits)
         try:
             name, bound_port = listening.address
             shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name

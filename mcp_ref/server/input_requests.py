@@ -48,11 +48,6 @@ class InputRequests(RequestContext):
 
     __slots__ = ()
 
-    @property
-    def client_capabilities(self) -> Object:
-        """The capabilities that the client declared, as JSON: `{"sampling": {}, ...}`."""
-        return self.channel.peer_capabilities
-
     def client_can(self, capability: str) -> bool:
         """Return True if the client declared a capability.
 

@@ -37,7 +37,7 @@ from ..transports.trace import trace_from_environment
 from .catalog import Catalog
 from .context import Context
 from .main import describe_bind_error, run_program
-from .session import serve
+from .session import begin
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -281,7 +281,8 @@ class Server:
             transport: The transport to the client.
         """
         self.catalog.check()
-        await serve(self.catalog, transport, self.limits)
+        session = await begin(self.catalog, transport, self.limits, serves_stateless=True)
+        await session.finish()
 
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.

@@ -46,12 +46,6 @@ FINISH_SECONDS = 0.75
 """Time for open requests to finish after the transport has ended, in seconds."""
 
 
-async def serve(catalog: Catalog, transport: Transport, limits: Limits | None = None) -> None:
-    """Serve one client, with requests of both eras, until the transport ends."""
-    session = await begin(catalog, transport, limits, serves_stateless=True)
-    await session.finish()
-
-
 async def begin(
     catalog: Catalog, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = False
 ) -> ServerSession:
@@ -106,7 +100,7 @@ class ServerSession(Session, Announcer):
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
-            return stateless.serve(self.catalog, self.open_subscriptions, request, notify, drain, principal)
+            return stateless.serve_request(self.catalog, self.open_subscriptions, request, notify, drain, principal)
         return super()._serve(request)
 
     def _notify_for(self, related: RequestId, method: str, params: Object) -> None:

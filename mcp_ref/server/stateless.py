@@ -170,7 +170,7 @@ class StatelessRequest(Channel):
         )
 
 
-async def serve(
+async def serve_request(
     catalog: Catalog, subscriptions: OpenSubscriptions, request: Request, notify: Notify, drain: Drain,
     principal: str | None, hold: Hold | None = None,
 ) -> Object:  # fmt: skip

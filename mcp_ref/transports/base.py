@@ -20,9 +20,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Literal, Protocol, runtime_checkable
 
-from ..jsonrpc import requester
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Incoming, Object, RequestId
+from ..jsonrpc.requester import MessageTransport
 
 Direction = Literal["->", "<-"]
 """The direction of a frame (one message as bytes): "->" for a sent frame, "<-" for a received frame."""
@@ -52,7 +52,7 @@ async def finish(*tasks: asyncio.Task[object] | None, cancel: bool = False, time
 
 
 @runtime_checkable
-class Transport(requester.Transport, Protocol):
+class Transport(MessageTransport, Protocol):
     """The object through which a client or a server exchanges messages with its peer."""
 
     principal: str | None = None

@@ -49,7 +49,7 @@ def make_server(speaks: list[str] | None = None) -> Server:
         for level in ("debug", "error"):
             await context.log(level, level)
         info = context.client_info
-        able = ",".join(sorted(context.client_capabilities))
+        able = ",".join(sorted(context.channel.peer_capabilities))
         return TextContent(f"{context.revision} {info.name if info else None} {able}")
 
     @server.tool()

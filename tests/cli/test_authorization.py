@@ -27,7 +27,7 @@ from mcp_ref.basic.authorization.metadata import MAX_TOKEN
 from mcp_ref.basic.authorization.store import default_path
 from mcp_ref.cli import authorization
 from mcp_ref.lib.http.message import Exchange, HttpRequest
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.server.http import HttpApp
 from tests.server_programs import serving
 from tests.settings import ROOT
@@ -65,7 +65,7 @@ class World:
             is_open = is_open and not exchange.request.path.startswith("/.well-known/")
             await (open_app if is_open else app).handle(exchange)
 
-        async with await serve(authorize) as first, await serve(serve_mcp) as second:
+        async with await start_server(authorize) as first, await start_server(serve_mcp) as second:
             self.issuer.issuer = f"http://127.0.0.1:{first.address[1]}"
             self.url = f"http://127.0.0.1:{second.address[1]}/mcp"
             app = HttpApp(server.catalog, authorization=protect(self.url, self.issuer.issuer))

@@ -130,7 +130,7 @@ async def test_without_approve_no_capability_is_declared(revision: str, tmp_path
 
     @server.tool()
     async def look(context: Context) -> str:
-        seen.append(sorted(context.client_capabilities))
+        seen.append(sorted(context.channel.peer_capabilities))
         return "done"
 
     for options in ({"sampling": model}, {"elicitation": form}, {"roots": {"s": [tmp_path]}}):

@@ -19,7 +19,7 @@ from mcp_ref import Context, JwtVerifier, Principal, Protection, Server
 from mcp_ref.basic.authorization.challenges import Challenge, parse_challenges
 from mcp_ref.basic.authorization.server import ProofCheck, Verifier, Verify
 from mcp_ref.lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.server.http import HttpApp
 
 PASSWORD = "open sesame"
@@ -120,7 +120,7 @@ async def protected_notes(revision: str) -> AsyncIterator[Notes]:
     """Serve the MCP server for one revision, and the authorization server."""
     issuer, wire = AuthorizationServer(), list[Step]()
     issuer.password = PASSWORD
-    async with await serve(logged("auth", wire, issuer.handle)) as listener:
+    async with await start_server(logged("auth", wire, issuer.handle)) as listener:
         issuer.issuer = f"http://127.0.0.1:{listener.address[1]}"
         async with protected_by(issuer.issuer, revision) as notes:
             notes.wire, notes.issuer = wire, issuer
@@ -154,7 +154,7 @@ async def protected_by(
         notes.ended.add(notes.requests("mcp", "/mcp")[-1].token)
         return "ended"
 
-    async with await serve(lambda exchange: logged("mcp", notes.wire, app.handle)(exchange)) as listener:
+    async with await start_server(lambda exchange: logged("mcp", notes.wire, app.handle)(exchange)) as listener:
         notes = Notes(f"http://127.0.0.1:{listener.address[1]}/mcp")
         verify = _until_ended((verifier or JwtVerifier()).for_server(notes.url, [issuer]), notes.ended)
         protection = Protection(notes.url, [issuer], verify, scopes={"notes:read"}, dpop=dpop)

@@ -76,7 +76,7 @@ async def test_context_has_client_info_capabilities_and_revision(kind: str, revi
         assert first.meta.items() >= meta.items()
         assert first.client_info is not None
         assert (first.client_info.name, first.client_info.version) == ("raw", "1")
-        assert first.client_capabilities == capabilities
+        assert first.channel.peer_capabilities == capabilities
         can = ["sampling", "roots", "roots.listChanged", "elicitation", "sampling.tools", ""]
         assert [first.client_can(name) for name in can] == [True, True, False, False, False, False]
 

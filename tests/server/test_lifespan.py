@@ -17,7 +17,7 @@ import pytest
 
 from mcp_ref import Client, ConnectionClosed, Context, McpError, Server, SyncClient
 from mcp_ref.lib.http.asgi import Application
-from mcp_ref.lib.http.server import serve as serve_sockets
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.transports.memory import memory_pair
 from tests.http_wire import under_asgi
@@ -366,7 +366,7 @@ async def test_asgi_lifespan_that_fails_is_reported_to_the_asgi_server(before: b
 @asynccontextmanager
 async def mounted(server: Server) -> AsyncIterator[str]:
     """Serve a server's ASGI application without lifespan events. Give the URL."""
-    listening = await serve_sockets(under_asgi(server.asgi()))
+    listening = await start_server(under_asgi(server.asgi()))
     try:
         yield f"http://127.0.0.1:{listening.address[1]}/mcp"
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_ref import Client, HttpLimits, HttpRequest, Protection, RouteResponse, Server
-from mcp_ref.lib.http.server import serve as serve_sockets
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.server.http import HttpApp
 from mcp_ref.server.routes import METHODS, RouteHandler
 from tests.http_wire import under_asgi
@@ -64,7 +64,7 @@ async def site(kind: str, server: Server | None = None, **options: Any) -> Async
     server = server or Server("s")
     app = HttpApp(server.catalog, routes=ROUTES, **options)
     handler = app.handle if kind == "http" else under_asgi(server.asgi(routes=ROUTES, **options))
-    listening = await serve_sockets(handler, limits=HttpLimits(body_size=8 << 20))
+    listening = await start_server(handler, limits=HttpLimits(body_size=8 << 20))
     web = Web(app, listening.address)
     try:
         yield web
@@ -124,7 +124,7 @@ async def test_route_body_is_limited_under_asgi() -> None:
 
 async def test_route_body_is_limited_over_sockets() -> None:
     app = HttpApp(Server("s").catalog, routes=ROUTES)
-    async with await serve_sockets(app.handle, limits=HttpLimits(body_size=10)) as listening:
+    async with await start_server(app.handle, limits=HttpLimits(body_size=10)) as listening:
         web = Web(app, listening.address)
         assert (await web.ask("POST", "/echo", b"a" * 10)).status == 201
         assert (await web.ask("POST", "/echo", b"a" * 11)).status == 413

@@ -30,7 +30,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ...lib.http.message import Exchange, HeaderList, HttpLimits, bracket_ipv6
-from ...lib.http.server import serve
+from ...lib.http.server import start_server
 from .authorization_code import SignIn, is_response
 
 LIMITS: Final = HttpLimits(connections=100, head_size=8 * 1024, body_size=0, head_time=5.0, idle_time=0.2)
@@ -102,7 +102,7 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
         option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
         listening.setsockopt(socket.SOL_SOCKET, option, 1)
         listening.bind((address, parts.port or 0))
-        server = await serve(receiver.handle, listening, limits=LIMITS)
+        server = await start_server(receiver.handle, listening, limits=LIMITS)
     except BaseException:
         listening.close()
         raise

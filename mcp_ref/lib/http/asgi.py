@@ -105,7 +105,6 @@ def _http_request(scope: Scope) -> HttpRequest:
         Headers((name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in headers),
         b"",
         cast("tuple[str, int] | None", scope.get("client")),
-        scope.get("scheme") == "https",
         root.decode("latin-1"),
     )
 

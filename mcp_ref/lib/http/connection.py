@@ -187,7 +187,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._body.set_exception(error)
 
     def _start_handler(self, head: RequestHead, body: bytes | None) -> None:
-        request = HttpRequest(head.method, head.path, head.query, head.headers, b"", self._client, self._tls)
+        request = HttpRequest(head.method, head.path, head.query, head.headers, b"", self._client)
         self._exchange = HttpExchange(request, self, head, body)
         self._phase, self._deadline = RESPONSE, math.inf
         # Each handler gets a copy of the context, so that its context variables do not leak into the next request.

@@ -98,7 +98,6 @@ class HttpRequest:
     """The whole body, after `Exchange.read_body`; else b"". Chunk sizes are already removed."""
     client: tuple[str, int] | None = None
     """The client's address and port. None if unknown, for example for a Unix socket."""
-    tls: bool = False
     root: str = ""
     """The path at which an outer application has mounted the handler, or "". `path` begins after this prefix."""
 

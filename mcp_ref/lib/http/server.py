@@ -3,7 +3,7 @@
     async def hello(exchange: Exchange) -> None:
         await exchange.respond(200, [("Content-Type", "text/plain")], b"hello")
 
-    async with await serve(hello) as server:
+    async with await start_server(hello) as server:
         print(server.address)
         await asyncio.Event().wait()
 
@@ -148,7 +148,7 @@ class HttpServer:
                 connection.check_time_limits(now)
 
 
-async def serve(
+async def start_server(
     handler: Handler,
     host: str | socket | None = "127.0.0.1",
     port: int = 0,

@@ -22,7 +22,7 @@ from mcp_ref.basic.authorization import authorization_server_discovery, verifier
 from mcp_ref.basic.authorization.challenges import write_challenge
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.jose.keys import encode_base64url, make_private_key
 from tests.basic.authorization.key_server import RESOURCE, Misbehave, dripping, saying, send
 
@@ -100,7 +100,7 @@ async def hostile_documents() -> AsyncIterator[str]:
             return await send(exchange, document)
         await PLACES[place][attack](document)(exchange)
 
-    async with await serve(respond) as listening:
+    async with await start_server(respond) as listening:
         base = f"http://127.0.0.1:{listening.address[1]}"
         yield base
 

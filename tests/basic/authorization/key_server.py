@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.jose.keys import JSON as Member
 from mcp_ref.lib.jose.keys import PrivateKey, make_private_key
 from mcp_ref.lib.jose.tokens import sign_jwt
@@ -98,7 +98,7 @@ async def dripping(exchange: Exchange) -> None:
 async def key_server() -> AsyncIterator[KeyServer]:
     """Run an issuer."""
     found = KeyServer()
-    listening = await serve(found.handle)
+    listening = await start_server(found.handle)
     found.issuer = f"http://127.0.0.1:{listening.address[1]}"
     try:
         yield found

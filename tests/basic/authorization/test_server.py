@@ -17,7 +17,7 @@ from mcp_ref.basic.authorization.metadata import MAX_TOKEN, parse_resource_metad
 from mcp_ref.basic.authorization.server import Verifier, Verify
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HeaderList, Headers, HttpRequest, StreamingResponse
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from tests.basic.authorization.protected_server import (
     DOCUMENT,
     ISSUER,
@@ -262,7 +262,7 @@ async def test_every_way_in_is_guarded_and_preflight_and_metadata_are_open(
     protected = protection(tokens, "notes:read")
     async with served_over_http(server, authorization=protected) as web:
         if mount == "asgi":
-            listening = await serve(under_asgi(server.asgi(authorization=protected)))
+            listening = await start_server(under_asgi(server.asgi(authorization=protected)))
             web.address = listening.address
         lines = [f"Authorization: {authorization}"] if authorization is not None else []
         for method, path, body in EVERY_WAY:

@@ -27,7 +27,7 @@ from mcp_ref.jsonrpc.messages import (
 )
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange
-from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.server.http import HttpApp
 from mcp_ref.transports.http_sse import client as http_sse_client
@@ -607,7 +607,7 @@ async def test_calls_go_on_when_our_own_server_has_forgotten_its_sessions() -> N
         return a + b
 
     site = HttpApp(server.catalog)
-    listening = await serve(site.handle)
+    listening = await start_server(site.handle)
     async with Client(f"http://127.0.0.1:{listening.address[1]}/mcp", revision=LATEST) as client:
         for _ in range(3):
             results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(10)))
@@ -1072,7 +1072,7 @@ async def test_closing_deletes_the_session_and_takes_no_refusal_amiss(
 
 async def test_closing_when_the_server_is_gone_is_quick_and_no_error() -> None:
     site = Scripted()
-    server = await serve(site.handle)
+    server = await start_server(site.handle)
     async with talk(f"http://127.0.0.1:{server.address[1]}/mcp") as client:
         await server.close(0.0)
         assert "cannot be reached" in await client.fails()

@@ -27,7 +27,7 @@ import pytest
 from mcp_ref import Client, Context, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpLimits
-from mcp_ref.lib.http.server import HttpServer, serve
+from mcp_ref.lib.http.server import HttpServer, start_server
 from mcp_ref.server.http import HttpApp, HttpOptions
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from mcp_ref.transports.streamable_http.session import HttpSession
@@ -194,7 +194,7 @@ class Bench:
     async def listen(self, http_limits: HttpLimits | None, options: HttpOptions) -> None:
         """Begin, and note what there is once everything has been used."""
         self.site = HttpApp(self.server.catalog, **options)
-        self.http: HttpServer = await serve(self.site.handle, limits=http_limits)
+        self.http: HttpServer = await start_server(self.site.handle, limits=http_limits)
         self.url = f"http://127.0.0.1:{self.http.address[1]}/mcp"
         for url in (self.url, self.url.replace("/mcp", "/sse")):
             await is_served(url)
