@@ -73,7 +73,9 @@ class Announcer:
     def send_queued(self) -> None:
         """Let an asyncio task send the queued changes, if any."""
         if self._changes is not None and self._sender is None and self.is_ready:
-            self._sender = self.loop.create_task(self._send_slowly())
+            sender = self.loop.create_task(self._send_slowly())
+            if not sender.done():  # an eager task can be done already
+                self._sender = sender
 
     def _send(self, method: str, subject: str | None) -> None:
         try:

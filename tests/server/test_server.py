@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import functools
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
@@ -201,6 +202,19 @@ async def test_tools_list_changed_is_sent_once_for_many_changes(kind: str) -> No
         assert isinstance(listed, dict) and isinstance(listed["tools"], list)
         assert len(listed["tools"]) == 101
         await wire.nothing_more()
+
+
+@KINDS
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks are of Python 3.12")
+async def test_tools_list_changed_is_sent_for_each_change_with_an_eager_task_factory(kind: str) -> None:
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
+    server = Server("s")
+    use_tools(server)
+    async with connected_client(server, kind) as wire:
+        await wire.nothing_more()
+        for number in range(3):
+            server.tools.add(lambda: "", f"n{number}")
+            assert await wire.receive() == TOOLS_CHANGED
 
 
 @KINDS
