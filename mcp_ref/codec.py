@@ -153,8 +153,8 @@ class Codec:
         # attribute, JSON name, reader, type that needs no reader, expected type if required (else ""), True if nullable
         plan: list[tuple[str, str, _Read | None, object, str, bool]] = []
         for each in members_of(cls):
-            hint = each.hint
-            if each.availability.if_unsupported == "ignore" and not each.availability.covers(revision):
+            hint, availability = each.hint, each.availability
+            if each.is_optional and availability.if_unsupported == "ignore" and not availability.covers(revision):
                 continue
             described = _describe_type(hint) if each.is_required(revision) else ""
             nullable = not each.is_optional and type(None) in get_args(hint)

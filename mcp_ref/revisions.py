@@ -166,7 +166,7 @@ class Availability(NamedTuple):
         until: first revision without the field or type; None if the latest revision has it.
         if_unsupported: "drop" to leave out a field that the peer's revision lacks. "refuse" to raise `NotInRevision`
             instead, because the message would have another meaning without the field. "ignore" to leave out the
-            field, and to ignore the field if the peer sends it. (Other fields are read in all revisions.)
+            field, and to use its default if the peer sends it. (Other fields are read in all revisions.)
         required_since: first revision that requires the field. In earlier revisions, the field is optional.
         fallback: function that converts an instance of the type into a value to send if the revision lacks the type.
     """

@@ -459,3 +459,18 @@ def test_life_decides_what_is_written_read_and_required() -> None:
     with pytest.raises(ShapeError, match="later: expected"):
         codec_for(R2025_11_25).decode(Example, {"always": "a", "kind": "example"})
     assert codec_for(R2025_06_18).decode(Example, {"always": "a", "kind": "example"}) == Example("a")
+
+
+@dataclass
+class Ignoring:
+    """A field that some revisions ignore, with and without a default."""
+
+    needed: Annotated[str, Availability(since=R2025_03_26, if_unsupported="ignore")]
+    optional: Annotated[str | None, Availability(since=R2025_03_26, if_unsupported="ignore")] = None
+
+
+def test_decode_ignores_a_member_of_other_revisions_only_if_the_field_has_a_default() -> None:
+    codec = codec_for(R2024_11_05)
+    assert codec.decode(Ignoring, {"needed": "a", "optional": "b"}) == Ignoring("a")
+    with pytest.raises(ShapeError, match="needed: expected a string, got nothing"):
+        codec.decode(Ignoring, {"optional": "b"})
