@@ -127,12 +127,14 @@ class Client(Connector):
                 sampling, sampling_tools, elicitation, elicitation_url, roots, tasks, on_elicitation_complete
             )
         target = Target(server, env, cwd, on_stderr, headers, http, trace, authorization, self.revisions)
-        results = (ResponseCache() if cache else ResponseCache(max_results=0)) if isinstance(cache, bool) else cache
+        results = cache if isinstance(cache, ResponseCache) else ResponseCache(max_results=None if cache else 0)
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
         invalidate = partial(results.invalidate, target.cache_key[0])
-        self._notifications = receivers = ServerNotifications(on_log, on_changed, invalidate)
-        callbacks = (receivers.receive, receivers.end_subscriptions)
-        super().__init__(target, limits, self._handlers, results, timeout, {} if eras is None else eras, *callbacks)
+        self._notifications = ServerNotifications(on_log, on_changed, invalidate)
+        super().__init__(
+            target, limits, self._handlers, results, timeout, {} if eras is None else eras,
+            on_notification=self._notifications.receive, on_disconnect=self._notifications.end_subscriptions,
+        )  # fmt: skip
         self.extensions = {**checked_extensions(extensions), EXTENSION: {}}
         self.extensions |= {} if authorization is None else authorization.extensions
         self._closing: asyncio.Task[None] | None = None

@@ -37,7 +37,7 @@ from ..jsonrpc.time_limits import TimeLimits
 from ..revisions import METHODS, SPECIFIED, Era, NotInRevision, Revision
 from ..session import load_type
 from ..transports.base import Transport, finish
-from .negotiation import ClientIdentity, connect
+from .negotiation import ClientIdentity, negotiate
 from .session import ClientSession
 from .target import Target
 
@@ -163,7 +163,7 @@ class Connector:
         name = self.target.name
         known_era = self._eras.get(name) if name is not None else None
         try:
-            await connect(self._open_session, identity, self.timeout, known_era, self.target.is_process)
+            await negotiate(self._open_session, identity, self.timeout, known_era, self.target.is_process)
         except (ConnectionClosed, RemoteError):
             if self.state is not ConnectionState.CLOSED and self._server_task is not None and self._server_task.done():
                 self._server_task.result()  # raises the error of the server in this program, such as a wrong setting

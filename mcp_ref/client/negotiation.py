@@ -68,22 +68,29 @@ class ClientIdentity:
         return ", ".join(revision.name for revision in self.revisions)
 
 
-async def connect(
+async def negotiate(
     open_session: Callable[[], Awaitable[ClientSession]], client: ClientIdentity, timeout: float | None,
     known_era: Era | None, is_process: bool,
 ) -> None:  # fmt: skip
-    """Open a session, and negotiate. If the known era is wrong, or the probe ended a legacy server, try once more.
+    """Open a session, and make it use a common revision. Store the server's name and instructions in the session.
+
+    If the known era is wrong, or a legacy server ends because of the probe, try once more.
 
     Args:
         open_session: Opens a session. Each call starts the server's process again.
         client: The client's revisions, name and capabilities.
-        timeout: Time limit of each negotiation, in seconds.
+        timeout: Time limit of each attempt in seconds, also if the client sends both requests.
         known_era: The era that an earlier client found for this server.
         is_process: True if the server is a process of the client.
+
+    Raises:
+        UnsupportedRevision: If client and server have no revision in common.
+        RequestTimeout: If the server did not respond in time.
+        McpError: If a request failed. `Session.request` documents these exceptions.
     """
     session, retry_era = await open_session(), cast("Era | None", None)
     try:
-        return await negotiate(session, client, timeout, known_era)
+        return await _negotiate_once(session, client, timeout, known_era)
     except (ConnectionClosed, RemoteError) as error:
         if known_era == "legacy":
             if not client.revisions_of("modern"):
@@ -97,25 +104,12 @@ async def connect(
     if session.ended.done():  # outside the `except` block, so that a second error does not quote the first
         await session.close()
         session = await open_session()
-    await negotiate(session, client, timeout, retry_era)
+    await _negotiate_once(session, client, timeout, retry_era)
 
 
-async def negotiate(
-    session: ClientSession, client: ClientIdentity, timeout: float | None, known_era: Era | None = None
+async def _negotiate_once(
+    session: ClientSession, client: ClientIdentity, timeout: float | None, known_era: Era | None
 ) -> None:
-    """Find a common revision, make the session use this revision, and store the server's name and instructions.
-
-    Args:
-        session: An open session.
-        client: The client's revisions, name and capabilities.
-        timeout: Time limit in seconds, also if the client sends both requests.
-        known_era: The era that an earlier client found for this server.
-
-    Raises:
-        UnsupportedRevision: If client and server have no revision in common.
-        RequestTimeout: If the server did not respond in time.
-        McpError: If a request failed. `Session.request` documents these exceptions.
-    """
     if not client.revisions_of("modern") or (known_era == "legacy" and client.revisions_of("legacy")):
         try:
             return await _initialize(session, client, timeout)
