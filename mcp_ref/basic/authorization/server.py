@@ -130,7 +130,7 @@ class Protection:
         self.needs = {method: checked_scopes(needed) for method, needed in (needs or {}).items()}
         self.implies = implies if callable(implies) else _hierarchy(implies or {})
         self.hide_forbidden, self._dpop, self._remembers = hide_forbidden, dpop, isinstance(verify, Verifier)
-        # The HTTP server reuses the headers of a connection that sends the same head again. No decision is kept.
+        # The HTTP server reuses the Headers object if the same head comes again. No decision is kept.
         self._parsed: WeakKeyDictionary[Headers, tuple[str, str, bytes]] = WeakKeyDictionary()
         self._remembered: dict[bytes, tuple[TokenAccess, float, float]] = {}  # end of the entry, end of the token
         self._schemes: Sequence[Literal["Bearer", "DPoP"]] = ("Bearer", "DPoP") if dpop is not None else ("Bearer",)

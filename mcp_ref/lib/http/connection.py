@@ -94,7 +94,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._tls = self._reading_paused = False
         self.client_disconnected = False
         self._phase, self._deadline = IDLE, math.inf
-        self.parser = RequestParser(connections.limits)
+        self.parser = RequestParser(connections.limits, connections.parse_head)
         self.head_writer, self.cached_heads = connections.head_writer, self.parser.cached_heads
         self.keep_alive, self._stopping = True, False  # _stopping: True while the server stops
         self._exchange: HttpExchange | None = None

@@ -11,7 +11,9 @@ Spec:  RFC 9112, sections 2 to 3; RFC 9110, sections 7.2 (Host) and 10.1.1 (Expe
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -24,6 +26,13 @@ MAX_CACHED_REQUEST_HEADS: Final = 8
 
 MAX_CACHED_HEAD_SIZE: Final = 4 * 1024
 """Maximum size of a head that is cached, in bytes. Else each connection could fill half a megabyte with large heads."""
+
+MAX_CACHED_REQUEST_LINES: Final = 32
+"""Maximum number of parsed request lines that all servers cache. Clients of one server send few different ones."""
+
+MAX_SHARED_HEADS: Final = 64
+"""Maximum number of parsed heads that a server caches for all its connections. Some clients open a connection for each
+request, and send the same head on each."""
 
 _REQUEST_LINE: Final = re.compile(rf"{TOKEN} ([!-~]+) HTTP/([0-9]\.[0-9])")
 
@@ -41,14 +50,22 @@ class RequestHead(NamedTuple):
     expects_continue: bool
 
 
+ParseHead = Callable[[bytes, int], RequestHead]
+"""A function that parses a head: `parse_request_head`."""
+
+
 class RequestParser:
     """The parser for the requests of one connection.
 
     It caches parsed heads. Clients often send the same head again, and parsing a head takes half of the time of a short
     request. Requests with equal heads share one `RequestHead` and its `Headers`.
+
+    Args:
+        limits: The limits of the server.
+        parse_small: A `parse_request_head` for heads of at most `MAX_CACHED_HEAD_SIZE`. It can have a cache.
     """
 
-    def __init__(self, limits: HttpLimits) -> None:
+    def __init__(self, limits: HttpLimits, parse_small: ParseHead | None = None) -> None:
         self.buffer = bytearray()
         """The received bytes that are not yet part of a request."""
         self.head: RequestHead | None = None
@@ -56,7 +73,7 @@ class RequestParser:
         self.must_send_continue = False
         """True if the client waits for a 100 (Continue) response before it sends the body."""
         self.cached_heads: dict[bytes, RequestHead] = {}
-        self._limits = limits
+        self._limits, self._parse_small = limits, parse_small or parse_request_head
         self._searched_bytes = 0  # number of bytes that were already searched for the end of a head
         self._chunk_decoder: ChunkDecoder | None = None
         self._body = bytearray()  # the decoded part of a chunked body
@@ -107,10 +124,11 @@ class RequestParser:
         del buffer[: end + 4]
         head = self.cached_heads.get(raw)
         if head is None:
-            head = parse_request_head(raw, self._limits.header_count)
+            is_small = len(raw) <= MAX_CACHED_HEAD_SIZE
+            head = (self._parse_small if is_small else parse_request_head)(raw, self._limits.header_count)
             if len(self.cached_heads) >= MAX_CACHED_REQUEST_HEADS:
                 self.cached_heads.clear()
-            if len(raw) <= MAX_CACHED_HEAD_SIZE:
+            if is_small:
                 self.cached_heads[raw] = head
         self._check_body_size(head.length)
         self.must_send_continue = head.expects_continue and not buffer
@@ -141,12 +159,7 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
     if found[2][0] != "1":
         raise BadMessage(505, "this server speaks only HTTP/1.0 and HTTP/1.1")
     headers = parse_headers(lines, max_headers)
-    parsed = _RequestLineParser(request_line)
-    try:
-        parsed.parse_request()
-        raise BadMessage(400, "the request line is invalid")
-    except _HeadersReached:
-        version = parsed.request_version
+    method, version = _parse_request_line(request_line)
     hosts = headers.get_all("host")
     if len(hosts) > 1 or (not hosts and version >= "HTTP/1.1"):
         # [RFC 9112 3.2] a server MUST respond with 400 to a missing or duplicate Host
@@ -155,10 +168,21 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
     if length == CHUNKED and version < "HTTP/1.1":
         # [RFC 9112 6.1] a server MUST treat Transfer-Encoding in an HTTP/1.0 message as faulty
         raise BadMessage(400, "HTTP/1.0 has no Transfer-Encoding: send Content-Length instead")
-    path, query = _split_target(parsed.command, found[1], hosts)
+    path, query = _split_target(method, found[1], hosts)
     expects_continue = version >= "HTTP/1.1" and (headers.get("expect") or "").lower() == "100-continue"
     keep_alive = keeps_open(headers, version)
-    return RequestHead(parsed.command, path, query, headers, version < "HTTP/1.1", length, keep_alive, expects_continue)
+    return RequestHead(method, path, query, headers, version < "HTTP/1.1", length, keep_alive, expects_continue)
+
+
+@functools.lru_cache(maxsize=MAX_CACHED_REQUEST_LINES)
+def _parse_request_line(request_line: str) -> tuple[str, str]:
+    """Return the method and the version. Raise BadMessage."""
+    parsed = _RequestLineParser(request_line)
+    try:
+        parsed.parse_request()
+        raise BadMessage(400, "the request line is invalid")
+    except _HeadersReached:
+        return parsed.command, parsed.request_version
 
 
 def _split_target(method: str, target: str, hosts: tuple[str, ...]) -> tuple[str, str]:

@@ -211,8 +211,8 @@ class RequestChecks:
     def check(self, request: HttpRequest) -> CheckedRequest:
         """Make checks 1 to 4, and store the first failure among checks 6 to 8. Raises HttpRefusal."""
         headers = request.headers
-        # The outcome depends only on the head. If a connection gets the same head again, the HTTP server reuses the
-        # Headers object, so the checks are made once.
+        # The outcome depends only on the head. If the same head comes again, the HTTP server reuses the Headers object.
+        # So the checks are made once.
         known = headers.checked
         if type(known) is CheckedRequest and known.checks is self and known.method == request.method:
             return known

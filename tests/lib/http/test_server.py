@@ -23,6 +23,7 @@ import mcp_ref.lib.http.server as server_module
 from mcp_ref.lib.http.connection import MAX_REFUSED, HttpConnection, Phase
 from mcp_ref.lib.http.connections import Connections
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
+from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
 from mcp_ref.lib.http.server import HttpServer, allowed_connections, start_server
 from tests.settings import PATIENCE, run
 
@@ -223,6 +224,23 @@ async def test_connection_is_reused_and_a_repeated_head_gives_the_same_headers_o
         for number in range(30):  # more heads than the cache keeps
             assert (await client.ask(post(b"x" * number))).status == 200
         assert b.server.connections == 1
+
+
+async def test_repeated_head_gives_the_same_headers_object_on_another_connection_but_a_large_head_does_not() -> None:
+    seen = []
+
+    async def keep(exchange: Exchange) -> None:
+        seen.append(exchange.request.headers)
+        await echo(exchange)
+
+    large = f"X: {'x' * MAX_CACHED_HEAD_SIZE}"
+    async with bench(keep) as b:
+        for body, *fields in ((b"1",), (b"2",), (b"1", "A: b"), (b"1", large), (b"1", large)):
+            assert (await (await b.client()).ask(post(body, *fields))).body == b"POST /  1 " + body
+        for number in range(MAX_SHARED_HEADS):
+            await (await b.client()).ask(post(b"", f"A: {number}"))
+        await (await b.client()).ask(post(b"1"))
+    assert seen[0] is seen[1] and len({id(headers) for headers in seen}) == len(seen) - 1
 
 
 async def test_request_may_arrive_byte_by_byte() -> None:
