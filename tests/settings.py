@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import TypeVar
@@ -66,6 +67,9 @@ BOUNDARY_REVISIONS = {REVISIONS[0].name, LATEST_LEGACY.name, MODERN}
 
 STATELESS_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
 """The kinds that 2026-07-28 has."""
+
+TASK_FACTORIES = [None, *([vars(asyncio)["eager_task_factory"]] if sys.version_info >= (3, 12) else [])]
+"""Task factories of event loops: the default, and from Python 3.12 the factory whose tasks run at once."""
 
 CONNECTED_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind in ("memory", "stdio", "http+sse")]
 """The kinds on which a client can send other messages before the handshake, and receives errors as messages."""

@@ -222,7 +222,7 @@ class Requester:
                 call.close()
             raise ValueError(f"a batch must have at most {MAX_BATCH} calls, got {len(calls)}")
         batch = _UnsentBatch(len(calls))
-        tasks = [asyncio.get_running_loop().create_task(call) for call in calls]
+        tasks = [asyncio.Task(call) for call in calls]  # no eager tasks, which would send at once
         for task in tasks:
             self._batches[task] = batch
             task.add_done_callback(self._leave_batch)

@@ -172,7 +172,7 @@ class HttpApp:
     async def start(self) -> None:
         """Enter the lifespan of the server, if it is not entered. Raise RuntimeError if the lifespan fails."""
         if self._starting is None:  # a task of its own, because the first request can be cancelled
-            self._starting = asyncio.create_task(self._start())
+            self._starting = asyncio.Task(self._start())  # not an eager task, which would set `_starting` first
         await asyncio.shield(self._starting)
 
     async def _start(self) -> None:

@@ -86,7 +86,7 @@ class Lifespan:
             self._entered, self.ending, self._error = loop.create_future(), asyncio.Event(), None
             self.has_stopped = False
             # Use a separate task, because a context manager with a TaskGroup must be entered and left in the same task.
-            self._task = loop.create_task(self._run(self._entered, self.ending))
+            self._task = asyncio.Task(self._run(self._entered, self.ending), loop=loop)
         await asyncio.shield(self._entered)
 
     async def _run(self, entered: asyncio.Future[None], ending: asyncio.Event) -> None:

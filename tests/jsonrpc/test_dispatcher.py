@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import traceback
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ from mcp_ref.jsonrpc.messages import (
     encode,
 )
 from mcp_ref.jsonrpc.requester import MAX_WARNINGS
-from tests.settings import run
+from tests.settings import TASK_FACTORIES, run
 
 
 class Recorder:
@@ -452,7 +453,11 @@ async def test_dispatcher_close_ends_serving() -> None:
 # ------------------------------------------------------------------------------------------------ cancellation
 
 
-async def test_dispatcher_request_after_a_cancellation_is_served_after_the_cancelled_handler_has_noticed() -> None:
+@pytest.mark.parametrize("task_factory", TASK_FACTORIES)
+async def test_dispatcher_request_after_a_cancellation_is_served_after_the_cancelled_handler_has_noticed(
+    task_factory: Any,
+) -> None:
+    asyncio.get_running_loop().set_task_factory(task_factory)
     seen = list[str]()
 
     async def serve(request: Request) -> Object:
@@ -881,7 +886,9 @@ async def test_dispatcher_without_batches_refuses_array_as_invalid_request() -> 
     assert "2025-03-26" in reply.error.message
 
 
-async def test_dispatcher_batch_calls_leave_as_one_array_and_return_results_in_order() -> None:
+@pytest.mark.parametrize("task_factory", TASK_FACTORIES)
+async def test_dispatcher_batch_calls_leave_as_one_array_and_return_results_in_order(task_factory: Any) -> None:
+    asyncio.get_running_loop().set_task_factory(task_factory)
     bench = batching()
     calling = asyncio.create_task(bench.dispatcher.batch(bench.call(), bench.call()))
     (sent,) = await bench.transport.wait_for(1)

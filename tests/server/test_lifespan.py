@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from mcp_ref.transports.memory import memory_pair
 from tests.http_wire import under_asgi
 from tests.raw_peers import connected_client
 from tests.server_programs import serving as serving_program
-from tests.settings import MODERN, PATIENCE, ROOT, SERVER_TRANSPORTS
+from tests.settings import MODERN, PATIENCE, ROOT, SERVER_TRANSPORTS, TASK_FACTORIES
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
@@ -387,7 +388,11 @@ async def test_asgi_without_lifespan_events_enters_at_the_first_request_and_leav
         assert site.log == ["enter", "look", "look", "leave"]
 
 
-async def test_asgi_without_lifespan_events_tries_again_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("task_factory", TASK_FACTORIES)
+async def test_asgi_without_lifespan_events_tries_again_after_a_failure(
+    caplog: pytest.LogCaptureFixture, task_factory: Any
+) -> None:
+    asyncio.get_running_loop().set_task_factory(task_factory)
     fails = [True]
 
     @asynccontextmanager

@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import functools
 import queue
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
@@ -23,7 +22,7 @@ from mcp_ref.server.workers import MAX_WORKERS
 from tests.forked_python import python
 from tests.messages import initialize, notification, request
 from tests.raw_peers import Wire, connected_client, raw_client
-from tests.settings import PATIENCE, SERVER_TRANSPORTS
+from tests.settings import PATIENCE, SERVER_TRANSPORTS, TASK_FACTORIES
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 
@@ -205,9 +204,9 @@ async def test_tools_list_changed_is_sent_once_for_many_changes(kind: str) -> No
 
 
 @KINDS
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks are of Python 3.12")
-async def test_tools_list_changed_is_sent_for_each_change_with_an_eager_task_factory(kind: str) -> None:
-    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
+@pytest.mark.parametrize("task_factory", TASK_FACTORIES)
+async def test_tools_list_changed_is_sent_for_each_change(kind: str, task_factory: Any) -> None:
+    asyncio.get_running_loop().set_task_factory(task_factory)
     server = Server("s")
     use_tools(server)
     async with connected_client(server, kind) as wire:
