@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from ..features.task_augmentation import TaskMetadata
 from ..features.tools import CallToolRequestParams, CallToolResult, ResultChecker, Tool, ToolError
 from ..features.typed_json import json_schema, read_json, type_name
 from ..jsonrpc.errors import InvalidMessage, RemoteError
-from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object, RequestId
+from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object, RequestId, parse_json
 from ..revisions import Revision
 from .connector import Connector
 
@@ -238,5 +237,5 @@ def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
     possible: list[JSON] = [text]
     if schema.get("type") != "string":
         with contextlib.suppress(ValueError):
-            possible.insert(0, json.loads(text))
+            possible.insert(0, parse_json(text.encode()))
     return possible

@@ -166,12 +166,13 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
     """
     try:
         text = str(frame, "utf-8").strip(" \t\r\n")
+        # Python without a check of the stack, such as Pyodide, would end: check the depth before the values are read
+        if text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
+            raise RecursionError
         value: JSON
         value, end = _read_json(text)
         if end != len(text):
             raise json.JSONDecodeError("Extra data", text, end)
-        if text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
-            raise RecursionError
         if "\\u" in text and ("\\ud" in text or "\\uD" in text):  # perhaps half of a surrogate pair
             json.dumps(value, ensure_ascii=False).encode()
         return value
@@ -277,9 +278,9 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
     return Malformed(Error(INVALID_REQUEST, f"Invalid response: {fault}"), id, expects_no_response=True)
 
 
-_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# A string without an end is a token too. Otherwise the search would look for its end again at each quote.
-_TOKEN = _STRING + r'?|[\[\]{},:]|[^\s"\[\]{},:]++'
+# A string without an end matches too. Otherwise the search would look for its end again at each quote.
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+_TOKEN = _STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++'
 
 
 def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
@@ -325,7 +326,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def _nesting_depth(text: str) -> int:
-    """Return the nesting depth of arrays and objects in a valid JSON text."""
+    """Return the nesting depth of a JSON text. If the text is invalid, return at least the depth up to the fault."""
     brackets = re.sub(_STRING, "", text).encode().translate(_AS_ARRAYS, _NOT_BRACKETS)
     for depth in range(8):
         if not brackets:

@@ -147,6 +147,7 @@ RESULTS: list[tuple[Object, Any, object]] = [
     ({"structuredContent": {"result": {"a": 1}}}, dict[str, int], {"a": 1}),
     ({"content": [{"type": "text", "text": "[1]"}]}, list[int], [1]),
     ({"content": [{"type": "text", "text": "[1"}]}, list[int], "expected an array"),
+    ({"content": [{"type": "text", "text": "[" * 100_000}]}, list[int], "expected an array"),
     ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, str, "nor a single text"),
     ({"content": [{"type": "image", "data": "", "mimeType": "image/png"}]}, str, "nor a single text"),
     ({"structuredContent": {"row": 13}}, Seat, "row 13 does not exist"),
@@ -154,7 +155,7 @@ RESULTS: list[tuple[Object, Any, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("result", "returns", "expected"), RESULTS, ids=str)
+@pytest.mark.parametrize(("result", "returns", "expected"), RESULTS, ids=lambda value: str(value)[:80])
 async def test_call_tool_reads_results_of_other_servers(result: Object, returns: Any, expected: object) -> None:
     async with raw_server(lambda t: Client(t, revision="2025-11-25")) as (client, wire):
         await handshake(client, wire, "2025-11-25", {"tools": {}})

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcp_ref.jsonrpc import messages
 from mcp_ref.jsonrpc.messages import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -156,6 +157,23 @@ def test_decode_depth_limit_is_exact() -> None:
     assert refused(nested(MAX_DEPTH + 1)[:-1] + siblings.encode() + b"}").error.code == PARSE_ERROR
     shallow = b'{"jsonrpc":"2.0","method":"x"' + siblings.encode() + b"}"
     assert isinstance(decode(shallow), Notification)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"[" * (MAX_DEPTH + 1),
+        b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1),
+        b'{"a":' * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1),
+        b"[" * (MAX_DEPTH + 1) + b'"' + b"]" * (MAX_DEPTH + 1),
+        b'["' + b"]" * 300 + b'",' + b"[" * MAX_DEPTH,
+        b"[" * (MAX_DEPTH + 1) + b'"' + b'\\"' * 500_000,  # in linear time
+    ],
+    ids=lambda frame: frame[:20] + frame[-20:],
+)
+def test_decode_checks_the_depth_before_it_reads_the_values(frame: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "_read_json", None)  # some versions of Python end if nesting exhausts the stack
+    assert "deeper than 200 levels" in refused(frame).error.message
 
 
 def test_decode_brackets_inside_strings_do_not_count_as_depth() -> None:

@@ -14,6 +14,7 @@ Spec:  RFC 7517 (JWK), RFC 7518 6, RFC 7638 (thumbprint), RFC 8037 2; RFC 5208 (
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import re
@@ -199,12 +200,13 @@ def decode_base64url(text: str) -> bytes:
 
 def parse_object(text: bytes) -> dict[str, JSON]:
     """Return the JSON object in a UTF-8 text. Raise JoseError for a text that two parsers could read differently."""
-    try:
-        value = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=int)  # int fails for NaN
-        json.dumps(value, ensure_ascii=False).encode()  # fails for half of a surrogate pair
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict) or text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
+    value = None
+    if text.count(b"[") + text.count(b"{") <= MAX_BRACKETS:  # deep nesting could end a Python without RecursionError
+        with contextlib.suppress(ValueError):
+            parsed = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=int)  # int fails for NaN
+            json.dumps(parsed, ensure_ascii=False).encode()  # fails for half of a surrogate pair
+            value = parsed
+    if not isinstance(value, dict):
         raise JoseError(f"expected a JSON object without duplicate keys and with at most {MAX_BRACKETS} brackets")
     return value
 
