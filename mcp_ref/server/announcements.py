@@ -1,6 +1,6 @@
 """Announcements: the notifications about changes that sessions and subscriptions send to their clients.
 
-    Catalog.announce, on any thread -> the next iteration of each event loop -> Announcer.announce
+    Announcers.announce, on any thread -> the next iteration of each event loop -> Announcer.announce
         -> send_change: now, if the client wants the change and has room; else by send_queued, when it has read more
 
 Equal changes that wait are sent once. So a server that adds a thousand tools in a row sends one notification, and a
@@ -13,8 +13,10 @@ Spec:  2026-07-28 basic/patterns/subscriptions, server/tools#list-changed-notifi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import Final, Protocol
+from weakref import WeakKeyDictionary
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +101,34 @@ class Announcer:
         self._changes = None
         if self._sender is not None:
             self._sender.cancel()
+
+
+class Announcers(set[Announcer]):
+    """The open sessions and subscriptions of a server, on all event loops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
+
+    def announce(self, method: str, subject: str | None = None) -> None:
+        """Announce a change to the clients. Any thread can call this. `subject` is the changed URI or task id."""
+        for loop in {announcer.loop for announcer in tuple(self)}:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(self._queue_change, loop, (method, subject))
+
+    def _queue_change(self, loop: asyncio.AbstractEventLoop, change: Change) -> None:
+        if loop not in self._changes:
+            # Send in the next iteration of the event loop, because equal changes often follow. One callback sends to
+            # all clients: a task for each client would double the time of a notification.
+            self._changes[loop] = {}
+            loop.call_soon(self._send_changes, loop)
+        self._changes[loop][change] = None
+
+    def _send_changes(self, loop: asyncio.AbstractEventLoop) -> None:
+        changes = self._changes.pop(loop)
+        for announcer in [each for each in tuple(self) if each.loop is loop]:
+            for method, subject in changes:
+                announcer.announce(method, subject)
 
 
 class Subscription(Protocol):

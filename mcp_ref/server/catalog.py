@@ -10,7 +10,7 @@ declared capabilities [2025-11-25 basic/lifecycle#operation]. So a server withou
 
 When a tool, resource, prompt or task changes, the sessions and subscriptions that want the change send a notification:
 
-    Catalog.announce, on any thread -> each session and subscription (an Announcer), on its event loop -> the client
+    Announcers.announce, on any thread -> each session and subscription, on its event loop -> the client
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, basic/patterns/subscriptions,
        server/tools#list-changed-notification, server/resources#subscriptions (2024-11-05 to 2025-11-25)
@@ -18,13 +18,10 @@ Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, b
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, cast
-from weakref import WeakKeyDictionary
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, ServerCapabilities, declares
@@ -36,7 +33,7 @@ from ..features.task_augmentation import EXTENSION, SERVER_CAPABILITY
 from ..jsonrpc.messages import Notification, Object, Request
 from ..revisions import Method, Revision, sorted_revisions
 from ..session import Handler, Route
-from .announcements import Announcer, Change
+from .announcements import Announcers
 from .context import Context
 from .service import Service
 
@@ -72,8 +69,7 @@ class Catalog:
         """The routes of stateless requests, by method."""
         self.middleware: list[Callable[[str, Handler], Handler]] = []
         """Functions that wrap the handler of a method, innermost first (middleware.py)."""
-        self.announcers: set[Announcer] = set()
-        self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
+        self.announcers = Announcers()
         self.needs_scopes = False
         """True if at least one tool, resource or prompt needs scopes."""
         self._nonempty_features: set[str] = set()  # features that have, or have had, an item
@@ -126,32 +122,12 @@ class Catalog:
         """The running tasks, and the finished tasks whose results are stored."""
         from ..extensions.tasks.receiver import Tasks  # lazy: few servers use it
 
-        return Tasks(self._task_store, partial(self.announce, "notifications/tasks"))
+        return Tasks(self._task_store, partial(self.announcers.announce, "notifications/tasks"))
 
     def _changed(self, feature: str) -> None:
         self._nonempty_features.add(feature)
         self.needs_scopes = self.needs_scopes or bool(getattr(self, feature).scopes)
-        self.announce(f"notifications/{feature}/list_changed")
-
-    def announce(self, method: str, subject: str | None = None) -> None:
-        """Announce a change to the clients. Any thread can call this. `subject` is the changed URI or task id."""
-        for loop in {announcer.loop for announcer in tuple(self.announcers)}:
-            with contextlib.suppress(RuntimeError):  # the event loop is closed
-                loop.call_soon_threadsafe(self._queue_change, loop, (method, subject))
-
-    def _queue_change(self, loop: asyncio.AbstractEventLoop, change: Change) -> None:
-        if loop not in self._changes:
-            # Send in the next iteration of the event loop, because equal changes often follow. One callback sends to
-            # all clients: a task for each client would double the time of a notification.
-            self._changes[loop] = {}
-            loop.call_soon(self._send_changes, loop)
-        self._changes[loop][change] = None
-
-    def _send_changes(self, loop: asyncio.AbstractEventLoop) -> None:
-        changes = self._changes.pop(loop)
-        for announcer in [each for each in tuple(self.announcers) if each.loop is loop]:
-            for method, subject in changes:
-                announcer.announce(method, subject)
+        self.announcers.announce(f"notifications/{feature}/list_changed")
 
     def _completable_arguments(self, ref: Reference) -> list[str] | None:
         """Return the names of the arguments of a prompt or template, or None if it is not registered."""

@@ -264,7 +264,7 @@ class Server:
         """
         if not find_method(method := f"notifications/{feature}/list_changed", self.revisions[-1], "server"):
             raise ValueError(f"feature must be tools, resources or prompts, not {feature!r}")
-        self.catalog.announce(method)
+        self.catalog.announcers.announce(method)
 
     def resource_updated(self, uri: str) -> None:
         """Notify all subscribers of a changed resource. Any thread can call this.
@@ -272,7 +272,7 @@ class Server:
         Args:
             uri: The URI of the resource. Subscribers of its parent URIs are notified too.
         """
-        self.catalog.announce("notifications/resources/updated", uri)
+        self.catalog.announcers.announce("notifications/resources/updated", uri)
 
     async def serve(self, transport: Transport) -> None:
         """Serve one client until the client closes the transport. Then open requests have 0.75 seconds to finish.

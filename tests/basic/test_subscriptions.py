@@ -321,7 +321,7 @@ def test_notify_from_a_thread_after_the_loop_has_ended_is_ignored() -> None:
             return set(server.catalog.announcers)
 
     # as a thread sees them that has just begun to tell when they end
-    server.catalog.announcers = run(test())
+    server.catalog.announcers.update(run(test()))
     assert len(server.catalog.announcers) == 2
     server.resource_updated("test://a")
     server.tool("new")(lambda: None)
