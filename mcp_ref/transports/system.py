@@ -6,6 +6,9 @@
     A server has its own process group. A signal      Groups and signals do not exist.
     to the group reaches its child processes.         `taskkill /T` ends the process and its child processes.
     Non-blocking mode stays when the program ends.    Consoles do not have this mode: `os.set_blocking` fails.
+    Ctrl-C reaches one process group.                 Ctrl-C reaches all programs of a console, and a server without a
+                                                      console opens a window. So a server gets a hidden console.
+    Names of variables have case.                     `Path` and `PATH` are one variable.
 
 The tests use the class `Windows` on Linux. No test has run on Windows.
 
@@ -40,6 +43,12 @@ class Posix:
     )  # fmt: skip
     has_process_groups = True
     """True if a server can have a process group of its own."""
+    creation_flags = 0
+    """The `creationflags` of `subprocess.Popen` for a server."""
+
+    def variable_name(self, name: str) -> str:
+        """Return the spelling of an environment variable's name that `os.environ` uses."""
+        return name
 
     def is_pollable(self, descriptor: int) -> bool:
         """Return True if the event loop can wait for the descriptor (not for plain files and /dev/null)."""
@@ -68,6 +77,10 @@ class Windows(Posix):
         "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE",
     )  # fmt: skip
     has_process_groups = False
+    creation_flags = 0x08000000  # CREATE_NO_WINDOW; `subprocess` has this name only on Windows
+
+    def variable_name(self, name: str) -> str:
+        return name.upper()
 
     def is_pollable(self, descriptor: int) -> bool:
         return False
@@ -91,8 +104,12 @@ class Windows(Posix):
             return  # taskkill finds child processes only while their parent runs
         with contextlib.suppress(OSError, TimeoutError):
             null = asyncio.subprocess.DEVNULL
-            command = ("taskkill", "/PID", str(pid), "/T", *(("/F",) if force else ()))
-            killer = await asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null)
+            # The whole path, because Windows looks for a program in the current directory first
+            taskkill = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
+            command = (taskkill, "/PID", str(pid), "/T", *(("/F",) if force else ()))
+            killer = await asyncio.create_subprocess_exec(
+                *command, stdin=null, stdout=null, stderr=null, creationflags=self.creation_flags
+            )
             await asyncio.wait_for(killer.wait(), TASKKILL_SECONDS)
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from mcp_ref import Client, ConnectionClosed
 from mcp_ref.jsonrpc.messages import Incoming, Notification
 from mcp_ref.transports import system
-from mcp_ref.transports.stdio.client import StdioClientTransport
+from mcp_ref.transports.stdio.client import StdioClientTransport, server_environment
 from mcp_ref.transports.stdio.server import StdioServerTransport
 from mcp_ref.transports.system import MAX_UNSENT, Posix, Windows
 from tests.forked_python import python
@@ -39,8 +41,9 @@ server.run()
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use the choices for Windows."""
+    """Use the choices for Windows, except the flags that only Windows has."""
     monkeypatch.setattr(system, "SYSTEM", Windows())
+    monkeypatch.setattr(Windows, "creation_flags", 0)
 
 
 def test_pipes_and_sockets_are_pollable_and_plain_files_are_not(tmp_path: Path) -> None:
@@ -104,6 +107,38 @@ def test_windows_program_is_found_with_the_endings_of_pathext(monkeypatch: pytes
     assert Posix().find_program(["npx", "a&b"], None) == ["npx", "a&b"]
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError("no such file"), "no such file"),
+        (NotImplementedError(), "this event loop cannot start processes; on Windows, use asyncio's default loop"),
+    ],
+)
+async def test_windows_server_gets_a_hidden_console_and_a_failed_start_has_a_reason(
+    error: Exception, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def subprocess_exec(*command: object, **options: object) -> NoReturn:
+        asked.update(options)
+        raise error
+
+    asked: dict[str, object] = {}
+    monkeypatch.setattr(system, "SYSTEM", Windows())
+    monkeypatch.setattr(asyncio.get_running_loop(), "subprocess_exec", subprocess_exec)
+    with pytest.raises(ConnectionClosed, match=re.escape(f"cannot start the server 'server': {why}")):
+        await StdioClientTransport(["server"]).start(lambda message: None, lambda error: None)
+    create_no_window = 0x08000000
+    assert (asked["creationflags"], asked["start_new_session"]) == (create_no_window, False)
+
+
+def test_windows_environment_variables_have_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "inherited")
+    extra = {"Path": "mine", "Home": None}
+    assert server_environment(extra).keys() >= {"PATH", "Path"}
+    monkeypatch.setattr(system, "SYSTEM", Windows())
+    changed = server_environment(extra)
+    assert (changed["PATH"], changed.get("Path"), "HOME" in changed) == ("mine", None, False)
+
+
 @pytest.mark.parametrize("word", ["a&calc", "%PATH%", 'a"b', "a\nb", "a|b", "a>b", "a^b", "!a!"])
 async def test_windows_batch_file_with_an_unsafe_argument_is_not_started(
     word: str, windows: None, monkeypatch: pytest.MonkeyPatch
@@ -117,10 +152,11 @@ async def test_windows_batch_file_with_an_unsafe_argument_is_not_started(
 async def test_windows_client_first_asks_a_server_and_its_child_processes_to_end_and_then_ends_them_with_taskkill(
     windows: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    taskkill, log = tmp_path / "taskkill", tmp_path / "log"
+    taskkill, log = tmp_path / "System32" / "taskkill.exe", tmp_path / "log"
+    taskkill.parent.mkdir()
     taskkill.write_text(f"#!/bin/sh\necho $* >> {log}\ncase $* in *F) kill -KILL $2; esac\n")
     taskkill.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("SYSTEMROOT", str(tmp_path))  # a taskkill.exe in the current directory must not run
     transport = StdioClientTransport(["sleep", "600"], grace=0.1)
     await transport.start(lambda message: None, lambda error: None)
     await transport.close()

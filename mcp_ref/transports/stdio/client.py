@@ -37,8 +37,9 @@ def server_environment(extra: Mapping[str, str | None] | None = None) -> dict[st
 
     None in `extra` removes a variable.
     """
-    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
-    return {name: value for name, value in {**inherited, **(extra or {})}.items() if value is not None}
+    variables: dict[str, str | None] = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    variables.update((system.SYSTEM.variable_name(name), value) for name, value in (extra or {}).items())
+    return {name: value for name, value in variables.items() if value is not None}
 
 
 def corrected_command(word: str) -> str:
@@ -92,10 +93,13 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         environment = server_environment(self._env)
         try:
             command = system.SYSTEM.find_program(self.command, environment.get("PATH"))
-            own_group = system.SYSTEM.has_process_groups  # signals then reach the processes that the server starts
             process, _ = await loop.subprocess_exec(
-                lambda: self, *command, env=environment, cwd=self._cwd, start_new_session=own_group
-            )
+                lambda: self, *command, env=environment, cwd=self._cwd, creationflags=system.SYSTEM.creation_flags,
+                start_new_session=system.SYSTEM.has_process_groups,  # for signals to the server's own processes
+            )  # fmt: skip
+        except NotImplementedError:
+            why = "this event loop cannot start processes; on Windows, use asyncio's default loop (ProactorEventLoop)"
+            raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {why}") from None
         except (OSError, ValueError) as error:
             better = corrected_command(self.command[0])
             hint = "; is it installed, and on the PATH?" if isinstance(error, FileNotFoundError) else ""
