@@ -39,7 +39,8 @@ class Service:
     """
 
     def __init__(self, executor: Executor | None, close_tasks: Callable[[], Awaitable[None]]) -> None:
-        self.members: set[Member] = set()
+        self.members: dict[Member, None] = {}
+        """An ordered set. An application is before its sessions, and its end decides if an event store keeps them."""
         self.lifespan: Lifespan | None = None
         """The author's context manager, entered while the service has members; None without one."""
         self.threads: list[threading.Thread] = []
@@ -65,7 +66,7 @@ class Service:
 
     async def add(self, member: Member) -> None:
         """Add a session or an HTTP application that begins to serve. Raise RuntimeError if the lifespan fails."""
-        self.members.add(member)
+        self.members[member] = None
         if self.lifespan is not None:
             try:
                 await self.lifespan.enter()
@@ -75,7 +76,7 @@ class Service:
 
     async def remove(self, member: Member) -> None:
         """Remove a session or an HTTP application. After the last, end all that the requests used."""
-        self.members.discard(member)
+        self.members.pop(member, None)
         if self.members:
             return
         try:

@@ -176,6 +176,15 @@ def test_durable_store_flush_ends_although_save_blocks(caplog: pytest.LogCapture
     assert "the changes of 1 sessions were not saved within 0.01 s" in caplog.text
 
 
+async def test_durable_store_keeps_the_sessions_when_the_program_closes_the_server() -> None:
+    held, store = Held(), Storage()
+    async with served_over_http(held.server, store=store) as web:
+        for _ in range(10):
+            await Talk(web).handshake()
+        await held.server.close()
+    assert len(store.table) == 10
+
+
 @pytest.mark.parametrize("obstacle", ["fails", "blocks"])
 def test_sessions_work_and_the_server_ends_while_the_store_fails(
     caplog: pytest.LogCaptureFixture, obstacle: str
