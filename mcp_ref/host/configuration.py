@@ -26,7 +26,6 @@ import json
 import os
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -259,10 +258,11 @@ def _without_comment(found: re.Match[str]) -> str:
 
 
 def _unique(pairs: list[tuple[str, JSON]]) -> Object:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        raise ValueError(f"duplicate key {next(name for name in counts if counts[name] > 1)!r:.100}; remove one")
+    members: Object = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"duplicate key {name!r:.100}; remove one")
+        members[name] = value
     return members
 
 

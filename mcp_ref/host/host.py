@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ..client.client import Client
@@ -29,7 +29,7 @@ from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError
 from .configuration import ServersLike, read_servers
 from .hosted import HostedServer
-from .names import D, Listed, UnknownName, full_name, model_name, model_names
+from .names import D, Listed, UnknownName, model_names
 from .policy import Account, HostOptions, Policy
 from .supervisor import ServerState, ServerStatus
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ..client.tools import CallOptions
-    from ..features.completion import Completion, Reference
     from .approval import Origin
 
 T = TypeVar("T")
@@ -138,12 +137,12 @@ class Host(HostOptions):
 
     def status(self) -> list[ServerStatus]:
         """Return the state of each server, as plain data without secrets."""
-        return [
-            replace(each.status, tools=len(each.tools), in_flight=len(each.calls)) for each in self._hosted.values()
-        ]
+        return [each.snapshot() for each in self._hosted.values()]
 
     def client(self, server: str) -> Client:
-        """Return the client of a server that is ready. The requests of this client bypass the policy.
+        """Return the client of a server that is ready, for example for `Client.complete`.
+
+        The requests of this client bypass the policy.
 
         Args:
             server: The server name.
@@ -189,18 +188,18 @@ class Host(HostOptions):
 
     async def _list(self, capability: str, fetch: Callable[[Client], Awaitable[list[T]]]) -> list[tuple[str, T]]:
         """Return a list of all ready servers. A server that fails adds nothing, and `status()` says so."""
-        clients = {name: each.client for name, each in self._hosted.items()}
-        able = {name: client for name, client in clients.items() if client and client.server_can(capability)}
-        lists = await asyncio.gather(*map(fetch, able.values()), return_exceptions=True)
-        found: list[tuple[str, T]] = []
-        for name, listed in zip(able, lists, strict=True):
-            if isinstance(listed, McpError):
-                self._hosted[name].status.last_error = self._hosted[name].mask(str(listed))
-            elif isinstance(listed, BaseException):
-                raise listed
-            else:
-                found += [(name, item) for item in listed]
-        return found
+
+        async def items_of(name: str, hosted: HostedServer) -> list[tuple[str, T]]:
+            if hosted.client is None or not hosted.client.server_can(capability):
+                return []
+            try:
+                return [(name, item) for item in await fetch(hosted.client)]
+            except McpError as error:
+                hosted.status.last_error = hosted.mask(str(error))
+                return []
+
+        lists = await asyncio.gather(*(items_of(*each) for each in self._hosted.items()))
+        return [item for items in lists for item in items]
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, object] | None = None, *, origin: Origin = "program",
@@ -263,26 +262,6 @@ class Host(HostOptions):
             "prompt", own, arguments, origin, wait, lambda client: client.get_prompt(own, arguments, timeout=timeout)
         )
 
-    async def complete(
-        self, server: str, ref: Reference, argument: str, value: str, arguments: dict[str, str] | None = None, *,
-        timeout: float | None = None, wait: float = 0.0,
-    ) -> Completion:  # fmt: skip
-        """Return suggestions for an argument of a prompt or resource template of a server. See `Client.complete`.
-
-        Args:
-            server: The server name.
-            ref: The prompt or resource template, with its name or URI on the server.
-            argument: Name of the argument.
-            value: The part of the value that the user has typed.
-            arguments: The values that the user has already given for other arguments, by name.
-            timeout: Time limit in seconds. Defaults to the limit of the server.
-            wait: Time to wait for a server that is away, in seconds.
-        """
-        hosted = self._server(server)
-        client = await hosted.ready_client(wait)
-        with hosted.masking():
-            return await client.complete(ref, argument, value, arguments, timeout=timeout)
-
     async def watch(self, server: str, uri: str) -> AsyncIterator[ResourceChange]:
         """Yield the updates of a resource. After a restart of the server, subscribe again, and yield one update.
 
@@ -313,15 +292,12 @@ class Host(HostOptions):
         server, dot, own = name.partition(".")
         if dot:
             return server, own
-        server, _, own = name.partition("__")
-        tools = self._hosted[server].tools if server in self._hosted else {}
-        if own in tools and model_name(server, own) == name:
-            return server, own
-        table = model_names((server, each) for each in tools)
-        if name not in table:
-            pairs = [(server, tool) for server, each in self._hosted.items() for tool in each.tools]
-            raise UnknownName("tool", name, [*model_names(pairs), *(full_name(*pair) for pair in pairs)])
-        return table[name]
+        server = name.partition("__")[0]
+        found = self._hosted[server].by_model_name.get(name) if server in self._hosted else None
+        if found is None:
+            listed = self._named((name, tool) for name, each in self._hosted.items() for tool in each.tools.values())
+            raise UnknownName("tool", name, [known for each in listed for known in (each.model_name, each.full_name)])
+        return found
 
 
 class SyncHost(Synchronous[Host]):
@@ -351,7 +327,6 @@ class SyncHost(Synchronous[Host]):
     call_tool = blocking(Host.call_tool)
     read_resource = blocking(Host.read_resource)
     get_prompt = blocking(Host.get_prompt)
-    complete = blocking(Host.complete)
 
     def status(self) -> list[ServerStatus]:
         """Return the state of each server, as plain data without secrets."""

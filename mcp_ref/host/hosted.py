@@ -27,7 +27,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic.content import TextContent
 from ..client.client import Client
@@ -44,7 +44,7 @@ from .configuration import ServerConfig
 from .launch import Launch, launch_of
 from .names import UnknownName, full_name
 from .policy import Account, BudgetExceeded, ElicitRequest, Policy, definition_hash, digest_of
-from .supervisor import MAX_PAGES, HostEvent, ServerState, Supervisor
+from .supervisor import MAX_PAGES, ServerState, Supervisor
 
 if TYPE_CHECKING:
     from ..client.tools import CallOptions
@@ -69,13 +69,10 @@ class HostedServer(Supervisor):
 
     def __init__(self, config: ServerConfig, policy: Policy, whole: Account, starting: asyncio.Semaphore) -> None:
         name, options = config.name, policy.options
-        super().__init__(config, starting, options.lazy)
+        super().__init__(config, starting, options.lazy, options.on_event)
         self._policy, self._options, self._account = policy, options, Account(policy, name, whole)
-        self._launch: Launch | None = None
         self._digest = ""  # of the configuration for which the user's decisions are valid
         self._sampling, self._elicitation = _option_for(options.sampling, name), _option_for(options.elicitation, name)
-        self.calls: list[str] = []
-        """The full names of the calls in flight."""
         self._approved: dict[str, Tool] = {}  # by name: the approved definitions that this run has seen
         self._undecided: list[Tool] = []  # the listed tools whose definitions are not approved
         self._asking: asyncio.Task[None] | None = None  # requests the approvals of `_undecided`
@@ -93,10 +90,15 @@ class HostedServer(Supervisor):
         await self.stop()
         self._change(ServerState.STOPPED)
 
-    def approval(self, kind: Kind, name: str = "") -> Approval:
-        """Return an approval of a request of the server. The caller adds the details."""
+    def approval(
+        self, kind: Kind, name: str = "", origin: Origin = "server", arguments: Mapping[str, object] | None = None
+    ) -> Approval:
+        """Return an approval. The caller adds the details."""
         only_call = self.calls[0] if len(self.calls) == 1 else ""
-        return Approval(kind, self.config.name, "server", name or only_call, self.config.file)
+        return Approval(
+            kind, self.config.name, origin, name or only_call, self.config.file, arguments=arguments,
+            trusted=self.config.name in self._options.trusted, after=frozenset(self._policy.after),
+        )  # fmt: skip
 
     async def prepare(self) -> Client:
         """Replace the variables, ask for the user's consent, and return a client for this server alone."""
@@ -107,7 +109,7 @@ class HostedServer(Supervisor):
         if config.file is not None:
             argv, url = tuple(config.command), config.entry.get("url")
             request = replace(
-                self.approval("start"), origin="program", argv=argv, url=url, cwd=config.entry.get("cwd"),
+                self.approval("start", origin="program"), argv=argv, url=url, cwd=config.entry.get("cwd"),
                 env_names=(*config.entry.get("env", {}), *config.entry.get("env_vars", [])),
                 warnings=command_warnings(argv, os.path.dirname(config.file)),
             )  # fmt: skip
@@ -115,7 +117,10 @@ class HostedServer(Supervisor):
         if config.inputs:
             launch = launch_of(config, environment, await self._policy.typed_values(config))
         launch.check(config)
-        self._launch = launch
+        self.mask = launch.mask
+        if self.status.restarts > 0:
+            with contextlib.suppress(Refused):
+                self._policy.record("restart", config.name, reason=self.status.last_error)
         return self._new_client(launch, await self._approved_roots() if options.approve is not None else None)
 
     async def _approved_roots(self) -> list[str] | None:
@@ -153,10 +158,6 @@ class HostedServer(Supervisor):
             throttle.client = client
         return client
 
-    def mask(self, text: str) -> str:
-        """Return a text without the secrets of the server."""
-        return self._launch.mask(text) if self._launch is not None else text
-
     @contextlib.contextmanager
     def masking(self) -> Iterator[None]:
         """Replace the secrets in the text of a ConnectionClosed, which quotes the server's standard error."""
@@ -164,14 +165,6 @@ class HostedServer(Supervisor):
             yield
         except ConnectionClosed as error:
             raise type(error)(self.mask(str(error))) from None
-
-    def report(self, kind: Literal["state", "tools"]) -> None:
-        """Write a restart to the audit log, and tell the program of the change."""
-        if kind == "state" and self.status.state is ServerState.STARTING and self.status.restarts > 0:
-            with contextlib.suppress(Refused):
-                self._policy.record("restart", self.config.name, reason=self.status.last_error)
-        if self._options.on_event is not None:
-            self._options.on_event(HostEvent(self.config.name, kind, self.status.state))
 
     def accepted(self, tools: list[Tool]) -> list[Tool]:
         """Return the tools with approved definitions. Request the other approvals in the background."""
@@ -196,7 +189,10 @@ class HostedServer(Supervisor):
         return found
 
     async def _ask_definitions(self) -> None:
-        """Request approval of one definition after the other. After an `Allow`, the next list contains the tool."""
+        """Request approval of one definition after the other. The next list contains the allowed tools.
+
+        Without a decision, for example in time, the next list requests the approval again.
+        """
         while self._undecided:
             tool = self._undecided.pop(0)
             key, digest = f"{self._digest} definition {tool.name}", definition_hash(tool)
@@ -206,14 +202,13 @@ class HostedServer(Supervisor):
             try:
                 await self._policy.check(replace(request, tool=tool, before=self._approved.get(tool.name)))
                 self._policy.approvals[key] = digest
-                self.list_changed()
             except Refused as refused:
                 if refused.is_decided:
                     self._denied.add(digest)
-                else:
-                    self.list_changed()
+                    continue
             except Exception:
                 log.exception("the approval of %s could not be stored; it is requested again later", request.name)
+            self.list_changed()
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float, options: CallOptions
@@ -237,10 +232,7 @@ class HostedServer(Supervisor):
         self, tool: Tool, arguments: Mapping[str, object] | None, origin: Origin
     ) -> Mapping[str, object] | None:
         """Return the arguments to send, which the user can have edited."""
-        request = replace(
-            self.approval("call", full_name(self.config.name, tool.name)), origin=origin, arguments=arguments,
-            tool=tool, trusted=self.config.name in self._options.trusted, after=frozenset(self._policy.after),
-        )  # fmt: skip
+        request = replace(self.approval("call", full_name(self.config.name, tool.name), origin, arguments), tool=tool)
         key = f"{self._digest} call {tool.name} {definition_hash(tool)}"
         edited = await self._policy.check(request, key, default=origin == "program")
         if edited is None:
@@ -256,7 +248,7 @@ class HostedServer(Supervisor):
         """Send an allowed call, within the budget of seconds, and write its outcome to the audit log."""
         full, start = full_name(self.config.name, name), time.monotonic()
         self.calls.append(full)
-        result, outcome, is_lost = None, "failed", False
+        result, outcome = None, "failed"
         try:
             left = self._account.left("seconds")
             if left < math.inf:
@@ -267,11 +259,11 @@ class HostedServer(Supervisor):
                 result = await client.call_tool(name, arguments, **options)
             outcome = "error" if result.is_error else "result"
         except (ConnectionClosed, RequestTimeout) as error:
-            outcome, is_lost = "lost", True
+            outcome = "lost"
             raise type(error)(f"{error}; it is not known if the tool ran") from None
         finally:
             self.calls.remove(full)
-            self.call_ended(is_lost)
+            self.call_ended(outcome == "lost")
             seconds = time.monotonic() - start
             self._account.add("seconds", seconds)
             if self._options.audit is not None:
@@ -291,9 +283,8 @@ class HostedServer(Supervisor):
         """Return the data of a server. If the data go to a model, ask for consent first."""
         await self.ready_client(wait)
         if origin == "model":
-            approval = self.approval(kind, name if kind == "read" else full_name(self.config.name, name))
-            approval = replace(approval, origin=origin, arguments=arguments, after=frozenset(self._policy.after))
-            await self._policy.check(approval, f"{self._digest} {kind} {name}")
+            shown = name if kind == "read" else full_name(self.config.name, name)
+            await self._policy.check(self.approval(kind, shown, origin, arguments), f"{self._digest} {kind} {name}")
         with self.masking():
             result = await request(self.check_ready())
         self._policy.after.add(self.config.name)

@@ -27,7 +27,7 @@ from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import Tool
 from .approval import Allow, Approval, Approve, Deny, Duration, Refused, hidden_text_warnings, url_warnings
 from .configuration import ServerConfig, ServersLike
-from .supervisor import HostEvent
+from .supervisor import ServerStatus
 
 if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
@@ -115,8 +115,8 @@ class HostOptions:
     """Called with a line of JSON for each decision and event. If it fails for a decision, the request is refused."""
     audit_arguments: bool = False
     """True if the audit log contains the arguments of calls, which can be secret."""
-    on_event: Callable[[HostEvent], None] | None = None
-    """Called when the state or the tools of a server have changed."""
+    on_event: Callable[[ServerStatus], None] | None = None
+    """Called with the status of a server when its state or its tools have changed."""
     on_log: Callable[[str, LoggingMessageNotificationParams], None] | None = None
     """Called with the server name and each log message."""
     on_stderr: Callable[[str, bytes], None] | None = None

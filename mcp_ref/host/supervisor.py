@@ -24,9 +24,9 @@ import random
 import re
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from typing import Literal
 
 from ..basic.authorization.errors import AuthorizationError, SignInNeeded
 from ..basic.lifecycle import UnsupportedRevision
@@ -35,6 +35,7 @@ from ..features.tools import Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from .approval import Refused
 from .configuration import ConfigurationError, ServerConfig
+from .names import model_names
 
 log = logging.getLogger(__name__)
 
@@ -87,15 +88,6 @@ class ServerState(Enum):
     BACKING_OFF = "backing_off"
     FAILED = "failed"
     STOPPED = "stopped"
-
-
-@dataclass(frozen=True)
-class HostEvent:
-    """A change in a host: the state of a server, or its list of tools."""
-
-    server: str
-    kind: Literal["state", "tools"]
-    state: ServerState
 
 
 @dataclass
@@ -158,14 +150,23 @@ class Pauses:
 class Supervisor:
     """The base class of `HostedServer`. `starting` limits the number of servers that start at the same time."""
 
-    def __init__(self, config: ServerConfig, starting: asyncio.Semaphore, is_lazy: bool) -> None:
-        self.config, self._starting = config, starting
+    def __init__(
+        self, config: ServerConfig, starting: asyncio.Semaphore, is_lazy: bool,
+        on_event: Callable[[ServerStatus], None] | None,
+    ) -> None:  # fmt: skip
+        self.config, self._starting, self._on_event = config, starting, on_event
         self.status = ServerStatus(config.name, config.transport, config.file, list(config.warnings))
         self.is_lazy = is_lazy and not config.entry.get("required")
         """True if the first request starts the server."""
         self.client: Client | None = None
         self.tools: dict[str, Tool] = {}
         """The allowed tools by name."""
+        self.by_model_name: dict[str, tuple[str, str]] = {}
+        """The names of these tools as pairs of server and tool, by model name."""
+        self.calls: list[str] = []
+        """The full names of the calls in flight."""
+        self.mask: Callable[[str], str] = str
+        """Function that returns a text without the secrets of the server."""
         self.attempted = asyncio.Event()
         """Set when the first start has succeeded or failed."""
         self._task: asyncio.Task[None] | None = None
@@ -183,13 +184,13 @@ class Supervisor:
         """Return the tools that the configuration and the policy allow."""
         raise NotImplementedError
 
-    def report(self, kind: Literal["state", "tools"]) -> None:
-        """Tell the program of a change."""
-        raise NotImplementedError
+    def snapshot(self) -> ServerStatus:
+        """Return a copy of the current status."""
+        return replace(self.status, tools=len(self.tools), in_flight=len(self.calls))
 
-    def mask(self, text: str) -> str:
-        """Return a text without the secrets of the server."""
-        raise NotImplementedError
+    def _report(self) -> None:
+        if self._on_event is not None:
+            self._on_event(self.snapshot())
 
     async def start(self) -> None:
         """Start the server, from every state."""
@@ -242,13 +243,13 @@ class Supervisor:
 
     def _change(self, state: ServerState, error: str | None = None, next_try: float | None = None) -> None:
         status, now = self.status, time.time()
-        status.state, status.since, status.last_error = state, now, error or status.last_error
+        status.state, status.since, status.last_error = state, now, self.mask(error) if error else status.last_error
         status.next_try = None if next_try is None else now + next_try
         if state not in (ServerState.IDLE, ServerState.UNAPPROVED, ServerState.STARTING):
             self.attempted.set()
         self._changed.set()
         self._changed = asyncio.Event()
-        self.report("state")
+        self._report()
 
     async def _run(self) -> None:
         """Start and serve the server, again and again, until it cannot be started or the task is cancelled."""
@@ -311,7 +312,7 @@ class Supervisor:
         refreshed = loop.time()
         ended.add_done_callback(self._session_ended)
         self.status.revision, self.status.era = client.revision.name, client.revision.era
-        self._lost_calls, self._ready_at = 0, time.monotonic()
+        self._lost_calls, self._interval, self._ready_at = 0, MIN_PAUSE, time.monotonic()
         self._change(ServerState.READY)
         while not ended.done():
             self._wake.clear()
@@ -323,7 +324,10 @@ class Supervisor:
                 self._lost_calls = 0
                 self._change(ServerState.READY)
             elif refresh_at is not None and loop.time() >= refresh_at:
-                await self._refresh_again(client)
+                try:
+                    await self._refresh(client)
+                except (McpError, OSError) as error:  # keep the old list
+                    self.status.last_error = self.mask(str(error))
                 refreshed = loop.time()
             else:
                 with contextlib.suppress(TimeoutError):
@@ -335,25 +339,15 @@ class Supervisor:
         """Change the state at once, before the callers of lost requests continue."""
         if self.client is not None:
             self.client = None
-            self._change(ServerState.BACKING_OFF, self.mask(str(ended.result() or "the connection has ended")))
+            self._change(ServerState.BACKING_OFF, str(ended.result() or "the connection has ended"))
         self._wake.set()
 
-    async def _refresh_again(self, client: Client) -> None:
-        """Fetch the tools after a change. A failure keeps the old list. An unchanged list doubles the interval."""
-        before = self.tools
-        try:
-            await self._refresh(client)
-        except (McpError, OSError) as error:
-            self.status.last_error = self.mask(str(error))
-        if self.tools == before:
-            self._interval = min(2 * self._interval, MAX_PAUSE)
-        else:
-            self._interval = MIN_PAUSE
-            self.report("tools")
-
     async def _refresh(self, client: Client) -> None:
-        """Fetch the tools. Skip tools that exceed a limit, or that `accepted` does not return."""
-        self._is_stale = False
+        """Fetch the tools. Skip tools that exceed a limit, or that `accepted` does not return.
+
+        An unchanged list doubles the pause before the next one.
+        """
+        self._is_stale, self._interval = False, min(2 * self._interval, MAX_PAUSE)
         listed = await client.list_tools() if client.server_can("tools") else []
         sizes = [len(json.dumps(asdict(tool))) for tool in listed]
         kept = [
@@ -362,14 +356,21 @@ class Supervisor:
         ][:MAX_TOOLS]  # fmt: skip
         if len(kept) < len(listed):
             self.status.dropped["tools"] = len(listed) - len(kept)
-        self.tools = {tool.name: tool for tool in self.accepted(kept)}
+        tools = {tool.name: tool for tool in self.accepted(kept)}
+        if tools != self.tools:
+            self._interval = MIN_PAUSE
+            self._replace_tools(tools)
+
+    def _replace_tools(self, tools: dict[str, Tool]) -> None:
+        self.tools = tools
+        self.by_model_name = model_names((self.config.name, name) for name in tools)
+        self._report()
 
     def _drop_tools(self) -> None:
         """Remove the tools of a server that stayed away."""
         self._grace = None
         if self.tools:
-            self.tools = {}
-            self.report("tools")
+            self._replace_tools({})
 
 
 def _is_permanent(error: Exception) -> bool:

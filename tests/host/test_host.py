@@ -21,7 +21,6 @@ from mcp_ref import (
     Context,
     ElicitResult,
     Host,
-    PromptReference,
     Refused,
     Server,
     ServerUnavailable,
@@ -358,23 +357,6 @@ async def test_host_lists_a_thousand_tools_quickly() -> None:
         start = time.perf_counter()
         assert len(await host.list_tools()) == 1000
         assert time.perf_counter() - start < 0.5  # 0.05 s on a quiet machine
-
-
-async def test_complete_suggests_values_of_one_server() -> None:
-    server = calculator()
-
-    @server.prompt()
-    def summary(topic: str) -> str:
-        return topic
-
-    @server.completion("summary", "topic")
-    def topics(value: str) -> list[str]:
-        return [topic for topic in ("tea", "toast") if topic.startswith(value)]
-
-    async with opened(Host({"docs": server})) as host:
-        assert (await host.complete("docs", PromptReference("summary"), "topic", "te")).values == ["tea"]
-        with pytest.raises(UnknownName):
-            await host.complete("doc", PromptReference("summary"), "topic", "te")
 
 
 async def test_lazy_host_starts_a_server_at_its_first_request() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import ConnectionClosed, Host, RequestTimeout, Server, ServerUnavailable
+from mcp_ref import ConnectionClosed, Host, RequestTimeout, Server, ServerStatus, ServerUnavailable
 from mcp_ref.client.target import InProcessServer
 from mcp_ref.host import host as host_module
 from mcp_ref.host import supervisor
-from mcp_ref.host.supervisor import HostEvent, Pauses
+from mcp_ref.host.supervisor import Pauses
 from mcp_ref.jsonrpc.messages import Notification, Object
 from tests.host.peers import Fragile, Person, Scripted, calculator, error, lines, opened, state, tool, until
 from tests.settings import ROOT
@@ -218,7 +218,7 @@ async def test_tools_of_a_server_that_is_away_stay_for_the_grace_period(
     quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "GRACE_SECONDS", 0.3)
-    events: list[HostEvent] = []
+    events: list[ServerStatus] = []
     fragile = Fragile()
     async with opened(Host({"s": fragile}, on_event=events.append)) as host:
         fragile.fails = True
@@ -228,9 +228,9 @@ async def test_tools_of_a_server_that_is_away_stay_for_the_grace_period(
         assert away.full_name == "s.add" and not away.available
         with pytest.raises(ServerUnavailable):
             await host.call_tool("s.add", ADD)
-        await until(lambda: any(event.kind == "tools" for event in events))
+        await until(lambda: events[-1].tools == 0)
         assert await host.list_tools() == []
-        assert [event.kind for event in events].count("tools") == 1
+        assert [tools for tools, _ in itertools.groupby(event.tools for event in events)] == [0, 1, 0]
         fragile.fails = False
         await host.restart("s")
         await host.call_tool("s.add", ADD, wait=5)
