@@ -7,7 +7,8 @@
 
 The limit is an asyncio.Protocol with `json` and without validation. The other implementations are in the folder that
 MCP_REF_PEERS names. All implementations of a row run at the same time. They are measured in short, alternating turns,
-because other work on a machine changes its speed within seconds. The table has the medians. The program needs Linux.
+because other work on a machine changes its speed within seconds. The table has the medians of the turns. The ratios are
+medians too, of the ratios of neighboring turns. The program needs Linux.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ from tests.bench.rows import ROWS, Row, Size, Turns
 
 
 def run_row(row: Row, implementations: Sequence[Implementation], rounds: int, size: Size) -> Values:
-    """Measure a row for some implementations, in alternating order."""
+    """Measure a row for some implementations, in their order and in the reverse order by turns.
+
+    Each is measured once in each round; in a row of slow turns, once in each third round.
+    """
     work: dict[str, Turns] = {each.name: row.measure(each, size) for each in implementations}
     turns: dict[str, list[tuple[float, ...]]] = {name: [] for name in work}
     try:
-        for number in range(rounds):
-            for name in sorted(work, reverse=number % 2 == 1):
+        for number in range(-(-rounds // 3) if row.is_slow else rounds):
+            for name in work if number % 2 == 0 else reversed(work):
                 turns[name].append(next(work[name]))
     finally:
         for each in work.values():
@@ -41,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose rows and rounds."""
     names = [row.name for row in ROWS]
     parser.add_argument("--rows", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each implementation (default: 3)")
+    parser.add_argument("--rounds", type=int, default=9, help="turns of each implementation (default: 9)")
 
 
 def chosen_rows(names: Sequence[str]) -> list[Row]:

@@ -20,32 +20,36 @@ WIDTH = 420
 
 @dataclass(frozen=True)
 class Result:
-    """The medians of one figure."""
+    """The medians of one figure, over all turns."""
 
     figure: Figure
     values: dict[str, float | None]
     """Implementation -> the median; None if the implementation was not measured."""
+    ratios: dict[str, float]
+    """Implementation -> the median of the ratios of mcp_ref to it, each of two neighboring turns."""
 
-    def ratios(self) -> str:
+    def ratio_text(self) -> str:
         """Return the ratios of mcp_ref to the limit and to the official SDK, as text."""
-        ours, asked = self.values.get("mcp_ref"), f" (asked: at most {self.figure.asked})" if self.figure.asked else ""
-        found = []
-        for name, end in (("limit", asked), ("official SDK", "")):
-            other = self.values.get(name)
-            if ours is not None and other is not None and other > ours / 100:
-                found.append(f"{ours / other:.2f} of {name}{end}")
-        return ", ".join(found)
+        asked = f" (asked: at most {self.figure.asked})" if self.figure.asked else ""
+        ends = {"limit": asked, "official SDK": ""}
+        return ", ".join(f"{self.ratios[name]:.2f} of {name}{end}" for name, end in ends.items() if name in self.ratios)
 
 
 def summarize(row: Row, turns: Values, names: Sequence[str]) -> list[Result]:
     """Return the medians of a row's figures, with a value for each name."""
-    return [
-        Result(
-            figure,
-            {name: statistics.median(turn[at] for turn in turns[name]) if turns.get(name) else None for name in names},
-        )
-        for at, figure in enumerate(row.figures)
-    ]
+    results = []
+    for at, figure in enumerate(row.figures):
+        columns = {name: [turn[at] for turn in turns[name]] for name in names if turns.get(name)}
+        ours = columns.get("mcp_ref", [])
+        # The speed of a machine changes within seconds. It is almost the same in two neighboring turns.
+        ratios = {
+            name: statistics.median(mine / other for mine, other in zip(ours, column, strict=True))
+            for name, column in columns.items()
+            if ours and min(column) > max(ours) / 100
+        }
+        values = {name: statistics.median(columns[name]) if name in columns else None for name in names}
+        results.append(Result(figure, values, ratios))
+    return results
 
 
 def show(value: float | None) -> str:
@@ -63,7 +67,7 @@ def table_head(names: Sequence[str]) -> str:
 def table_line(result: Result) -> str:
     """Return the line of a figure."""
     cells = "".join(f"{show(value):>16}" for value in result.values.values())
-    return f"{f'{result.figure.title}, {result.figure.unit}':70}{cells}   {result.ratios()}"
+    return f"{f'{result.figure.title}, {result.figure.unit}':70}{cells}   {result.ratio_text()}"
 
 
 def draw(result: Result) -> str:
@@ -95,7 +99,7 @@ def page(results: Sequence[Result], notes: Sequence[str]) -> str:
     paragraphs = "".join(f"<p>{escape(note)}</p>\n" for note in notes)
     charts = "".join(
         f"<h2>{escape(result.figure.title)}, {escape(result.figure.unit)}</h2>\n{draw(result)}\n"
-        f"<p>{escape(result.ratios() and 'mcp_ref: ' + result.ratios())}</p>\n"
+        f"<p>{escape(result.ratio_text() and 'mcp_ref: ' + result.ratio_text())}</p>\n"
         for result in results
     )
     return (

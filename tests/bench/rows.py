@@ -19,8 +19,10 @@ from tests.bench.load import ADD, FIRST_ID, HELLO, Connection, HttpLoad, Streams
 class Size:
     """The amount of work of a turn."""
 
-    seconds: float = 0.4
+    seconds: float = 0.2
     """Time of load over HTTP."""
+    warm_up: float = 3.0
+    """Time of load over HTTP before the first turn. The just-in-time compilers of other languages need it."""
     events: int = 2000
     """Number of progress notifications."""
     calls: int = 1280
@@ -55,6 +57,8 @@ class Row:
     name: str
     figures: tuple[Figure, ...]
     measure: Measure
+    is_slow: bool = False
+    """True if a turn of the slowest implementation takes many seconds. A third of the rounds is enough then."""
 
 
 def port_of(server: Process) -> int:
@@ -66,7 +70,7 @@ def measure_http(implementation: Implementation, size: Size, *, modern: bool, re
     """Yield the processor time of a tool call over 16 connections, in microseconds."""
     with running(implementation, "http", "0") as server:
         load = HttpLoad(port_of(server), modern, 16)
-        load.run(2 * size.seconds, reconnect)  # warm up, also for just-in-time compilers
+        load.run(size.warm_up, reconnect)
         while True:
             before = server.processor_time()
             calls = load.run(size.seconds, reconnect)
@@ -188,6 +192,6 @@ ROWS = [
                            Figure("memory of a subscription", "kB", "2.8")), partial(measure_streams, modern=True)),
     Row("start", (_START, _MEMORY), partial(measure_start, many=False)),
     Row("start-10000", (Figure("start with 10,000 tools", "processor ms"), Figure("memory with 10,000 tools", "MB")),
-        partial(measure_start, many=True)),
+        partial(measure_start, many=True), is_slow=True),
 ]  # fmt: skip
 """The rows in the order of the table. `asked` is the largest acceptable ratio of mcp_ref to the limit."""

@@ -13,9 +13,9 @@ if sys.platform != "linux":
 from tests.bench.__main__ import run_row
 from tests.bench.implementations import LIMIT, Implementation, find_peers, ours
 from tests.bench.report import Result, Values, page, summarize, table_line
-from tests.bench.rows import ROWS, Figure, Row, Size
+from tests.bench.rows import ROWS, Figure, Row, Size, Turns
 
-LITTLE = Size(seconds=0.01, events=3, calls=64, streams=2, tools=2)
+LITTLE = Size(seconds=0.01, warm_up=0.02, events=3, calls=64, streams=2, tools=2)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -27,6 +27,19 @@ def test_each_row_measures_mcp_ref_and_the_limit(row: Row) -> None:
     assert all(turn[0] >= 0 for values in turns.values() for turn in values)
 
 
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_run_row_measures_the_limit_and_mcp_ref_in_neighboring_turns(is_slow: bool) -> None:
+    order = []
+
+    def measure(implementation: Implementation, size: Size) -> Turns:
+        while True:
+            order.append(implementation.name)
+            yield (1.0,)
+
+    run_row(Row("a", (Figure("time", "ms"),), measure, is_slow), [LIMIT, Implementation("mcp_ref", ())], 3, LITTLE)
+    assert order == (["limit", "mcp_ref"] if is_slow else ["limit", "mcp_ref", "mcp_ref", "limit", "limit", "mcp_ref"])
+
+
 @pytest.mark.parametrize("peer", find_peers(), ids=lambda peer: peer.name)
 def test_http_session_runs_with_each_installed_peer(peer: Implementation) -> None:
     if not peer.is_installed():
@@ -36,13 +49,16 @@ def test_http_session_runs_with_each_installed_peer(peer: Implementation) -> Non
 
 
 def test_page_is_well_formed_and_has_a_chart_for_each_figure() -> None:
-    values: Values = {"limit": [(10.0, 2.0)], "mcp_ref": [(20.0, 4.0), (40.0, 4.0), (30.0, 4.0)]}
+    values: Values = {
+        "limit": [(10.0, 2.0), (20.0, 2.0), (10.0, 2.0)],
+        "mcp_ref": [(30.0, 4.0), (60.0, 4.0), (50.0, 4.0)],  # in the second turn, the machine is half as fast
+    }
     row = Row("a", (Figure("size < 5", "kB", "2.5"), Figure("time", "ms")), ROWS[0].measure)
     results = summarize(row, values, ["limit", "mcp_ref", "absent"])
     root = ElementTree.fromstring(page(results, ["1 < 2 cores"]).removeprefix("<!DOCTYPE html>\n"))
     charts = root.findall(".//svg")
     assert [chart.get("aria-label") for chart in charts] == ["size < 5", "time"]
-    assert [float(bar.get("width", "")) for bar in charts[0].findall("rect")] == [140.0, 420.0, 0.0]
+    assert [float(bar.get("width", "")) for bar in charts[0].findall("rect")] == [84.0, 420.0, 0.0]
     text = "".join(root.itertext())
     assert "1 < 2 cores" in text and "mcp_ref: 3.00 of limit (asked: at most 2.5)" in text
     assert "not measured" in text
@@ -50,7 +66,8 @@ def test_page_is_well_formed_and_has_a_chart_for_each_figure() -> None:
 
 
 def test_table_line_shows_the_medians_and_the_ratios() -> None:
-    result = Result(Figure("time", "ms"), {"limit": 2.0, "mcp_ref": 3.0, "official SDK": 30.0, "absent": None})
+    values = {"limit": 2.0, "mcp_ref": 3.0, "official SDK": 30.0, "absent": None}
+    result = Result(Figure("time", "ms"), values, {"limit": 1.5, "official SDK": 0.1})
     cells = "2.00            3.00            30.0               -"
     assert table_line(result).startswith("time, ms ")
     assert table_line(result).endswith(f"{cells}   1.50 of limit, 0.10 of official SDK")
