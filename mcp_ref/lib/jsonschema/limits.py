@@ -7,21 +7,14 @@ the number of subschemas, and a `Budget` limits the steps and the processor time
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 TOO_DEEP_MESSAGE = "too deeply nested to check against this schema"
 
 
+@dataclass(frozen=True, kw_only=True)
 class ValidationLimits:
-    """Limits of one compiled schema, and of each validation with this schema. An argument replaces a default.
-
-    Args:
-        depth: Maximum nesting, in levels.
-        subschemas: Maximum number of subschemas.
-        steps: Maximum number of steps.
-        seconds: Maximum processor time, in seconds.
-        patterns: Maximum number of patterns.
-        pattern_length: Maximum length of a pattern, in characters.
-    """
+    """Limits of one compiled schema, and of each validation with this schema. An argument replaces a default."""
 
     depth: int = 100
     """Maximum nesting of subschemas in a schema, and of references during a validation, in levels."""
@@ -36,19 +29,6 @@ class ValidationLimits:
     """Maximum number of different regular expressions in a schema."""
     pattern_length: int = 2_000
     """Maximum length of one regular expression, in characters."""
-
-    def __init__(
-        self,
-        *,
-        depth: int = depth,
-        subschemas: int = subschemas,
-        steps: int = steps,
-        seconds: float = seconds,
-        patterns: int = patterns,
-        pattern_length: int = pattern_length,
-    ) -> None:
-        self.depth, self.subschemas, self.steps = depth, subschemas, steps
-        self.seconds, self.patterns, self.pattern_length = seconds, patterns, pattern_length
 
 
 class BudgetExceeded(Exception):

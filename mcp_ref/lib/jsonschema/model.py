@@ -14,12 +14,12 @@ build several keywords as one, such as `if`, `then` and `else`. A builder return
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from .errors import SchemaError, ValidationError, quoted
 from .limits import Budget
 from .values import JSON, Check, Path, Step, is_integer, is_number
 
-TYPE_CHECKING = False  # the constant of the module typing, which takes long to import
 if TYPE_CHECKING:
     from .patterns import Pattern
 
