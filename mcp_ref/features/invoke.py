@@ -15,7 +15,7 @@ from ..basic.channel import RequestContext
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
 from ..lib.jsonschema import compile_schema
 from ..lib.typed import ConversionError, Signature, signature_of, to_json
-from ..lib.typed.unions import Schema, fits_roughly
+from ..lib.typed.unions import TYPE_NAMES, Schema, json_types
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,13 @@ def check_options(options: Mapping[str, object], known: type) -> None:
 
 def _fits_type(schema: Schema, default: object) -> bool:
     """Return True if the `type` of a generated schema is enough to see that a simple default is valid."""
-    is_simple = default is None or type(default) is bool or (type(default) in (int, float, str) and "default" in schema)
-    return is_simple and schema.keys().isdisjoint(("anyOf", "pattern")) and fits_roughly(schema, default)
+    is_written = default is None or "default" in schema  # not half of a surrogate pair, for example
+    if not is_written or not schema.keys() <= {"type", "format", "enum", "description", "default"}:
+        return False
+    name, types, choices = TYPE_NAMES.get(type(default)), json_types(schema), schema.get("enum")
+    if isinstance(choices, list):
+        return any(type(choice) is type(default) and choice == default for choice in choices)
+    return name in types or (name == "integer" and "number" in types)
 
 
 def handler_signature(

@@ -46,7 +46,6 @@ from mcp_ref.lib.typed import (
     to_json,
 )
 from mcp_ref.lib.typed.annotations import MAX_DEPTH
-from mcp_ref.lib.typed.unions import fits_roughly
 from mcp_ref.lib.typed.values import JSON, MAX_VALUE_DEPTH
 
 T = TypeVar("T")
@@ -397,6 +396,7 @@ READ: list[tuple[object, object, object]] = [
     (list[dt.date] | list[str], ["x"], ["x"]),
     (list[Point] | dict[str, Point], {"a": {"x": 1}}, {"a": Point(1)}),
     (tuple[int, int] | tuple[int, ...], [1, 2, 3], (1, 2, 3)),
+    (set[int] | list[int], [1, 1], [1, 1]),
 ]
 
 
@@ -1056,7 +1056,7 @@ def fitting_json(random: Random, schema: Any) -> JSON:
         case "object":
             return {name: fitting_json(random, schema.get("additionalProperties", {})) for name in ("x", "é")}
         case name:
-            return random.choice([value for value in SOME_JSON if fits_roughly({"type": name}, value)])
+            return random.choice([value for value in SOME_JSON if compile_schema({"type": name}).is_valid(value)])
 
 
 def test_schema_of_reader_of_and_to_json_agree_on_random_annotations() -> None:
@@ -1068,9 +1068,6 @@ def test_schema_of_reader_of_and_to_json_agree_on_random_annotations() -> None:
         validator, reader = compile_schema(schema), reader_of(annotation)
         for value in [some_json(random, 3), *(fitting_json(random, schema) for _ in range(4))]:
             says = f"{annotation}: {value!r}"
-            assert fits_roughly(without_patterns(schema), value) is compile_schema(without_patterns(schema)).is_valid(
-                value
-            ), says
             if not validator.is_valid(value):
                 continue
             before = json.dumps(value)
@@ -1083,12 +1080,3 @@ def test_schema_of_reader_of_and_to_json_agree_on_random_annotations() -> None:
             assert validator.is_valid(again), f"{says} became {found!r}, then {again!r}"
             read_back += 1
     assert read_back > 2000
-
-
-def without_patterns(schema: JSON) -> Any:
-    """Return a schema without the keywords that a union ignores when it chooses a member."""
-    if isinstance(schema, list):
-        return [without_patterns(item) for item in schema]
-    if isinstance(schema, dict):
-        return {name: without_patterns(item) for name, item in schema.items() if name not in ("pattern", "uniqueItems")}
-    return schema

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, Requ
 
 from .constraints import add_keywords
 from .models import is_model, model_reader, model_schema
-from .unions import Reader, Schema, type_keyword, union_reader, union_schema
+from .unions import TYPE_NAMES, Reader, Schema, type_keyword, union_reader, union_schema
 from .values import JSON, STRING_TYPES, ConversionError, StringType, to_json
 
 SUPPORTED: Final = (
@@ -186,7 +186,6 @@ def _read_float(value: float) -> float:
 _SIMPLE_TYPES: dict[Any, tuple[str | None, Reader | None]] = {object: (None, None), Any: (None, None)}
 _SIMPLE_TYPES |= {None: ("null", None), types.NoneType: ("null", None), bool: ("boolean", None)}
 _SIMPLE_TYPES |= {str: ("string", None), int: ("integer", int), float: ("number", _read_float)}
-_JSON_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", types.NoneType: "null"}
 _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
 
@@ -196,7 +195,7 @@ def _string_reader(string_type: StringType, cls: type) -> Reader:
 
     def read(value: str) -> object:
         try:
-            if pattern.search(value):  # without this check, a text for another member of a union could be converted
+            if pattern.search(value):  # the author's own schema of a tool can lack the pattern
                 return string_type.read(cls, value)
         except (ValueError, ArithmeticError):
             pass
@@ -217,9 +216,9 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
 
 def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, kinds: str) -> Schema:
     """Return an `enum` of the values. One value is also an `enum`, because models know `enum` better than `const`."""
-    if any(type(value) not in _JSON_TYPES for value in values):
+    if any(type(value) not in TYPE_NAMES for value in values):
         raise scope.error(owner, f"has values that are not strings, {kinds}, booleans or None")
-    names = list(dict.fromkeys(_JSON_TYPES[type(value)] for value in values))
+    names = list(dict.fromkeys(TYPE_NAMES[type(value)] for value in values))
     return {"type": type_keyword(names), "enum": [*values]}
 
 

@@ -6,15 +6,20 @@ So write the narrower type first: `UUID | str` can return a UUID, but `str | UUI
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any, Final, TypeAlias
 
+from ..jsonschema import Validator, compile_schema
 from .values import JSON, ConversionError
 
 Schema: TypeAlias = dict[str, JSON]
 Reader: TypeAlias = Callable[[Any], object]
 """A function that converts a JSON value to a Python value. The JSON value must satisfy the schema."""
 
+TYPE_NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", NoneType: "null"}
+"""Python type -> the JSON type of its values."""
 _NULL: Final[Schema] = {"type": "null"}
 _SINGLE_TYPE_KEYWORDS: Final = {
     *("type", "description"),
@@ -41,7 +46,10 @@ def _merge_enums(schemas: list[Schema]) -> Schema | None:
     if not all(schema.keys() == {"type", "enum"} or schema == _NULL for schema in schemas):
         return None
     values = [value for schema in schemas for value in _as_list(schema.get("enum", [None]))]
-    different = [value for index, value in enumerate(values) if not fits_roughly({"enum": values[:index]}, value)]
+    different: list[JSON] = []
+    for value in values:
+        if not any(value == known and (type(value) is bool) is (type(known) is bool) for known in different):
+            different.append(value)
     return {"type": type_keyword(_types(schemas)), "enum": different}
 
 
@@ -83,15 +91,18 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
     """Return the reader of a union, or None if no member needs a conversion."""
     if not any(readers):
         return None
-    members = list(zip(schemas, readers, strict=True))
-    others = [read for schema, read in members if schema != _NULL]
+    others = [read for schema, read in zip(schemas, readers, strict=True) if schema != _NULL]
     if len(others) == 1 and (only := others[0]):
         return lambda value: None if value is None else only(value)
 
+    @functools.cache
+    def validators() -> list[Validator]:
+        return [compile_schema(schema) for schema in schemas]  # at the first use: the server starts faster
+
     def read(value: JSON) -> object:
         refused: ConversionError | None = None
-        for schema, read_member in members:
-            if fits_roughly(schema, value):
+        for validator, read_member in zip(validators(), readers, strict=True):
+            if validator.is_valid(value):
                 try:
                     return value if read_member is None else read_member(value)
                 except ConversionError as unfit:
@@ -99,41 +110,3 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
         raise refused or ConversionError("expected a value of one of the types in the union")
 
     return read
-
-
-def fits_roughly(schema: Any, value: Any) -> bool:
-    """Return True if a value fits a schema from `schema_of`. Ignore formats and most bounds."""
-    if "anyOf" in schema:
-        return any(fits_roughly(option, value) for option in schema["anyOf"])
-    if "enum" in schema:
-        return any(value == choice and (type(value) is bool) is (type(choice) is bool) for choice in schema["enum"])
-    if "type" in schema and not any(_has_type(name, value) for name in _as_list(schema["type"])):
-        return False
-    if type(value) is list:
-        return _array_fits_roughly(schema, value)
-    return type(value) is not dict or _object_fits_roughly(schema, value)
-
-
-def _has_type(name: Any, value: Any) -> bool:
-    return type(value) in _PYTHON_TYPES[name] or (name == "integer" and type(value) is float and value.is_integer())
-
-
-_PYTHON_TYPES: dict[str, set[type]] = {"null": {type(None)}, "boolean": {bool}, "integer": {int}}
-_PYTHON_TYPES |= {"number": {int, float}, "string": {str}, "array": {list}, "object": {dict}}
-
-
-def _array_fits_roughly(schema: Any, values: list[Any]) -> bool:
-    first, rest = schema.get("prefixItems", []), schema.get("items", {})
-    if len(values) < schema.get("minItems", 0) or (rest is False and len(values) > len(first)):
-        return False
-    return all(fits_roughly(first[index] if index < len(first) else rest, value) for index, value in enumerate(values))
-
-
-def _object_fits_roughly(schema: Any, members: dict[str, Any]) -> bool:
-    known: Schema = schema.get("properties", {})
-    rest = schema.get("additionalProperties", {})
-    if not all(name in members for name in schema.get("required", ())):
-        return False
-    if rest is False:
-        return known.keys() >= members.keys()
-    return all(fits_roughly(known.get(name, rest), value) for name, value in members.items())
