@@ -141,7 +141,7 @@ class ServerConfig:
     @property
     def place(self) -> str:
         """The file and the server, for an error message."""
-        return f"{self.file}: server {self.key!r}" if self.file is not None else f"server {self.key!r}"
+        return f"{self.file}: server {self.key!r:.100}" if self.file is not None else f"server {self.key!r:.100}"
 
     @property
     def digest(self) -> str:
@@ -316,7 +316,7 @@ def parse_server(
         config = replace(config, entry=cast("Entry", kept), inputs=asked)
         texts = " ".join([*config.command, config.entry.get("url", "")])
         for variable in sorted(set(re.findall(r"\$([A-Za-z_]\w*)", texts))):
-            warnings.append(f"${variable} stays as it is; write ${{{variable}}} for a variable")
+            warnings.append(f"${variable:.100} stays as it is; write ${{{variable:.100}}} for a variable")
     problem = None if fault is None else f"{config.place}: {fault}"
     return replace(config, problem=problem, warnings=tuple(f"{config.place}: {text}" for text in warnings))
 
@@ -325,9 +325,9 @@ def _warning(key: str, suggests: bool) -> str:
     """Return the warning about a key that has no effect. `suggests`: True to name a known key that is similar."""
     for pattern, reason in _IGNORED.items():
         if re.fullmatch(pattern, key):
-            return f"the key {key!r} is ignored{reason}"
+            return f"the key {key!r:.100} is ignored{reason}"
     near = difflib.get_close_matches(key, [*Entry.__annotations__, *_OTHER_NAMES], n=1) if suggests else []
-    return f"the key {key!r} is ignored{f'; did you mean {near[0]!r}?' if near else ''}"
+    return f"the key {key!r:.100} is ignored{f'; did you mean {near[0]!r}?' if near else ''}"
 
 
 def _fault_text(error: ValidationError) -> str:

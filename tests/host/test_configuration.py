@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import ConfigurationError, Host, read_config
-from mcp_ref.host.configuration import ServerConfig, find_configs, parse_server
+from mcp_ref.host.configuration import Configuration, ServerConfig, find_configs, parse_server
 from mcp_ref.host.launch import Launch, launch_of
 from tests.host.peers import Person, error, opened, state
 from tests.settings import ROOT
@@ -234,6 +234,16 @@ def test_a_file_cannot_grant_consent(key: str) -> None:
     plain, trusting = parse_server("s", {"command": "c"}), parse_server("s", {"command": "c", key: True})
     assert trusting.entry == plain.entry
     assert "cannot grant consent" in trusting.warnings[0]
+
+
+def test_configuration_messages_quote_only_the_start_of_a_long_name() -> None:
+    long = "é" * 100_000
+    unknown, variable = {"command": "c", long: 1}, {"command": f"${'v' * 100_000}"}
+    texts = [*parse_server(long, unknown).warnings, *parse_server("s", variable).warnings]
+    texts.append(parse_server(long, 5).problem or "")
+    with pytest.raises(ConfigurationError, match="the same name") as raised:
+        Configuration((parse_server(long, {}), parse_server(long, {})))
+    assert [len(text) < 500 for text in (*texts, str(raised.value))] == [True] * 4
 
 
 @pytest.mark.acceptance("6", "14")
