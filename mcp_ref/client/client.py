@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., object])
 
 
 class Client(Connector):

@@ -17,7 +17,6 @@ Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/life
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -42,8 +41,6 @@ from ..transports.base import Transport
 if TYPE_CHECKING:
     from ..features.elicitation import ElicitationCompleteNotificationParams
     from .handlers import ClientHandlers
-
-log = logging.getLogger(__name__)
 
 MAX_FOLLOWED_TASKS = 1000
 """Maximum number of tasks whose progress is reported. If there are more, the oldest task is dropped."""
