@@ -169,12 +169,15 @@ class SessionTable:
         self.store.restore_session(id, stored)
         session = self._begin(id, access)
         session.open_stream((message.id,), accepts_json=True, accepts_sse=False)
-        await session.receive(message, b"")
-        if not await asyncio.shield(session.initialized):
-            self.end(session)
-            return None
-        await session.receive(Notification("notifications/initialized"), b"")
+        self._run(self._repeat_handshake(session, message))  # a task of its own, because the request can be cancelled
         return session
+
+    async def _repeat_handshake(self, session: HttpSession, initialize: Request) -> None:
+        await session.receive(initialize, b"")
+        if await asyncio.shield(session.initialized):
+            await session.receive(Notification("notifications/initialized"), b"")
+        elif not self._closing:
+            self.end(session)
 
     def _free_place(self, caller: str) -> None:
         """End an idle session, if the caller or the table has no place for one more."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from mcp_ref import DurableEventStore, SessionChange, StoredSession
+from mcp_ref.basic.access import Access
+from mcp_ref.basic.lifecycle import OPERATING
 from mcp_ref.server import session as server_session
 from mcp_ref.transports.streamable_http import durable_store, session_table
 from mcp_ref.transports.streamable_http.event_store import Event, MemoryEventStore, StoreFailed
-from tests.messages import request
+from tests.messages import initialize, request
 from tests.raw_http_client import Held, Talk, answered, call, eventually, http_session, said, served_over_http
 from tests.settings import run
 
@@ -271,6 +274,22 @@ def test_session_that_was_loaded_with_rubbish_leaves_nothing(
             assert not web.site._endpoint.sessions and not store._sessions
 
     run(test())
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_restored_session_serves_other_requests_if_the_first_is_cancelled(turns: int) -> None:
+    held, store = Held(), Storage()
+    store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None)
+    async with served_over_http(held.server, store=store) as web:
+        finding = asyncio.create_task(web.site._endpoint._table.find("earlier", Access()))
+        while "earlier" not in web.site._endpoint.sessions:
+            await asyncio.sleep(0)  # `eventually` would wait too long
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        finding.cancel()
+        assert (await Talk(web, "earlier").post(request("ping"))).status == 200
+        served = web.site._endpoint.sessions["earlier"].served
+        assert isinstance(served, server_session.ServerSession) and served.phase is OPERATING
 
 
 async def test_restored_session_counts_toward_the_limits_of_bytes() -> None:
