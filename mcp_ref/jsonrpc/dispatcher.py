@@ -190,7 +190,8 @@ class Dispatcher(Requester):
             # requests are checked: a table of all earlier ids would grow without end.
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
             return self._refuse(invalid_request(rule, request.id), batch)
-        must_wait = len(self._tasks) >= self._limits.max_in_flight
+        # A method of `holds_later` never waits, because it can cancel the requests that use the slots.
+        must_wait = len(self._tasks) >= self._limits.max_in_flight and request.method not in self.holds_later
         if must_wait and self._queue.is_full:  # the request is part of a batch, or the transport cannot stop reading
             return self._refuse(Malformed(self._no_slot(), request.id), batch)
         if batch is not None:

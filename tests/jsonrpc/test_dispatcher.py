@@ -659,6 +659,22 @@ async def test_dispatcher_stops_reading_before_more_messages_are_held_than_have_
     assert not bench.transport.paused
 
 
+async def test_dispatcher_method_that_holds_later_messages_is_served_although_all_slots_are_used() -> None:
+    async def serve(request: Request) -> Object:
+        if request.method == "begin":
+            bench.dispatcher.cancel_others(request.id)
+        else:
+            await asyncio.Event().wait()
+        return {}
+
+    bench = Bench(serve, max_in_flight=1, patience=1000)
+    bench.dispatcher.holds_later = frozenset({"begin"})
+    bench.receive(Request(1, "x"), Request(2, "begin"))
+    assert await bench.transport.wait_for(1) == [Response(2, {})]
+    await turns()
+    assert not bench.transport.paused and not bench.dispatcher._tasks
+
+
 async def test_dispatcher_serves_a_held_message_with_the_context_variables_of_its_arrival() -> None:
     caller, seen, gate = contextvars.ContextVar[str]("caller"), [], asyncio.Event()
 
