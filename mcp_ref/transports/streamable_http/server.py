@@ -196,7 +196,11 @@ class StreamableHttpEndpoint:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
         stream = self._open_stream(session, checked, ids)
         session.was_used = True
-        await session.receive(message, frame)
+        try:
+            await session.receive(message, frame)
+        except asyncio.CancelledError:  # reading is paused, so the session does not get the message
+            stream.end()
+            raise
         try:
             body = await stream.json_body
         except asyncio.CancelledError:  # for example by middleware of an ASGI application, with a time limit
