@@ -36,16 +36,11 @@ Duration = Literal["once", "run", "always"]
 
 
 class Refused(McpError):
-    """A request that the policy of the host does not allow. Nothing was sent.
+    """A request that the policy of the host does not allow. Nothing was sent."""
 
-    Args:
-        message: The reason.
-        is_decided: False if `approve` has not decided: it failed, or took too long, or too many requests wait.
-    """
 
-    def __init__(self, message: str, is_decided: bool = True) -> None:
-        super().__init__(message)
-        self.is_decided = is_decided
+class Undecided(Refused):
+    """A refusal without a decision: `approve` failed or took too long, too many requests wait, or the log failed."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +82,10 @@ class Approval:
             return None
 
     def text(self) -> str:
-        """Return all fields as plain text for a user. Hidden characters are escaped, and nothing is cut."""
+        """Return the fields with a value as plain text. Hidden characters are escaped, and nothing is cut."""
         shown = {each.name: getattr(self, each.name) for each in fields(self)[3:]} | {"url_host": self.url_host}
-        lines = [
-            f"{name}: {_plain(value)}" for name, value in shown.items() if value not in (None, "", (), frozenset())
-        ]
+        empty: tuple[object, ...] = (None, False, "", (), frozenset())
+        lines = [f"{name}: {_plain(value)}" for name, value in shown.items() if value not in empty]
         return escape_hidden("\n".join([f"{self.kind}: server {self.server}, asked by the {self.origin}", *lines]))
 
 

@@ -39,7 +39,7 @@ from ..jsonrpc.messages import JSON
 from ..lib.jsonschema import compile_schema
 from ..transports.base import Direction, Trace
 from ..transports.trace import trace_from_environment
-from .approval import Approval, Kind, Origin, Refused, command_warnings, hidden_text_warnings
+from .approval import Approval, Kind, Origin, Refused, Undecided, command_warnings, hidden_text_warnings
 from .configuration import ServerConfig
 from .launch import Launch, launch_of
 from .names import UnknownName, full_name
@@ -202,12 +202,13 @@ class HostedServer(Supervisor):
             try:
                 await self._policy.check(replace(request, tool=tool, before=self._approved.get(tool.name)))
                 self._policy.approvals[key] = digest
-            except Refused as refused:
-                if refused.is_decided:
-                    self._denied.add(digest)
-                    continue
+            except Undecided as error:
+                log.warning("%s; the host asks again later", error)
+            except Refused:
+                self._denied.add(digest)
+                continue
             except Exception:
-                log.exception("the approval of %s could not be stored; it is requested again later", request.name)
+                log.exception("the approval of %s could not be stored; the host asks again later", request.name)
             self.list_changed()
 
     async def call_tool(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import Tool
-from .approval import Allow, Approval, Approve, Deny, Duration, Refused, hidden_text_warnings, url_warnings
+from .approval import Allow, Approval, Approve, Deny, Duration, Refused, Undecided, hidden_text_warnings, url_warnings
 from .configuration import ServerConfig, ServersLike
 from .supervisor import ServerStatus
 
@@ -164,8 +164,8 @@ class Policy:
         verdict = "allow" if isinstance(decision, Allow) else "deny"
         self.record(request.kind, request.server, request.name, decision=verdict, source=source)
         if isinstance(decision, Deny):
-            text = f"{request.kind} of {request.name or request.server} was refused: {decision.reason}"
-            raise Refused(text, is_decided=source != "undecided")
+            refusal = Undecided if source == "undecided" else Refused
+            raise refusal(f"{request.kind} of {request.name or request.server} was refused: {decision.reason}")
         if key is not None and "always" == decision.remember == longest:
             self.approvals[key] = "allow"
         elif key is not None and decision.remember != "once":
@@ -205,8 +205,7 @@ class Policy:
                 self.options.audit(json.dumps(line))
             except Exception as error:
                 log.exception("the audit log failed")
-                text = "the audit log cannot be written, so the request is refused"
-                raise Refused(text, is_decided=False) from error
+                raise Undecided("the audit log cannot be written, so the request is refused") from error
 
     async def typed_values(self, config: ServerConfig) -> Mapping[str, str]:
         """Return the values of `${input:id}`. The user types each value once, one value at a time."""

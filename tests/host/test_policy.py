@@ -119,6 +119,7 @@ async def test_start_of_a_server_of_a_file_shows_the_whole_command(tmp_path: Pat
     first, second = sorted(person.asked, key=lambda request: request.server)
     assert first.argv == tuple(command) and command[2] in first.text() and str(path) in first.text()
     assert first.env_names == ("T",) and first.cwd == "/" and "runs a shell" in first.warnings[0]
+    assert "trusted" not in first.text()  # the field is for the annotations of a tool
     assert second.url_host == "xn--e1awd7f.example" and len(second.warnings) == 2
 
 
@@ -258,7 +259,7 @@ async def test_definitions_are_asked_although_one_approval_could_not_be_stored(
 
 
 @pytest.mark.acceptance("17", "A15")
-@pytest.mark.parametrize("fault", ["hangs", "raises"])
+@pytest.mark.parametrize("fault", ["hangs", "raises", "audit"])
 async def test_definition_that_nobody_decided_is_asked_again(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
     names, asked = ["first"], list[str]()
@@ -268,11 +269,15 @@ async def test_definition_that_nobody_decided_is_asked_again(fault: str, monkeyp
         asked.append(request.name)
         if len(asked) == 1 and fault == "raises":
             raise RuntimeError("out of order")
-        if len(asked) == 1:
+        if len(asked) == 1 and fault == "hangs":
             await asyncio.Event().wait()
         return True
 
-    async with opened(Host({"s": server}, approve=approve, approve_timeout=0.05)) as host:
+    def audit(line: str) -> None:
+        if len(asked) == 1 and fault == "audit":
+            raise OSError("the disk is full")
+
+    async with opened(Host({"s": server}, approve=approve, approve_timeout=0.05, audit=audit)) as host:
         names.append("new")
         await notify_change(server)
         await until(lambda: host.status()[0].tools == 2)
