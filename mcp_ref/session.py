@@ -211,13 +211,13 @@ class Session(Channel):
     def handle_error_response(self, error: RemoteError) -> None:
         """Handle an error response to one of our requests. The client overrides this method."""
 
-    def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
+    def notify(self, method: str, params: object = None, related: RequestId | None = None) -> bool:
         if method not in self._sendable:
             row = find_method(method, self.revision, self.role)
             if not self._is_declared(self.capabilities, row) if row is not None else method in SPECIFIED:
                 return False
             self._sendable = _with_method(self._sendable, method)
-        self.dispatcher.notify(method, self.codec.encode(params), related)
+        self.dispatcher.notify(method, {} if params is None else self.codec.encode(params), related)
         return True
 
     def _send_cancelled(self, id: RequestId, reason: str) -> None:

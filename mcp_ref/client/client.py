@@ -18,7 +18,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
-from ..basic.meta import NotificationParams, checked_extensions
+from ..basic.meta import checked_extensions
 from ..basic.progress import ProgressHandler
 from ..features.caching import ResponseCache
 from ..features.task_augmentation import EXTENSION
@@ -390,5 +390,5 @@ class Client(Connector):
         if self._handlers is None or self._handlers.roots is None:
             raise CapabilityError("the client did not declare roots: create it with roots=[], or with a list of roots")
         self._handlers.set_roots(roots)
-        self.session.notify("notifications/roots/list_changed", NotificationParams())
+        self.session.notify("notifications/roots/list_changed")
         await self.session.transport.drain()

@@ -30,7 +30,6 @@ from typing import cast
 
 from ..basic import lifecycle
 from ..basic.lifecycle import ClientCapabilities, Implementation, UnsupportedRevision
-from ..basic.meta import NotificationParams
 from ..basic.versioning import MODERN_ERROR_CODES, SERVER_INFO, UNSUPPORTED_PROTOCOL_VERSION, with_request_meta
 from ..codec import ShapeError, codec_for
 from ..features.discover import DiscoverResult
@@ -240,4 +239,4 @@ async def _initialize(session: ClientSession, client: ClientIdentity, timeout: f
     session.peer_capabilities = session.codec.encode(result.capabilities)
     session.peer_info = result.server_info
     session.instructions = result.instructions
-    session.notify("notifications/initialized", NotificationParams())
+    session.notify("notifications/initialized")

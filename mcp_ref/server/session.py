@@ -25,7 +25,6 @@ from ..basic import lifecycle
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.content import includes_uri
 from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestParams, InitializeResult
-from ..basic.meta import NotificationParams
 from ..basic.progress import ProgressNotificationParams, receive_progress
 from ..basic.versioning import is_stateless
 from ..features.task_augmentation import has_task_field, owner_of
@@ -216,7 +215,7 @@ class ServerSession(Session, Announcer):
 
     def send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
-            self.notify(method, NotificationParams())
+            self.notify(method)
         else:
             from ..features.resources import ResourceUpdatedNotificationParams  # lazy: not every server has resources
 

@@ -89,7 +89,7 @@ def number_of(event_id: str) -> int | None:
     return int(number) if number.isascii() and number.isdigit() and len(number) <= 18 else None
 
 
-@dataclass
+@dataclass(slots=True)
 class SessionEvents:
     """The events of one session."""
 
