@@ -1,9 +1,7 @@
 """A task whose handler runs in this process.
 
 `LiveTask` runs the handler and writes its state to the store of tasks. It is also the channel through which the handler
-reaches the requestor. In 2025-11-25, requests from the handler are ordinary JSON-RPC requests, on the response stream
-of a `tasks/result` request. Since 2026-07-28 they are `inputRequests` in the result of `tasks/get`, and the requestor
-sends the responses with `tasks/update`. The table in types.py shows all differences.
+reaches the requestor. The row `input` of the table in types.py shows how requests of the handler reach the requestor.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: receiver.py. Uses: types.py, store.py, basic/channel.py.

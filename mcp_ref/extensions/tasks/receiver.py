@@ -6,9 +6,8 @@ receiver (usually the server) stores the handler's result. The requestor polls t
     tools/call -> `Tasks.start` -> `LiveTask` runs the handler; `CreateTaskResult` is returned at once
     tasks/get, tasks/result, ... -> `Tasks` reads the store, and uses the `LiveTask` if the handler still runs
 
-An attacker who knows the id of a task could read the result. So ids are long random strings, and only the owner
-of a task can read it [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because
-the requestor might never fetch the result [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
+Each task expires, because the requestor might never fetch the result
+[2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks
 Used by: server/catalog.py, client/handlers.py. Uses: types.py, store.py, live_task.py, basic/channel.py.

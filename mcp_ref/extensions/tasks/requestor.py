@@ -1,10 +1,6 @@
 """The requestor of a task: the side whose request becomes a task. The requestor waits for the task's result.
 
-    Step                        2025-11-25                                  2026-07-28
-    poll the status             with `tasks/get`                            with `tasks/get`
-    get input requests          on the response stream of `tasks/result`    in the result of `tasks/get`
-    respond to input requests   with JSON-RPC responses                     with `tasks/update`
-    get the result              with `tasks/result`                         in the result of `tasks/get`
+The table in types.py shows how it gets the result, and the input requests, in each revision.
 
 The requestor polls at the interval that the receiver suggests. Requestors MUST NOT rely on status notifications,
 because receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. A malicious

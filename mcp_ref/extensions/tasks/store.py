@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ...basic.access import current_access
+from ...features.pagination import cursor_of, serial_of
 from ...jsonrpc.errors import ProtocolError
-from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS
+from ...jsonrpc.messages import INTERNAL_ERROR
 from .types import Task
 
 MAX_TASKS: Final = 1000
@@ -182,13 +183,11 @@ class MemoryTaskStore(TaskStore):
         return kept.task if kept is not None and kept.owner == owner and kept.expires_at > self._clock() else None
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
-        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 20):
-            raise ProtocolError(INVALID_PARAMS, "Invalid params: unknown cursor; use the previous page's nextCursor")
-        after, now = int(cursor or 0), self._clock()
+        after, now = 0 if cursor is None else serial_of(cursor), self._clock()
         found = [kept for kept in self._tasks.values() if kept.owner == owner and kept.expires_at > now]
         rest = [kept for kept in found if kept.serial > after]
         # [2025-11-25 basic/utilities/tasks#task-listing] MUST have nextCursor if more tasks follow
-        following = str(rest[PAGE_SIZE - 1].serial) if len(rest) > PAGE_SIZE else None
+        following = cursor_of(rest[PAGE_SIZE - 1].serial) if len(rest) > PAGE_SIZE else None
         return [kept.task for kept in rest[:PAGE_SIZE]], following
 
     def remove(self, id: str) -> None:
