@@ -23,7 +23,7 @@ import functools
 import types
 import typing
 from collections.abc import Callable
-from typing import Annotated, Literal, NamedTuple, NoReturn, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from .jsonrpc.messages import JSON, Object
 from .revisions import Availability, NotInRevision, Revision
@@ -93,10 +93,14 @@ class Codec:
         revision = self.revision
         availability: Availability | None = getattr(cls, "availability", None)
         if availability is not None and not availability.covers(revision):
-            if availability.fallback is None:
-                return _refusing_writer(f"{cls.__name__} does not exist in revision {revision}")
             fallback = availability.fallback
-            return lambda value: self.encode(fallback(value))
+
+            def write_other(value: object) -> Object:
+                if fallback is None:
+                    raise NotInRevision(f"{cls.__name__} does not exist in revision {revision}")
+                return self.encode(fallback(value))
+
+            return write_other
 
         plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, JSON name, writer, omitted value
         refused: list[tuple[str, str, object]] = []
@@ -222,13 +226,6 @@ class Codec:
             raise ShapeError(expected, value)
 
         return read
-
-
-def _refusing_writer(text: str) -> _WriteObject:
-    def refuse(value: object) -> NoReturn:
-        raise NotInRevision(text)
-
-    return refuse
 
 
 def _choose_class(classes: list[type], value: Object, expected: str) -> type:

@@ -206,7 +206,8 @@ class Lists(NamedTuple):
 
     def show(self) -> None:
         """Print the lists as tables."""
-        show.table("Tools", [show.tool_row(tool) for tool in self.tools])
+        rows = [(t.name, show.signature(t.input_schema), t.description or t.title) for t in self.tools]
+        show.table("Tools", rows)
         show.table("Resources", [(r.uri, r.mime_type or "", r.description or r.title) for r in self.resources])
         rows = [(t.uri_template, t.mime_type or "", t.description or t.title) for t in self.templates]
         show.table("Resource templates", rows)

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 from ..basic.content import ContentBlock, ResourceContents, TextResourceContents
 from ..features.prompts import Prompt
-from ..features.tools import Tool
 from ..jsonrpc.messages import JSON, Object
 
 
@@ -47,11 +46,6 @@ def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
         out(f"  {name}  {details}".rstrip())
         for line in (description or "").strip().splitlines()[:1]:
             out(f"      {line}")
-
-
-def tool_row(tool: Tool) -> tuple[str, str, str | None]:
-    """Return a tool's row for `table`."""
-    return tool.name, signature(tool.input_schema), tool.description or tool.title
 
 
 def signature(schema: Object) -> str:

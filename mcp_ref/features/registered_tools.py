@@ -98,11 +98,8 @@ class RegisteredTool:
         schema that the author wrote, the server sends other values only as text: in a wrapper, a `$ref` to the
         schema's root would fail.
         """
-        return self._has_plain_data and revision.structured_results and not revision.structured_content_is_any_json
-
-    @cached_property
-    def _has_plain_data(self) -> bool:
-        """True if the output schema is generated, and does not describe an object."""
+        if not revision.structured_results or revision.structured_content_is_any_json:
+            return False
         schema = self.tool.output_schema
         return schema is self.signature.output_schema is not None and not is_object_schema(schema)
 

@@ -14,6 +14,7 @@ build several keywords as one, such as `if`, `then` and `else`. A builder return
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import SchemaError, ValidationError, quoted
@@ -37,20 +38,18 @@ Vocabulary = tuple[VocabularyRow, ...]
 """A set of keywords (Core 8.1.2), in the order in which a validation checks the keywords."""
 
 
+@dataclass(slots=True, eq=False)
 class Keyword:
-    """One keyword of a schema, or several that are checked together, such as `if`, `then` and `else`.
+    """One keyword of a schema, or several that are checked together, such as `if`, `then` and `else`."""
 
-    Args:
-        name: Name of the keyword, for errors.
-        check: Returns True if the instance is valid.
-        message: Text of the error. If it is empty, the applied subschemas report the errors.
-        applied: Returns the subschemas that the keyword applies to an instance.
-    """
-
-    __slots__ = ("applied", "check", "message", "name")
-
-    def __init__(self, name: str, check: Check, message: Message = "", applied: Apply | None = None) -> None:
-        self.name, self.check, self.message, self.applied = name, check, message, applied
+    name: str
+    """Name of the keyword, for errors."""
+    check: Check
+    """A function that returns True if the instance is valid."""
+    message: Message = ""
+    """Text of the error. If it is empty, the applied subschemas report the errors."""
+    applied: Apply | None = None
+    """A function that returns the subschemas that the keyword applies to an instance."""
 
 
 class CompiledSchema:
