@@ -24,10 +24,12 @@ Spec:  2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors, #
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
+from urllib.parse import quote_plus
 
 from ..access import is_scope
 
@@ -138,3 +140,9 @@ def read_credentials(field: str) -> tuple[str, str]:
     if match is None:
         raise ValueError('the Authorization header must be a scheme and a token, such as "Bearer abc"')
     return match[1].lower(), match[2]
+
+
+def basic_credentials(client_id: str, secret: str) -> str:
+    """Return the Authorization field of a client that has a secret. [RFC 6749 2.3.1]"""
+    # form-encoded before they are joined: else a colon in the id would end it
+    return f"Basic {base64.b64encode(f'{quote_plus(client_id)}:{quote_plus(secret)}'.encode()).decode()}"

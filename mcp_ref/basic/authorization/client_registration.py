@@ -18,7 +18,6 @@ Spec:  2026-07-28 basic/authorization/client-registration; RFC 7591; RFC 8252, s
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import re
@@ -26,11 +25,11 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
-from urllib.parse import quote_plus, urlsplit
+from urllib.parse import urlsplit
 
 from ...lib.http.response import HttpError
 from .authorization_server_discovery import PeerRequests
-from .challenges import split_scopes
+from .challenges import basic_credentials, split_scopes
 from .errors import RegistrationFailed, peer_text, peer_url
 from .loopback import Receiver, check_receivable, receive
 from .metadata import ClientMetadata, JsonObject, ServerMetadata, parse_oauth_error
@@ -61,9 +60,7 @@ class OAuthClient(JsonObject):
     def authenticate(self, issuer: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Return the headers and the parameters that authenticate the client at an issuer. [RFC 6749 2.3.1]"""
         if self.token_endpoint_auth_method == "client_secret_basic":
-            # id and secret are form-encoded before they are joined: else a colon in the id would end it
-            pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret)}".encode()
-            return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}, {}
+            return {"Authorization": basic_credentials(self.client_id, self.client_secret)}, {}
         is_post = self.token_endpoint_auth_method == "client_secret_post"
         return {}, {"client_id": self.client_id} | ({"client_secret": self.client_secret} if is_post else {})
 

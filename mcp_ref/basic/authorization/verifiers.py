@@ -23,14 +23,13 @@ Spec:  2026-07-28 basic/authorization/index#token-handling; 2026-07-28
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import urlencode
 
 from ...jsonrpc.messages import JSON
 from ...lib.http.client import HttpClient, fetch
@@ -39,7 +38,7 @@ from ...lib.jose.keys import ALGORITHMS, MAX_KEY_SET, JoseError, PublicKey, pars
 from ...lib.jose.tokens import MAX_SKEW, UnknownKey, check_claims, parse_jws, read_date, verify
 from ..principal import Principal
 from .addresses import check_fetchable, issuer_metadata_urls
-from .challenges import split_scopes
+from .challenges import basic_credentials, split_scopes
 from .errors import VerificationUnavailable, peer_text, peer_url
 from .metadata import MAX_DOCUMENT, ServerMetadata, parse_server_metadata
 from .server import DEFAULT_SKEW, Verifier, Verify
@@ -219,9 +218,8 @@ class Introspection(Verifier):
 
     def __init__(self, issuer: str, client_id: str, secret: str, audiences: Collection[str] | None = None) -> None:
         _check_sets(audiences=audiences)
-        # [RFC 6749 2.3.1] form-encoded before they are joined: else a colon in the id would end it
-        pair = base64.b64encode(f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()).decode()
-        self._headers = {"Authorization": f"Basic {pair}", "Content-Type": "application/x-www-form-urlencoded"}
+        credentials = basic_credentials(client_id, secret)
+        self._headers = {"Authorization": credentials, "Content-Type": "application/x-www-form-urlencoded"}
         self._issuer, self._audiences = issuer, audiences
 
     def for_server(self, resource: str, issuers: Sequence[str]) -> Verify:
