@@ -4,10 +4,8 @@
 [2026-07-28 server/discover]. A client can also start with any other request, because each request names its revision.
 If the server does not support that revision, the error -32022 lists the supported revisions.
 
-A client calls the method for two reasons [2026-07-28 server/discover#when-to-call]. First, the client can show the
-server's capabilities to the user. Second, a client that supports the handshake too can recognize a server that
-supports only the handshake. On HTTP, a status code shows this. On stdio, the client SHOULD send `server/discover`
-first. After a timeout, or an error other than -32020 to -32022, the client sends `initialize`, the handshake.
+A client calls the method to show the server's capabilities to the user, or to find out if the server supports only the
+handshake: basic/versioning.py describes such clients [2026-07-28 server/discover#when-to-call].
 
     Fact            InitializeResult (until 2025-11-25)     DiscoverResult (since 2026-07-28)
     revisions       `protocolVersion`: the negotiated one   `supportedVersions`: all supported revisions

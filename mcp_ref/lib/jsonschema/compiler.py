@@ -145,8 +145,8 @@ class Compiler:
         for _, build in sorted({row for name in scoped.schema if name in known for row in known[name]}):
             keyword = build(scoped)
             if keyword is not None:
-                scoped.keywords.append(keyword)
-        scoped.compiled.set_keywords(scoped.keywords)
+                scoped.compiled.keywords.append(keyword)
+        scoped.compiled.combine_checks()
 
     def _refuse_loops(self) -> None:
         """Raise SchemaError if a schema applies itself to the same instance, which would never end (Core 9.4.1)."""

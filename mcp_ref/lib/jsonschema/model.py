@@ -65,10 +65,10 @@ class CompiledSchema:
         self.false_error: tuple[str, str] | None = None  # for the schema `false`: the keyword and the message
         self.in_place: list[CompiledSchema] = []  # schemas that are applied to the same instance as this schema
 
-    def set_keywords(self, keywords: list[Keyword]) -> None:
-        """Set the keywords of the schema, and combine their checks into one function."""
-        self.keywords, self.cost = keywords, 1 + len(keywords)
-        checks = [keyword.check for keyword in keywords]
+    def combine_checks(self) -> None:
+        """Combine the checks of all keywords into one function."""
+        self.cost = 1 + len(self.keywords)
+        checks = [keyword.check for keyword in self.keywords]
         match checks:
             case []:
                 self.check = accept_any
@@ -124,13 +124,12 @@ class SchemaReader:
     Most methods check and return a keyword's value, or raise SchemaError. compiler.py implements the last three.
     """
 
-    __slots__ = ("asserts_formats", "compiled", "keywords", "known", "location", "schema")
+    __slots__ = ("asserts_formats", "compiled", "known", "location", "schema")
 
     def __init__(self, schema: dict[str, JSON], location: str, known: Container[str], asserts_formats: bool) -> None:
         self.schema, self.location = schema, location
         self.known = known  # the keywords of the schema's dialect
         self.asserts_formats = asserts_formats
-        self.keywords: list[Keyword] = []  # the keywords that are already built
         self.compiled = CompiledSchema(location)
 
     def __contains__(self, keyword: str) -> bool:

@@ -24,7 +24,7 @@ def _unevaluated(name: str, container_type: type, false_message: str) -> Vocabul
         schema = reader.subschema(name)
         if schema.false_error:
             schema.set_false(name, false_message)
-        siblings = list(reader.keywords)  # complete, because this vocabulary is built last
+        siblings = list(reader.compiled.keywords)  # complete, because this vocabulary is built last
 
         def applied(instance: JSON, budget: Budget) -> Iterator[tuple[Step, CompiledSchema]]:
             if isinstance(instance, container_type) and isinstance(instance, (list, dict)):

@@ -121,9 +121,11 @@ def reader_of(annotation: object) -> Reader | None:
 
 def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
     """Return the schema and the reader of an annotation."""
-    if annotation is None or (isinstance(annotation, type) and annotation in _SIMPLE_TYPES):
-        name, read = _SIMPLE_TYPES[annotation]
-        return Conversion({"type": name} if name else {}, read)
+    if annotation is Any or annotation is object:
+        return Conversion({})
+    cls = types.NoneType if annotation is None else annotation
+    if isinstance(cls, type) and cls in TYPE_NAMES:
+        return Conversion({"type": TYPE_NAMES[cls]}, _READERS.get(cls))
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _annotated(arguments, scope)
@@ -183,9 +185,7 @@ def _read_float(value: float) -> float:
 
 
 # `int` has a reader because 1.0 is an integer in JSON Schema, and some clients send 1.0 for 1.
-_SIMPLE_TYPES: dict[Any, tuple[str | None, Reader | None]] = {object: (None, None), Any: (None, None)}
-_SIMPLE_TYPES |= {None: ("null", None), types.NoneType: ("null", None), bool: ("boolean", None)}
-_SIMPLE_TYPES |= {str: ("string", None), int: ("integer", int), float: ("number", _read_float)}
+_READERS: Final[dict[type, Reader]] = {int: int, float: _read_float}
 _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
 
