@@ -32,12 +32,15 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import JSON, Object, Request
 from .versioning import HEADER_MISMATCH, PROTOCOL_VERSION
+
+if TYPE_CHECKING:
+    from ..lib.http.message import Headers
 
 METHOD_HEADER: Final = "Mcp-Method"
 NAME_HEADER: Final = "Mcp-Name"
@@ -53,13 +56,6 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 _HEADER_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _PLAIN_VALUE: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")
 _ENCODED_VALUE: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
-
-
-class HeaderFields(Protocol):
-    """The headers of an HTTP request."""
-
-    def get_all(self, name: str) -> Sequence[str]:
-        """Return all values of a header."""
 
 
 def encode_value(value: JSON) -> str:
@@ -183,7 +179,7 @@ def header_mismatch(why: str) -> ProtocolError:
     return ProtocolError(HEADER_MISMATCH, f"Header mismatch: {why}")
 
 
-def check_headers(headers: HeaderFields, fields: tuple[JSON, str, str | None]) -> None:
+def check_headers(headers: Headers, fields: tuple[JSON, str, str | None]) -> None:
     """Raise ProtocolError if the headers differ from the `mirrored_fields` of a request."""
     version, method, name = fields
     if version is not None:  # else another check refuses the request
@@ -193,7 +189,7 @@ def check_headers(headers: HeaderFields, fields: tuple[JSON, str, str | None]) -
         _check(headers, NAME_HEADER, name)
 
 
-def check_parameters(headers: HeaderFields, arguments: JSON, wanted: dict[str, ArgumentPath]) -> None:
+def check_parameters(headers: Headers, arguments: JSON, wanted: dict[str, ArgumentPath]) -> None:
     """Raise ProtocolError if the Mcp-Param headers differ from the arguments of a call."""
     for name, path in wanted.items():
         value = argument_at(arguments, path)
@@ -203,7 +199,7 @@ def check_parameters(headers: HeaderFields, arguments: JSON, wanted: dict[str, A
             raise header_mismatch(f"{PARAM_PREFIX}{name} is present, but the body does not have this argument")
 
 
-def _check(headers: HeaderFields, name: str, value: JSON, encoded: bool = True) -> None:
+def _check(headers: Headers, name: str, value: JSON, encoded: bool = True) -> None:
     given = headers.get_all(name)
     if len(given) != 1:
         raise header_mismatch(f"{name} is {'missing' if not given else 'present more than once'}")
