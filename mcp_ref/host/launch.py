@@ -54,15 +54,18 @@ class Launch:
         return text
 
     def check(self, config: ServerConfig) -> None:
-        """Raise ConfigurationError if the URL or a header is invalid. The error shows the URL as written."""
-        if self.url is not None:
-            from ..lib.http.client import check_request  # lazy: a command needs no HTTP
+        """Raise ConfigurationError for a text that can be in no request or process. The error shows no expanded URL."""
+        try:
+            if self.url is not None:
+                from ..lib.http.client import check_request  # lazy: a command needs no HTTP
 
-            try:
                 check_request(self.url, self.headers.items())
-            except ValueError as error:
-                text = str(error).replace(f"{self.url!r:.200}", repr(config.entry["url"]))
-                raise ConfigurationError(f"{config.place}: {text}") from None
+            texts = [*self.command, self.cwd or "", *self.env, *(value or "" for value in self.env.values())]
+            if b"\0" in os.fsencode("".join(texts)) or any("=" in name for name in self.env):
+                raise ValueError("a text of the process contains NUL, or the name of a variable contains '='")
+        except ValueError as error:
+            text = str(error).replace(f"{self.url!r:.200}", repr(config.entry.get("url")))
+            raise ConfigurationError(f"{config.place}: {text}") from None
 
 
 def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str]) -> Launch:

@@ -241,7 +241,7 @@ class Account:
         """Use a part of a limit. Raise BudgetExceeded, and use nothing, if nothing or less than `amount` is left."""
         for each in self._accounts(limit):
             most = getattr(each.budget, limit)
-            if most is not None and most - each._used[limit] < max(amount, 1e-9):
+            if most is not None and most - each._used[limit] < max(amount, 0.001):  # a timer can be 1 ms early
                 owner = f"the server {each._server}" if each._server else "the host"
                 text = f"the budget {limit}={most} of {owner} is used up"
                 self._policy.record("budget", self._server, reason=text)

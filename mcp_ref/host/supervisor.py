@@ -292,8 +292,6 @@ class Supervisor:
             await client.close()  # the old process has ended before a new one starts
         self.status.needs_sign_in = isinstance(error, SignInNeeded)
         text = self.mask("\n".join([str(error), *getattr(error, "__notes__", ())]))
-        if isinstance(error.__cause__, ValueError):  # no process can start with these words
-            raise ConfigurationError(f"{self.config.place}: {text}")
         log.warning("the server %s is not available: %s", self.config.name, text)
         now = time.monotonic()
         pause = self._pauses.after_failure(now, now - self._ready_at, client.starts)
