@@ -115,10 +115,11 @@ class Session(Channel):
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
         """Done when the transport has ended or is closed. The result is the error that ended the transport, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
-        self.dispatcher.unbatchable = self.dispatcher.holds_later = _INITIALIZE
+        self.dispatcher.unbatchable = _INITIALIZE
         # A client sends no error for unreadable input, because such input is often the output of a `print`.
         self.dispatcher.reports_unreadable = role == "server"
-        if role == "server":
+        if role == "server":  # a client serves no `initialize`, and its HTTP transports cannot stop reading
+            self.dispatcher.holds_later = _INITIALIZE
             self.dispatcher.warnings_left = 0  # anybody can be a client of a server over HTTP
         self._routes: dict[str, Route] = {}
         self._sendable = _NO_METHODS  # cache: the methods that passed the checks of `request` or `notify`

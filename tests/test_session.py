@@ -15,7 +15,7 @@ from mcp_ref.basic.content import TextContent
 from mcp_ref.features.completion import PromptReference
 from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError
-from mcp_ref.jsonrpc.messages import Object, Outgoing, RequestId
+from mcp_ref.jsonrpc.messages import Object, Outgoing, Request, RequestId
 from mcp_ref.transports.base import OnEnd, Receive, Transport
 from mcp_ref.transports.memory import MemoryTransport
 from tests.forked_python import quick_python
@@ -138,6 +138,17 @@ async def test_client_close_is_safe_from_many_tasks_and_while_connecting(revisio
         with pytest.raises(RuntimeError, match="not connected"):
             await client.ping()
         assert wire.frames.empty()  # a request of the handshake is never cancelled
+
+
+async def test_client_holds_no_messages_while_it_refuses_initialize() -> None:
+    # The HTTP transports of a client cannot stop reading, so a server could send messages to hold without end.
+    async with raw_server(patient) as (client, wire):
+        await handshake(client, wire, "2025-11-25")
+        for id, method in enumerate(["initialize", "initialize", "ping"]):
+            client.session.dispatcher.receive(Request(id, method))
+        assert client.session.dispatcher._held is None
+        responses = [await wire.receive_object() for _ in range(3)]
+        assert [(response["id"], "error" in response) for response in responses] == [(0, True), (1, True), (2, False)]
 
 
 async def test_client_close_that_was_cancelled_can_be_repeated() -> None:
