@@ -110,7 +110,8 @@ def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestM
     """Return the `_meta` of a stateless request. Raise ProtocolError if it is malformed or its revision unsupported."""
     meta, version, capabilities = read_required_meta(params)
     revision = REVISIONS_BY_NAME.get(version)
-    if revision is None or revision.era != "modern" or revision not in supported:
+    # `reversed`: to compare two revisions is slow, and most requests have the latest one
+    if revision is None or revision.era != "modern" or revision not in reversed(supported):
         raise unsupported_revision(version, supported)
     return RequestMeta(revision, capabilities, meta.get(CLIENT_INFO), meta.get(LOG_LEVEL))
 

@@ -50,7 +50,7 @@ from ...jsonrpc.messages import (
 )
 from ...lib.http.message import Exchange, HeaderList
 from ...lib.http.sse import encode_event
-from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, REVISIONS_BY_NAME, Revision, find_revision
+from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
 from ..base import Begin, Drain, Hold, Notify, Trace, finish
 from ..trace import traced_exchange
 from .checks import (
@@ -108,7 +108,8 @@ class StreamableHttpEndpoint:
         self._checks, self._authorize, self._scopes = checks or RequestChecks(), authorize, scopes
         self._limits, self._trace = limits or EndpointLimits(), trace
         self._json_responses = json_responses
-        self._serve_request, self._parameters, self._session_revisions = stateless, parameters, session_revisions
+        self._serve_request, self._parameters = stateless, parameters
+        self._session_revisions = frozenset(session_revisions)  # a set, because to compare two revisions is slow
         store = store or MemoryEventStore()
         if not isinstance(store, MemoryEventStore):
             raise TypeError(f"store must be a MemoryEventStore or a DurableEventStore, not {type(store).__name__}")
@@ -242,7 +243,7 @@ class StreamableHttpEndpoint:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
             raise HttpRefusal(400, why)
-        if checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in self._session_revisions:
+        if checked.revision is not None and find_revision(checked.revision) not in self._session_revisions:
             raise self._checks.unsupported_revision(checked.revision)
         session = await self._table.find(checked.session_id, access)
         access.session_id = session.id
@@ -260,8 +261,9 @@ class StreamableHttpEndpoint:
             return True
         if isinstance(message, Request) and message.method == "initialize" and self._session_revisions:
             return False
-        named = checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in LEGACY
-        return named or not self._session_revisions
+        named = find_revision(checked.revision)
+        is_legacy = checked.revision is None or (named is not None and named.era == "legacy")
+        return not is_legacy or not self._session_revisions
 
     def _post_stateless(
         self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access
