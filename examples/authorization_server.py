@@ -131,7 +131,7 @@ class AuthorizationServer:
             result = response(error, 401, BASIC) if refusal.code == "invalid_client" else response(error, 400)
             if request.path == "/authorize":
                 result = response(f"<!doctype html><title>Refused</title>{escape(str(refusal))}", 400)
-        await exchange.respond(*result)
+        exchange.respond(*result)
 
     async def metadata(self, request: HttpRequest) -> Response:
         """Send the metadata. A client does not continue if `issuer` differs, or without S256. [RFC 8414 2]"""

@@ -43,20 +43,21 @@ class Shown:
 
     def __init__(self, exchange: Exchange, receiver: str) -> None:
         self.exchange, self.request, self.on_disconnect = exchange, exchange.request, exchange.on_disconnect
-        self.read_body = exchange.read_body
+        self.read_body, self.take_body = exchange.read_body, exchange.take_body
+        self.respond_later = exchange.respond_later
         self.name = f"{self.request.method} {self.request.path}"
         query = f"?{self.request.query}" if self.request.query else ""
         show(f"\n{self.name}{query} -> {receiver}", self.request.headers, self.request.body)
 
-    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+    def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         """Print and send a response."""
         show(f"{status} <- {self.name}", headers, body)
-        await self.exchange.respond(status, headers, body)
+        self.exchange.respond(status, headers, body)
 
-    async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
+    def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
         """Print the head of a response, and send it."""
         show(f"{status} <- {self.name}, a stream of events", headers)
-        return await self.exchange.stream(status, headers)
+        return self.exchange.stream(status, headers)
 
 
 async def use(url: str, authorization: AuthorizationCode) -> None:
@@ -82,7 +83,8 @@ async def alone() -> None:
 
     async def serve_shown(exchange: Exchange, receiver: str, handler: Handler) -> None:
         await exchange.read_body()
-        await handler(Shown(exchange, receiver))
+        if (rest := handler(Shown(exchange, receiver))) is not None:
+            await rest
 
     async with (
         await start_server(lambda exchange: serve_shown(exchange, "authorization server", issuer.handle)) as first,

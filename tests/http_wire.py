@@ -60,7 +60,8 @@ class _Begun:
         """Count the request, and handle it."""
         self._count += 1
         self._changed.set()
-        await self._handler(exchange)
+        if (rest := self._handler(exchange)) is not None:
+            await rest
 
     @property
     def count(self) -> int:
@@ -118,9 +119,9 @@ def under_asgi(app: Application) -> Handler:
             assert isinstance(body, bytes)
             if stream is None and not message.get("more_body"):
                 own = [(name, value) for name, value in headers if name != "content-length"]
-                return await exchange.respond(status, own, body)
+                return exchange.respond(status, own, body)
             if stream is None:
-                stream = await exchange.stream(status, headers)
+                stream = exchange.stream(status, headers)
                 told.set()
             stream.write(body)
             await stream.drain()

@@ -71,7 +71,7 @@ def status(code: int, body: JSON | bytes = b"", *headers: tuple[str, str]) -> St
 
     async def step(exchange: Exchange) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        await exchange.respond(code, [*headers, ("Content-Type", "application/json")], data)
+        exchange.respond(code, [*headers, ("Content-Type", "application/json")], data)
 
     return step
 
@@ -250,7 +250,8 @@ class ProtectedMcpServer(_Scripted):
             return await self._refuse(exchange, 401, self.scope, "invalid_token" if seen.token else "")
         if not needed <= (granted or set()):
             return await self._refuse(exchange, 403, " ".join(sorted(needed)), "insufficient_scope")
-        await self.app.handle(exchange)
+        if (rest := self.app.handle(exchange)) is not None:
+            await rest
 
     async def _refuse(self, exchange: Exchange, code: int, scope: str, error: str) -> None:
         named = f"{self.base}{PRM_PATH}/mcp" if self.names_metadata else ""

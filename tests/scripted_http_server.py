@@ -38,7 +38,7 @@ def status(code: int, body: bytes = b"", *headers: tuple[str, str]) -> Step:
     """Respond with a status."""
 
     async def step(exchange: Exchange, message: Object) -> None:
-        await exchange.respond(code, list(headers) or JSON_HEADERS, body)
+        exchange.respond(code, list(headers) or JSON_HEADERS, body)
 
     return step
 
@@ -47,7 +47,7 @@ def events(*pieces: bytes, hold: bool = False, headers: HeaderList = SSE) -> Ste
     """Respond with a stream of these pieces. Then end it, or hold it until the client disconnects."""
 
     async def step(exchange: Exchange, message: Object) -> None:
-        stream = await exchange.stream(200, headers)
+        stream = exchange.stream(200, headers)
         for piece in pieces:
             stream.write(piece)
         if hold:
@@ -105,9 +105,9 @@ class Scripted:
 
     async def usually(self, exchange: Exchange, message: Object) -> None:
         if exchange.request.method != "POST":
-            return await exchange.respond(405 if exchange.request.method == "GET" else 204, [], b"")
+            return exchange.respond(405 if exchange.request.method == "GET" else 204, [], b"")
         if isinstance(message, list) or "id" not in message or "method" not in message:
-            return await exchange.respond(202, [], b"")
+            return exchange.respond(202, [], b"")
         headers, members = list(JSON_HEADERS), Object()
         if message["method"] == "initialize":
             self.sessions += 1
@@ -119,7 +119,7 @@ class Scripted:
                 "capabilities": {},
                 "serverInfo": {"name": "scripted", "version": "1"},
             }
-        await exchange.respond(200, headers, result(message["id"], **members))
+        exchange.respond(200, headers, result(message["id"], **members))
 
     @property
     def keys(self) -> list[str]:

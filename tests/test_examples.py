@@ -64,7 +64,7 @@ PATIENCE = 60
 
 SERVERS = [path for path in (*FILES, EXAMPLES / "everything.py") if "server.run()" in path.read_text("utf-8")]
 
-LONG = {"authorization_server.py": 300, "registered_clients.py": 250, "protected_client.py": 103}
+LONG = {"authorization_server.py": 300, "registered_clients.py": 250, "protected_client.py": 105}
 """Maximum number of lines of the two files that make an authorization server; others have fewer than 100 lines."""
 
 COMMANDS = [

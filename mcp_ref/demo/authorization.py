@@ -87,7 +87,7 @@ class DemoAuthorizationServer:
         """Respond to one request, whose body has been read."""
         status, location, document = self.respond(exchange.request)
         headers = [("Content-Type", "application/json"), *([("Location", location)] if location else [])]
-        await exchange.respond(status, headers, json.dumps(document).encode() if document else b"")
+        exchange.respond(status, headers, json.dumps(document).encode() if document else b"")
 
     def respond(self, request: HttpRequest) -> tuple[int, str, Object]:
         """Return the status, the `Location`, and the document of a response."""
@@ -159,15 +159,16 @@ class PrintedExchange:
 
     def __init__(self, exchange: Exchange, printer: ExchangePrinter) -> None:
         self.request, self.on_disconnect, self.stream = exchange.request, exchange.on_disconnect, exchange.stream
-        self.read_body = exchange.read_body
+        self.read_body, self.take_body = exchange.read_body, exchange.take_body
+        self.respond_later = exchange.respond_later
         self._exchange, self._printer, request = exchange, printer, exchange.request
         text = request.query if request.method == "GET" else request.body.decode()
         self._step = printer.begin(request.method, request.path, request.headers, text)
 
-    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+    def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         """Print and send a response."""
         self._printer.end(self._step, status, headers, body.decode())
-        await self._exchange.respond(status, headers, body)
+        self._exchange.respond(status, headers, body)
 
 
 async def authorization(screen: Screen) -> None:
@@ -197,7 +198,8 @@ async def authorization(screen: Screen) -> None:
 
     async def serve_mcp(exchange: Exchange) -> None:
         await exchange.read_body()
-        await app.handle(PrintedExchange(exchange, printer))
+        if (rest := app.handle(PrintedExchange(exchange, printer))) is not None:
+            await rest
 
     async with (
         await start_server(serve_issuer) as authorization_server,

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
@@ -32,13 +32,12 @@ from ..basic.access import Access
 from ..features.invoke import check_options
 from ..jsonrpc.dispatcher import Limits
 from ..lib.http.asgi import application as application
-from ..lib.http.message import Exchange, HttpLimits, bracket_ipv6
+from ..lib.http.message import Exchange, HttpLimits, Rest, bracket_ipv6
 from ..lib.http.server import start_server
 from ..transports.base import Trace
 from ..transports.http_sse.server import SseEndpoint
 from ..transports.streamable_http.checks import (
     JSON_HEADERS,
-    JSON_TYPE,
     LOOPBACK,
     Authenticate,
     Authorize,
@@ -46,6 +45,7 @@ from ..transports.streamable_http.checks import (
     HttpRefusal,
     RequestChecks,
     authorized_by,
+    refuse,
 )
 from ..transports.streamable_http.posted_session import EndpointLimits
 from ..transports.streamable_http.server import StreamableHttpEndpoint
@@ -182,7 +182,7 @@ class HttpApp:
         finally:
             self._starting = None
 
-    def handle(self, exchange: Exchange) -> Awaitable[None]:
+    def handle(self, exchange: Exchange) -> Rest:
         """Serve one HTTP request."""
         lifespan = self._catalog.service.lifespan
         if self.reopens and self._is_started and lifespan is not None and lifespan.has_stopped:
@@ -201,22 +201,24 @@ class HttpApp:
             return self._route_checks.guard(exchange, None, self._serve_route)
         root = exchange.request.root  # the path at which a framework has mounted `asgi()`
         refused = HttpRefusal(404, f"there is nothing at {root + path[:200]!r}; the MCP endpoint is {root}{self.path}")
-        return exchange.respond(404, [("Content-Type", JSON_TYPE)], refused.body())
+        refuse(exchange, refused, [])
+        return None
 
     async def _start_and_handle(self, exchange: Exchange) -> None:
         """Serve the first request under an ASGI server without lifespan events, which did not call `start`."""
         await self.start()
-        await self.handle(exchange)
+        if (rest := self.handle(exchange)) is not None:
+            await rest
 
     async def _serve_route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         handler = self._routes[exchange.request.path]
         status, headers, body = await call_route(handler, exchange.request, self._catalog.service.executor)
-        await exchange.respond(status, [*headers, *checked.cors], body)
+        exchange.respond(status, [*headers, *checked.cors], body)
 
     async def _send_metadata(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Send the protected resource metadata. It names the configured resource, never the host in the request."""
         assert self._protection is not None
-        await exchange.respond(200, [*JSON_HEADERS, *checked.cors], json.dumps(self._protection.metadata()).encode())
+        exchange.respond(200, [*JSON_HEADERS, *checked.cors], json.dumps(self._protection.metadata()).encode())
 
     async def end_sessions(self) -> None:
         """End all sessions and subscriptions, and begin no others."""

@@ -198,13 +198,19 @@ class TracedExchange:
     def on_disconnect(self, function: Callable[[], object]) -> None:
         self._exchange.on_disconnect(function)
 
-    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        self._trace.head("->", str(status), _shown_headers(headers))
-        await self._exchange.respond(status, headers, body)
+    def take_body(self) -> bool:
+        return self._exchange.take_body()
 
-    async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
+    def respond_later(self, on_cancel: Callable[[], object]) -> None:
+        self._exchange.respond_later(on_cancel)
+
+    def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         self._trace.head("->", str(status), _shown_headers(headers))
-        return await self._exchange.stream(status, headers)
+        self._exchange.respond(status, headers, body)
+
+    def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
+        self._trace.head("->", str(status), _shown_headers(headers))
+        return self._exchange.stream(status, headers)
 
 
 def traced_exchange(exchange: Exchange, trace: Trace | None) -> Exchange:

@@ -63,7 +63,8 @@ class World:
             self.tokens.add((exchange.request.headers.get("authorization") or "").removeprefix("Bearer "))
             is_open = self.protects_calls_only and b'"method":"tools/call"' not in exchange.request.body
             is_open = is_open and not exchange.request.path.startswith("/.well-known/")
-            await (open_app if is_open else app).handle(exchange)
+            if (rest := (open_app if is_open else app).handle(exchange)) is not None:
+                await rest
 
         async with await start_server(authorize) as first, await start_server(serve_mcp) as second:
             self.issuer.issuer = f"http://127.0.0.1:{first.address[1]}"

@@ -262,13 +262,13 @@ def says(number: list[int], scope: str) -> Step:
         number[0] += 1
         tool: Object = {"name": f"t{number[0]}", "inputSchema": {"type": "object"}}
         result: Object = {"resultType": "complete", "tools": [tool], "ttlMs": 60_000, "cacheScope": scope}
-        await exchange.respond(200, JSON_HEADERS, frame(answer(message, result)))
+        exchange.respond(200, JSON_HEADERS, frame(answer(message, result)))
 
     return step
 
 
 async def meets(exchange: Exchange, message: Object) -> None:
-    await exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=OFFERS))))
+    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=OFFERS))))
 
 
 async def name_of_tool(site: Scripted, cache: ResponseCache, token: str, path: str = "") -> str:
@@ -426,7 +426,7 @@ async def test_cached_result_is_requested_again_after_a_broken_listen_stream(
 
     def listens(until: asyncio.Event | None) -> Step:
         async def step(exchange: Exchange, message: Object) -> None:
-            stream = await exchange.stream(200, SSE)
+            stream = exchange.stream(200, SSE)
             meta: Object = {f"{META}subscriptionId": message["id"]}
             told: Object = {"_meta": meta, "notifications": params_of(message)["notifications"]}
             stream.write(encode_event(frame(notification("notifications/subscriptions/acknowledged", told))))

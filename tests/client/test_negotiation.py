@@ -404,7 +404,7 @@ async def test_eras_are_remembered_by_server_and_probed_again_if_wrong(transport
 
 
 async def says_who(exchange: Exchange, message: Object) -> None:
-    await exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))
+    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))
 
 
 async def test_http_client_is_still_open_for_the_fallback_to_the_other_era() -> None:
@@ -504,7 +504,7 @@ async def test_every_client_with_every_server_ends_as_the_specs_matrix_says(
 
 async def discovers(exchange: object, message: Object) -> None:
     """Respond as a modern server."""
-    await exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))  # type: ignore[attr-defined]
+    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))  # type: ignore[attr-defined]
 
 
 FALLS_BACK: dict[str, Step] = {

@@ -584,21 +584,21 @@ def tool(name: str, header: JSON = None) -> Object:
 def lists(*tools: Object) -> Step:
     async def step(exchange: Exchange, message: Object) -> None:
         result: Object = {"resultType": "complete", "tools": [*tools], "ttlMs": 60_000, "cacheScope": "public"}
-        await exchange.respond(200, JSON_HEADERS, frame(answer(message, result)))
+        exchange.respond(200, JSON_HEADERS, frame(answer(message, result)))
 
     return step
 
 
 async def mismatch(exchange: Exchange, message: Object) -> None:
-    await exchange.respond(400, JSON_HEADERS, frame(refusal(message, -32020, "Header mismatch: Mcp-Param-Where")))
+    exchange.respond(400, JSON_HEADERS, frame(refusal(message, -32020, "Header mismatch: Mcp-Param-Where")))
 
 
 async def works(exchange: Exchange, message: Object) -> None:
-    await exchange.respond(200, JSON_HEADERS, frame(answer(message, DONE)))
+    exchange.respond(200, JSON_HEADERS, frame(answer(message, DONE)))
 
 
 async def meets(exchange: Exchange, message: Object) -> None:
-    await exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=OFFERS))))
+    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=OFFERS))))
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#client-behavior-6")

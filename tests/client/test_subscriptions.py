@@ -409,7 +409,7 @@ def listens(*told_of: str, then: str = "break") -> Step:
     """Acknowledge, tell of these, and break or end the stream, or hold it."""
 
     async def step(exchange: Exchange, message: Object) -> None:
-        stream = await exchange.stream(200, SSE)
+        stream = exchange.stream(200, SSE)
         wanted = params_of(message)["notifications"]
         assert isinstance(wanted, dict)
         stream.write(encode_event(frame(acknowledged(message, **wanted))))
@@ -424,11 +424,11 @@ def listens(*told_of: str, then: str = "break") -> Step:
 
 
 async def meets(exchange: Exchange, message: Object) -> None:
-    await exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=WATCHED))))
+    exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=WATCHED))))
 
 
 async def gone(exchange: Exchange, message: Object) -> None:
-    await exchange.respond(503, [], b"")
+    exchange.respond(503, [], b"")
 
 
 @contextlib.asynccontextmanager
@@ -491,7 +491,7 @@ async def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends
     no_pauses: None,
 ) -> None:
     async def hold(exchange: Exchange, message: Object) -> None:
-        stream = await exchange.stream(200, SSE)
+        stream = exchange.stream(200, SSE)
         await stream.ended
 
     async with scripted() as site:

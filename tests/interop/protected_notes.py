@@ -9,7 +9,7 @@
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -18,7 +18,7 @@ from examples.registered_clients import OAuthClient
 from mcp_ref import Context, JwtVerifier, Principal, Protection, Server
 from mcp_ref.basic.authorization.challenges import Challenge, parse_challenges
 from mcp_ref.basic.authorization.server import ProofCheck, Verifier, Verify
-from mcp_ref.lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
+from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, Headers, StreamingResponse
 from mcp_ref.lib.http.server import start_server
 from mcp_ref.server.http import HttpApp
 
@@ -54,6 +54,7 @@ class _Logged:
 
     def __init__(self, exchange: Exchange, step: Step) -> None:
         self.request, self.on_disconnect, self.read_body = exchange.request, exchange.on_disconnect, exchange.read_body
+        self.take_body, self.respond_later = exchange.take_body, exchange.respond_later
         self._exchange, self._step = exchange, step
 
     def _note(self, status: int, headers: HeaderList, body: bytes) -> None:
@@ -62,18 +63,16 @@ class _Logged:
         if fields:
             [self._step.challenge] = parse_challenges(fields)
 
-    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+    def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         self._note(status, headers, body)
-        await self._exchange.respond(status, headers, body)
+        self._exchange.respond(status, headers, body)
 
-    async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
+    def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
         self._note(status, headers, b"")
-        return await self._exchange.stream(status, headers)
+        return self._exchange.stream(status, headers)
 
 
-def logged(
-    name: str, wire: list[Step], handle: Callable[[Exchange], Awaitable[None]]
-) -> Callable[[Exchange], Awaitable[None]]:
+def logged(name: str, wire: list[Step], handle: Handler) -> Handler:
     """Return a handler that notes each request in a log."""
 
     async def handle_logged(exchange: Exchange) -> None:
@@ -85,7 +84,8 @@ def logged(
             values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
         step = Step(name, request.method, request.path, request.headers, values)
         wire.append(step)
-        await handle(_Logged(exchange, step))
+        if (rest := handle(_Logged(exchange, step))) is not None:
+            await rest
 
     return handle_logged
 

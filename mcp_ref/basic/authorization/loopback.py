@@ -75,13 +75,13 @@ class Receiver:
         request, parts = exchange.request, urlsplit(self.redirect_uri)
         hosts = request.headers.get_all("host")
         if hosts != (parts.netloc,) or request.path != (parts.path or "/"):
-            return await exchange.respond(404, _HEADERS, _NOT_EXPECTED)
+            return exchange.respond(404, _HEADERS, _NOT_EXPECTED)
         if request.method != "GET":
-            return await exchange.respond(405, [*_HEADERS, ("Allow", "GET")], _NOT_EXPECTED)
+            return exchange.respond(405, [*_HEADERS, ("Allow", "GET")], _NOT_EXPECTED)
         if self.query.done() or self.expected is None or not is_response(self.expected, request.query):
-            return await exchange.respond(400, _HEADERS, _NOT_EXPECTED)
+            return exchange.respond(400, _HEADERS, _NOT_EXPECTED)
         self.query.set_result(request.query)
-        await exchange.respond(200, _HEADERS, _DONE)
+        exchange.respond(200, _HEADERS, _DONE)
 
 
 @contextlib.asynccontextmanager

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextvars import copy_context
 from typing import Final, TypeAlias, cast
 
 from ..turns import Turns, current_turns
@@ -47,7 +48,7 @@ def application(
     ASGI's lifespan events are optional, because some frameworks do not forward them to a mounted application.
 
     Args:
-        handler: A coroutine function that responds to one exchange.
+        handler: A function that responds to one exchange.
         close: A coroutine function to call when the ASGI server sends the event `lifespan.shutdown`.
         limits: Only `body_size` and `bodies_size` are used. The ASGI server has its own limits on connections, heads
             and times.
@@ -63,14 +64,15 @@ def application(
         if scope["type"] != "http":
             raise ValueError(f"this application supports only HTTP, not {scope['type']}")
         current_turns.set(turns)
-        exchange = AsgiExchange(_http_request(scope), receive, send, limits.body_size, bodies)
+        exchange, context = AsgiExchange(_http_request(scope), receive, send, limits.body_size, bodies), copy_context()
         try:
-            # A handler can cancel its own task. Without a new task, it would cancel the middleware that called `app`.
-            await asyncio.ensure_future(handler(exchange))
-            await exchange.wait_kept_open()
+            if (rest := context.run(handler, exchange)) is not None:
+                # A handler can cancel its own task. Without a new task, it would cancel the middleware that called us.
+                await asyncio.get_running_loop().create_task(rest, context=context)
+            await exchange.wait_responded()
         except BodyError as error:
             if error.status != CLIENT_DISCONNECTED:
-                await exchange.respond(error.status, [("Content-Type", "text/plain")], f"{error}\n".encode())
+                exchange.respond(error.status, [("Content-Type", "text/plain")], f"{error}\n".encode())
         finally:
             bodies.remove(exchange)
             await exchange.finish()
@@ -118,6 +120,9 @@ class AsgiExchange:
         self._has_more_body = True
         self._body_refusal: BodyError | None = None
         self._responded = False
+        self._events: list[MutableMapping[str, object]] = []  # a response that is not sent in pieces
+        self._late: asyncio.Future[None] | None = None  # done when the response of `respond_later` has begun
+        self._on_cancel: Callable[[], object] | None = None
         self._response: AsgiStreamingResponse | None = None
         self._on_disconnect: Callable[[], object] | None = None
         self._is_disconnected = False
@@ -143,6 +148,9 @@ class AsgiExchange:
             self.request.body = bytes(self._body)
             self._body.clear()
 
+    def take_body(self) -> bool:
+        return False  # an ASGI application always has to wait for it
+
     def _refuse_body(self, error: BodyError) -> None:
         self._body_refusal = error
         self._body.clear()
@@ -162,39 +170,50 @@ class AsgiExchange:
         elif self._on_disconnect is not None:
             self._on_disconnect()
 
-    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        framed = headers if status in (204, 304) else [*headers, ("content-length", str(len(body)))]
-        with contextlib.suppress(OSError):  # [ASGI 3.0, Send] OSError: the client has disconnected
-            await self._begin(status, framed)
-            await self._send({"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body})
+    def respond_later(self, on_cancel: Callable[[], object]) -> None:
+        self._late, self._on_cancel = asyncio.get_running_loop().create_future(), on_cancel
 
-    async def stream(self, status: int, headers: HeaderList) -> AsgiStreamingResponse:
+    def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+        framed = headers if status in (204, 304) else [*headers, ("content-length", str(len(body)))]
+        start = self._begin(status, framed)
+        self._events = [start, {"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body}]
+
+    def stream(self, status: int, headers: HeaderList) -> AsgiStreamingResponse:
         self._disconnect_watcher = self._disconnect_watcher or asyncio.create_task(self._watch())
-        try:
-            await self._begin(status, headers)
-            # [ASGI 3.0, Response Start] the server sends the head only with a first piece, so send an empty one
-            await self._send({"type": "http.response.body", "body": b"", "more_body": True})
-        except OSError:
-            self._is_disconnected = True
-        self._response = AsgiStreamingResponse(self._send)
+        self._response = AsgiStreamingResponse(self._send, self._begin(status, headers))
         if self._is_disconnected:
             self._response.end()
         return self._response
 
-    async def _begin(self, status: int, headers: HeaderList) -> None:
+    def _begin(self, status: int, headers: HeaderList) -> MutableMapping[str, object]:
+        """Return the event with the head of the response."""
         if self._responded:
             raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
         self._responded = True
+        if self._late is not None and not self._late.done():
+            self._late.set_result(None)
         raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        await self._send({"type": "http.response.start", "status": status, "headers": raw})
+        return {"type": "http.response.start", "status": status, "headers": raw}
 
-    async def wait_kept_open(self) -> None:
-        """Wait until a response that is kept open has ended. The ASGI server ends a response when `app` returns."""
+    async def wait_responded(self) -> None:
+        """Wait until a late response has begun, and until a response that is kept open has ended.
+
+        The ASGI server ends a response when `app` returns.
+        """
+        if self._late is not None and self._on_cancel is not None:
+            try:
+                await self._late
+            except asyncio.CancelledError:  # for example by middleware with a time limit
+                self._on_cancel()
+                raise
         if self._response is not None and self._response.is_kept_open:
             await asyncio.wait([self._response.ended])
 
     async def finish(self) -> None:
-        """Close the response and wait until it is sent. Called when the handler has ended."""
+        """Send or close the response, and wait until it is sent. Called when the handler has ended."""
+        with contextlib.suppress(OSError):  # [ASGI 3.0, Send] OSError: the client has disconnected
+            for event in self._events:
+                await self._send(event)
         if self._response is not None:
             self._response.close()
             await self._response.wait_sent()
@@ -206,9 +225,9 @@ class AsgiExchange:
 class AsgiStreamingResponse:
     """The `StreamingResponse` of one ASGI request. A task sends the pieces that `write` has queued."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, start: MutableMapping[str, object]) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._send = send
+        self._send, self._start = send, start
         self._pieces: list[bytes] = []
         self._size = 0  # size of all pieces that are not sent yet, in bytes
         self._wake_sender, self._sent, self._closed = asyncio.Event(), asyncio.Event(), False
@@ -250,6 +269,9 @@ class AsgiStreamingResponse:
 
     async def _send_all(self) -> None:
         try:
+            await self._send(self._start)
+            # [ASGI 3.0, Response Start] the server sends the head only with a first piece, so send an empty one
+            await self._send({"type": "http.response.body", "body": b"", "more_body": True})
             while not self.ended.done():
                 if self._pieces:
                     data = b"".join(self._pieces)

@@ -17,6 +17,7 @@ import logging
 import math
 import sys
 import time
+from collections.abc import Coroutine
 from enum import Enum
 from typing import Final, cast
 
@@ -29,6 +30,7 @@ from .message import (
     SMALL_BODY,
     BodyError,
     HttpRequest,
+    Rest,
 )
 from .parser import RequestHead, RequestParser
 
@@ -101,7 +103,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._body: asyncio.Future[bytes] | None = None  # not None after a handler has asked for its body
         self._task: asyncio.Task[None] | None = None  # runs the handler
         self.response: HttpStreamingResponse | None = None
-        self._written = 0  # bytes
+        self._handler_returned = False  # True while the response lasts longer than its handler
+        self._written = self._written_before = 0  # bytes, and their number before the current response
         self._responds_small = False  # True if the last response was small, so that the next one is probably small too
         self._drained: asyncio.Future[None] | None = None  # not None while the client reads too slowly
         self._last_read = (0.0, 0.0)  # bytes that left the write buffer, and the time of the last change
@@ -188,16 +191,32 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _start_handler(self, head: RequestHead, body: bytes | None) -> None:
         request = HttpRequest(head.method, head.path, head.query, head.headers, b"", self._client)
-        self._exchange = HttpExchange(request, self, head, body)
+        exchange = self._exchange = HttpExchange(request, self, head, body)
         self._phase, self._deadline = RESPONSE, math.inf
+        self._handler_returned, self._written_before = False, self._written
         # Each handler gets a copy of the context, so that its context variables do not leak into the next request.
-        context = self._connections.context.copy()
+        context, turns = self._connections.context.copy(), self._connections.turns
+        if turns.is_taken and turns.is_crowded and not self._responds_small:
+            rest: Rest = self._wait_and_handle(exchange)
+        else:
+            try:
+                rest = context.run(self._connections.handler, exchange)
+            except Exception as error:
+                self._respond_to_failure(exchange, error)
+                rest = None
+        if rest is None:
+            return self._end_handler(exchange)
         # While further requests wait in the buffer, no handler starts inside the previous handler's task. Otherwise
         # the handlers of many requests would be nested.
         options = {} if self.parser.buffer else _EAGER
-        task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=context, **options)  # type: ignore[arg-type]
+        task = asyncio.Task(self._serve(exchange, rest), loop=self._loop, context=context, **options)  # type: ignore[arg-type]
         if not task.done():
             self._task = task
+
+    async def _wait_and_handle(self, exchange: HttpExchange) -> None:
+        await self._connections.turns.wait_to_start()
+        if (rest := self._connections.handler(exchange)) is not None:
+            await rest
 
     def eof_received(self) -> bool:
         """Notify the handler. Return True if the connection stays open for a response."""
@@ -221,49 +240,63 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._exchange.notify_disconnect()
         if self.response is not None:
             self.response.mark_ended()
-        if self._task is None or self._task.done():
+        if self._exchange is None and (self._task is None or self._task.done()):
             self._connections.remove(self)
 
-    async def _serve(self, exchange: HttpExchange | None) -> None:
-        """Run the handler, if any, then continue with the next request."""
+    async def _serve(self, exchange: HttpExchange, rest: Coroutine[object, object, None]) -> None:
+        """Run the rest of a handler that has to wait."""
         try:
-            if exchange is not None:
-                turns, written = self._connections.turns, self._written
-                if turns.is_taken and turns.is_crowded and not self._responds_small:
-                    await turns.wait_to_start()
-                try:
-                    await self._connections.handler(exchange)
-                    self._responds_small = self._written - written <= LARGE_MESSAGE
-                except Exception as error:
-                    await self._respond_to_failure(exchange, error)
-                if not exchange.responded:
-                    await self._respond_to_silence(exchange)
-                self._exchange = None
-            if self.response is not None and not self.response.has_ended:
-                if self.response.is_kept_open:
-                    self._forget_body()
-                    self._task = None  # save memory while the response stays open
-                    return
-                self.response.close()
-            self.response = None
-            if self.keep_alive and self._drained is not None:
-                await self.drain()  # run no further handler for a client that does not read
-            self._forget_body()  # before the next request, whose handler can start at once and ask for its own body
-            self._next_request()
+            try:
+                await rest
+            except Exception as error:
+                self._respond_to_failure(exchange, error)
+            self._end_handler(exchange)
         except BaseException:  # the server stops, or the handler has cancelled its own task
+            self._exchange = None
             self._forget_body()
             self._transport.abort()
-            raise
-        finally:
             if self._phase is CLOSED:
                 self._connections.remove(self)
+            raise
+
+    def _end_handler(self, exchange: HttpExchange) -> None:
+        """Continue with the next request, now or when the response has ended."""
+        self._task = None  # otherwise the task keeps the handler's context variables in memory
+        is_late = exchange.on_cancel is not None
+        if not exchange.responded and not is_late:
+            self._respond_to_silence(exchange)
+        self._handler_returned = True
+        if is_late:
+            return
+        if self.response is None or self.response.has_ended:
+            self.continue_after_response()
+        elif self.response.is_kept_open:
+            self._exchange = None  # save memory while the response stays open
+            self._forget_body()
+        else:
+            self.response.close()
+
+    def continue_after_response(self) -> None:
+        if not self._handler_returned:
+            return
+        self._handler_returned, self._exchange, self.response = False, None, None
+        self._responds_small = self._written - self._written_before <= LARGE_MESSAGE
+        self._forget_body()  # before the next request, whose handler can start at once and ask for its own body
+        if self._phase is CLOSED:
+            self._connections.remove(self)
+        elif self.keep_alive and self._drained is not None:
+            self._drained.add_done_callback(self._next_request)  # run no handler for a client that does not read
+        elif self.parser.buffer:
+            self._loop.call_soon(self._next_request)  # otherwise many requests at once would be nested calls
+        else:
+            self._next_request()
 
     def _forget_body(self) -> None:
         if self._body is not None:
             self._body = None
             self._connections.bodies.remove(self)
 
-    async def _respond_to_failure(self, exchange: HttpExchange, error: Exception) -> None:
+    def _respond_to_failure(self, exchange: HttpExchange, error: Exception) -> None:
         """Send an error response for a handler that raised an exception."""
         if isinstance(error, BodyError):
             log.debug("refused the body of a request of %s with status %d: %s", self._client, error.status, error)
@@ -275,23 +308,18 @@ class HttpConnection(asyncio.BufferedProtocol):
             if self.response is not None and not self.response.has_ended:
                 self._transport.abort()  # a normal close would make the body look complete
         if not exchange.responded:
-            await exchange.respond(status, _PLAIN_TEXT, f"{why}\n".encode())
+            exchange.respond(status, _PLAIN_TEXT, f"{why}\n".encode())
 
-    async def _respond_to_silence(self, exchange: HttpExchange) -> None:
+    def _respond_to_silence(self, exchange: HttpExchange) -> None:
         """Send an error response for a handler that returned without a response, unless the client has disconnected."""
         if self.client_disconnected:
             self.keep_alive = False
         else:
             request = exchange.request
             log.error("the handler of %s %s returned without a response", request.method, request.path)
-            await exchange.respond(500, _PLAIN_TEXT, b"the server did not send a response\n")
+            exchange.respond(500, _PLAIN_TEXT, b"the server did not send a response\n")
 
-    def continue_after_response(self) -> None:
-        if self._exchange is None and self._task is None and self._phase is RESPONSE:
-            self._task = asyncio.Task(self._serve(None), loop=self._loop)
-
-    def _next_request(self) -> None:
-        self._task = None  # otherwise the task keeps the handler's context variables in memory
+    def _next_request(self, drained: object = None) -> None:
         if self._phase is not RESPONSE or self._transport.is_closing():
             return
         if not self.keep_alive:
@@ -367,11 +395,13 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> asyncio.Task[None] | None:
         self._transport.abort()
-        if self._task is None or self._task.done():
-            return None
-        self._exchange = None  # do not also notify the cancelled handler of the disconnect
-        self._task.cancel()
-        return self._task
+        exchange, self._exchange = self._exchange, None  # do not also notify the cancelled handler of the disconnect
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            return self._task
+        if exchange is not None and exchange.on_cancel is not None:
+            exchange.on_cancel()
+        return None
 
     def check_time_limits(self, now: float) -> None:
         self.check_reading(now)

@@ -43,23 +43,30 @@ class Connection(Protocol):
         """Wait until the client has read most of the written bytes, or has disconnected."""
 
     def continue_after_response(self) -> None:
-        """Continue with the next request after a response that stayed open longer than its handler."""
+        """Continue with the next request, if the handler has returned before the end of the response."""
 
 
 class HttpExchange:
     """The `Exchange` of one request on a connection."""
 
-    __slots__ = ("_body", "_connection", "_head", "_on_disconnect", "request", "responded")
+    __slots__ = ("_body", "_connection", "_head", "_on_disconnect", "on_cancel", "request", "responded")
 
     def __init__(self, request: HttpRequest, connection: Connection, head: RequestHead, body: bytes | None) -> None:
         self.request, self.responded, self._body = request, False, body
         self._connection, self._head = connection, head
         self._on_disconnect: Callable[[], object] | None = None
+        self.on_cancel: Callable[[], object] | None = None
+        """Not None if the response can come after the handler has returned."""
 
     async def read_body(self) -> None:
         if self._body is None:
             self._body = await self._connection.read_body()
         self.request.body = self._body
+
+    def take_body(self) -> bool:
+        if self._body is not None:
+            self.request.body = self._body
+        return self._body is not None
 
     def on_disconnect(self, function: Callable[[], object]) -> None:
         self._on_disconnect = function
@@ -72,15 +79,19 @@ class HttpExchange:
         if function is not None:
             function()
 
-    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+    def respond_later(self, on_cancel: Callable[[], object]) -> None:
+        self.on_cancel = on_cancel
+
+    def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         head = self._begin_response(status, headers)
         if status in (204, 304):
             head, body = head + b"\r\n", b""  # [RFC 9110 8.6] a 204 MUST NOT have Content-Length
         else:
             head += b"Content-Length: %d\r\n\r\n" % len(body)
         self._connection.write(head if self.request.method == "HEAD" else head + body)
+        self._connection.continue_after_response()
 
-    async def stream(self, status: int, headers: HeaderList) -> HttpStreamingResponse:
+    def stream(self, status: int, headers: HeaderList) -> HttpStreamingResponse:
         connection, chunked = self._connection, not self._head.is_http_1_0
         head = self._begin_response(status, headers)
         connection.write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
@@ -99,7 +110,7 @@ class HttpExchange:
         # an unread body is not the next request
         keep_alive = connection.keep_alive and self._head.keep_alive and self._body is not None
         head = connection.head_writer.write(status, headers, not keep_alive)
-        connection.keep_alive, self.responded, self._on_disconnect = keep_alive, True, None
+        connection.keep_alive, self.responded, self._on_disconnect, self.on_cancel = keep_alive, True, None, None
         return head
 
 
@@ -158,7 +169,7 @@ class HttpStreamingResponse:
         self.has_ended = True
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
-        if self._on_end is not None:
-            on_end, self._on_end = self._on_end, None
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
             on_end(self)
-            self._connection.continue_after_response()
+        self._connection.continue_after_response()

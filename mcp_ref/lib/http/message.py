@@ -3,11 +3,11 @@
 The servers in server.py and asgi.py call the handler with an exchange:
 
     async def handler(exchange: Exchange) -> None:
-        await exchange.respond(200, [("Content-Type", "text/plain")], b"hello")
+        exchange.respond(200, [("Content-Type", "text/plain")], b"hello")
 
 A handler can also write the body in pieces, until the handler returns or the client disconnects:
 
-        response = await exchange.stream(200, [("Content-Type", "text/event-stream")])
+        response = exchange.stream(200, [("Content-Type", "text/event-stream")])
         response.write(encode_event(b"hello"))
         await response.ended
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from socket import AF_INET6, inet_pton
 from typing import Final, Protocol, TypeAlias
@@ -193,13 +193,23 @@ class Exchange(Protocol):
             BodyError: The body is invalid, too large or too late, or the client has disconnected.
         """
 
+    def take_body(self) -> bool:
+        """Set `request.body` if the whole body has arrived. Return False if `read_body` has to wait for it."""
+
     def on_disconnect(self, function: Callable[[], object]) -> None:
         """Call a function if the client disconnects before the response has begun."""
 
-    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+    def respond_later(self, on_cancel: Callable[[], object]) -> None:
+        """Allow the handler to return before it has called `respond` or `stream`, so that no task waits for that.
+
+        Args:
+            on_cancel: A function that is called if the server gives up the request before the response has begun.
+        """
+
+    def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         """Send a complete response."""
 
-    async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
+    def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
         """Send status and headers. Return an object that writes the body.
 
         The body ends when the handler returns, unless the handler has called `StreamingResponse.keep_open`.
@@ -240,8 +250,13 @@ class BodyMemory:
         self._used -= self._bodies.pop(owner, (0, None))[0]
 
 
-Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
-"""A coroutine function that responds to one exchange. If it raises before it responds, the client gets status 500."""
+Rest: TypeAlias = Coroutine[object, object, None] | None
+"""The rest of a handler's work: a coroutine, if the handler has to wait for something; None if no work is left."""
+
+Handler: TypeAlias = Callable[[Exchange], Rest]
+"""A function, async or not, that responds to one exchange. The server runs the rest of its work, if any, in a task.
+
+If the handler raises before it responds, the client gets status 500."""
 
 
 def network_of(address: str) -> str:

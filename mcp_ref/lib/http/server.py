@@ -1,7 +1,7 @@
 """An HTTP/1.1 server on asyncio.
 
     async def hello(exchange: Exchange) -> None:
-        await exchange.respond(200, [("Content-Type", "text/plain")], b"hello")
+        exchange.respond(200, [("Content-Type", "text/plain")], b"hello")
 
     async with await start_server(hello) as server:
         print(server.address)

@@ -27,7 +27,7 @@ from urllib.parse import parse_qs
 
 from ...basic.access import Access, ScopeTable
 from ...jsonrpc.messages import Outgoing, RequestId, decode, encode
-from ...lib.http.message import Exchange, StreamingResponse
+from ...lib.http.message import Exchange, Rest, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
 from ..base import Begin, Trace, finish
@@ -98,11 +98,11 @@ class SseEndpoint:
         self._heartbeat = Heartbeat(self._limits.keep_alive, self._keep_alive)
         self._closing = False
 
-    async def handle(self, exchange: Exchange) -> None:
+    def handle(self, exchange: Exchange) -> Rest:
         """Serve one HTTP request to either path."""
         exchange = traced_exchange(exchange, self._trace)
         # [2025-11-25 basic/transports#security-warning] the same checks on both paths
-        await self._checks[exchange.request.path].guard(exchange, self._authorize, self._route)
+        return self._checks[exchange.request.path].guard(exchange, self._authorize, self._route)
 
     async def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         if checked.method == "POST":
@@ -122,7 +122,7 @@ class SseEndpoint:
 
     async def _stream(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Begin a session, and serve it until the session or its stream ends, or the last token expires."""
-        response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])
+        response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         id = secrets.token_urlsafe(24)
         session = self.sessions[id] = SseSession(response, access, self._trace)
         # [2024-11-05 basic/transports#http-with-sse] MUST send an `endpoint` event: a URI for the client's messages
@@ -164,8 +164,9 @@ class SseEndpoint:
             session.ends_at = max(session.ends_at, access.ends_at)
         check_initialize(message, exchange.request.body, self._limits)
         # The stream carries every response, also the error for an invalid message.
-        await session.receive(message, exchange.request.body)
-        await exchange.respond(202, checked.cors, b"")
+        await session.reading()
+        session.receive(message, exchange.request.body)
+        exchange.respond(202, checked.cors, b"")
 
     def _keep_alive(self) -> bool:
         for session in self.sessions.values():

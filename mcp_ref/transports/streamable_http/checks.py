@@ -42,7 +42,7 @@ import functools
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -50,7 +50,7 @@ from urllib.parse import urlsplit
 from ...basic.access import Access, AccessRefused, current_access
 from ...basic.principal import Principal
 from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
-from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest, network_of
+from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest, Rest, network_of
 from ...lib.turns import LARGE_MESSAGE, take_turn_to_start
 from ...revisions import LEGACY, Revision, find_revision
 
@@ -151,6 +151,10 @@ class CheckedRequest:
     """The `mirrored_fields` of the latest body that matched these headers. Equal fields are not compared again."""
 
 
+Serve = Callable[[Exchange, CheckedRequest, Access], Rest]
+"""A function that serves a request that has passed all checks. Raises HttpRefusal."""
+
+
 class RequestChecks:
     """The checks of one endpoint.
 
@@ -180,33 +184,23 @@ class RequestChecks:
         self._has_messages = has_messages
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
 
-    async def guard(
-        self,
-        exchange: Exchange,
-        authorize: Authorize | None,
-        serve: Callable[[Exchange, CheckedRequest, Access], Awaitable[None]],
-    ) -> None:
+    def guard(self, exchange: Exchange, authorize: Authorize | None, serve: Serve) -> Rest:
         """Make all checks, then call `serve`. Respond to preflight requests, and to refusals by checks or `serve`."""
-        request, checked = exchange.request, None
+        request, cors = exchange.request, list[tuple[str, str]]()
         try:
             checked = self.check(request)
+            cors = checked.cors
             if request.method == "OPTIONS":
-                return await exchange.respond(204, self.preflight(request, checked), b"")
-            access = await authorize(request) if authorize is not None else Access()
-            if checked.deferred_failure is not None:
-                raise checked.deferred_failure.copy()
-            await exchange.read_body()
-            if len(request.body) > LARGE_MESSAGE:
-                await take_turn_to_start()
-            access.headers, access.address = request.headers, request.client
-            access.caller = access.id or (network_of(request.client[0]) if request.client is not None else "")
-            current_access.set(access)  # all asyncio tasks that this request starts inherit it
-            await serve(exchange, checked, access)
+                exchange.respond(204, self.preflight(request, checked), b"")
+                return None
+            if authorize is None and checked.deferred_failure is None and _has_small_body(exchange):
+                rest = _begin(exchange, checked, Access(), serve)
+            else:
+                rest = _authorize(exchange, checked, authorize, serve)
         except (HttpRefusal, AccessRefused) as refused:
-            if isinstance(refused, AccessRefused):
-                refused = HttpRefusal(refused.status, str(refused), refused.headers)
-            cors = checked.cors if checked is not None else []
-            await exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
+            refuse(exchange, refused, cors)
+            return None
+        return _finish(rest, exchange, cors) if rest is not None else None
 
     def check(self, request: HttpRequest) -> CheckedRequest:
         """Make checks 1 to 4, and store the first failure among checks 6 to 8. Raises HttpRefusal."""
@@ -296,6 +290,44 @@ class RequestChecks:
         except ValueError:
             return False
         return parts.scheme in ("http", "https") and _without_port(parts.netloc) in LOOPBACK
+
+
+def _has_small_body(exchange: Exchange) -> bool:
+    return exchange.take_body() and len(exchange.request.body) <= LARGE_MESSAGE
+
+
+async def _authorize(exchange: Exchange, checked: CheckedRequest, authorize: Authorize | None, serve: Serve) -> None:
+    """Make check 5, read the body, and call `serve`."""
+    access = await authorize(exchange.request) if authorize is not None else Access()
+    if checked.deferred_failure is not None:
+        raise checked.deferred_failure.copy()
+    await exchange.read_body()
+    if len(exchange.request.body) > LARGE_MESSAGE:
+        await take_turn_to_start()
+    if (rest := _begin(exchange, checked, access, serve)) is not None:
+        await rest
+
+
+def _begin(exchange: Exchange, checked: CheckedRequest, access: Access, serve: Serve) -> Rest:
+    request = exchange.request
+    access.headers, access.address = request.headers, request.client
+    access.caller = access.id or (network_of(request.client[0]) if request.client is not None else "")
+    current_access.set(access)  # all asyncio tasks that this request starts inherit it
+    return serve(exchange, checked, access)
+
+
+async def _finish(rest: Coroutine[object, object, None], exchange: Exchange, cors: HeaderList) -> None:
+    try:
+        await rest
+    except (HttpRefusal, AccessRefused) as refused:
+        refuse(exchange, refused, cors)
+
+
+def refuse(exchange: Exchange, refused: HttpRefusal | AccessRefused, cors: HeaderList) -> None:
+    """Respond with a refusal."""
+    if isinstance(refused, AccessRefused):
+        refused = HttpRefusal(refused.status, str(refused), refused.headers)
+    exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
 
 
 def accepted_types(headers: Headers) -> tuple[bool, bool]:

@@ -73,12 +73,20 @@ class SessionTransport(Transport):
         self.resume_reading()
         self._end.deliver_to(on_end)
 
-    async def receive(self, message: Incoming, frame: bytes) -> None:
-        """Deliver a message. If reading is paused, wait first. `frame` is the message as bytes, for the trace."""
-        if self._trace is not None and frame:
-            self._trace("<-", frame)
+    @property
+    def is_paused(self) -> bool:
+        """True if the session accepts no messages now. Wait for `reading` before `receive`."""
+        return self._readable is not None
+
+    async def reading(self) -> None:
+        """Wait until the session accepts messages."""
         while self._readable is not None:
             await self._readable.wait()
+
+    def receive(self, message: Incoming, frame: bytes) -> None:
+        """Deliver a message. `frame` is the message as bytes, for the trace."""
+        if self._trace is not None and frame:
+            self._trace("<-", frame)
         if self._receive is not None:
             self._receive(message)
 

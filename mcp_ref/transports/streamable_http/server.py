@@ -48,9 +48,9 @@ from ...jsonrpc.messages import (
     decode,
     encode,
 )
-from ...lib.http.message import Exchange, HeaderList
+from ...lib.http.message import Exchange, HeaderList, Rest
 from ...lib.http.sse import encode_event
-from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
+from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, REVISIONS_BY_NAME, Revision, find_revision
 from ..base import Begin, Drain, Hold, Notify, Trace, finish
 from ..trace import traced_exchange
 from .checks import (
@@ -65,11 +65,13 @@ from .checks import (
     HttpRefusal,
     RequestChecks,
 )
-from .event_store import MemoryEventStore, stream_of
+from .event_store import Event, MemoryEventStore, stream_of
 from .posted_session import EndpointLimits, Heartbeat, check_initialize
 from .session import HttpSession, Stream
 from .session_table import RETRY_LATER, SessionTable
 from .stateless import InFlight, StatelessExchange, check_request
+
+_LEGACY = frozenset(LEGACY)  # a set, because to compare two revisions is slow
 
 ServeStateless = Callable[[Request, Notify, Drain, str | None, Hold], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `Server.serve_stateless`."""
@@ -109,7 +111,7 @@ class StreamableHttpEndpoint:
         self._limits, self._trace = limits or EndpointLimits(), trace
         self._json_responses = json_responses
         self._serve_request, self._parameters = stateless, parameters
-        self._session_revisions = frozenset(session_revisions)  # a set, because to compare two revisions is slow
+        self._session_revisions = frozenset(session_revisions)
         store = store or MemoryEventStore()
         if not isinstance(store, MemoryEventStore):
             raise TypeError(f"store must be a MemoryEventStore or a DurableEventStore, not {type(store).__name__}")
@@ -124,13 +126,13 @@ class StreamableHttpEndpoint:
         """The sessions, by id."""
         return self._table.by_id
 
-    def handle(self, exchange: Exchange) -> Coroutine[object, object, None]:
+    def handle(self, exchange: Exchange) -> Rest:
         """Serve one HTTP request."""
         if self._trace is not None:
             exchange = traced_exchange(exchange, self._trace)
         return self._checks.guard(exchange, self._authorize, self._route)
 
-    def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Coroutine[object, object, None]:
+    def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Rest:
         # Not a coroutine itself, because each frame below an open stream takes memory for as long as the stream.
         if self._closing:
             raise HttpRefusal(503, "the server is shutting down", RETRY_LATER)
@@ -141,7 +143,7 @@ class StreamableHttpEndpoint:
 
     async def _delete(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         self._table.end(await self._find_session(checked, access))
-        await exchange.respond(204, checked.cors, b"")
+        exchange.respond(204, checked.cors, b"")
 
     def _keep_alive(self) -> bool:
         for stateless in (*self._requests, *self._subscriptions):
@@ -161,7 +163,7 @@ class StreamableHttpEndpoint:
         await finish(*tasks, timeout=seconds)
         await finish(*tasks, cancel=True, timeout=seconds)
 
-    def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Coroutine[object, object, None]:
+    def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Rest:
         message = decode(exchange.request.body)
         if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
             access.check_scopes(message, self._scopes)
@@ -172,67 +174,72 @@ class StreamableHttpEndpoint:
             return self._initialize(exchange, checked, message, access)
         return self._post_in_session(exchange, checked, message, access)
 
-    async def _post_in_session(
-        self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access
-    ) -> None:
+    def _post_in_session(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
+        session = None
+        if checked.session_id is not None:
+            self._check_revision(checked)
+            session = self._table.get(checked.session_id, access)
+            if session is None or session.is_paused:
+                return self._wait_and_post(exchange, checked, message, access)
+            self._note_use(session, access)
         frame = exchange.request.body
-        session = await self._find_session(checked, access) if checked.session_id is not None else None
         revision = session.revision if session is not None else LATEST_LEGACY
         errors = _encoded_errors(message, revision) if not isinstance(message, Request) else None
         if errors is not None:
             if isinstance(message, Malformed) and message.expects_no_response and session is not None:
-                await session.receive(message, frame)  # an invalid response: the server's request fails
+                session.receive(message, frame)  # an invalid response: the server's request fails
             # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
-            return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
-        session = session or await self._find_session(checked, access)
+            exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
+            return None
+        if session is None:
+            raise _session_missing()
         ids = (message.id,) if isinstance(message, Request) else _request_ids(message, session.revision)
         if not ids:
             # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request: MUST be 202, no body
-            await session.receive(message, frame)
-            return await exchange.respond(202, checked.cors, b"")
+            session.receive(message, frame)
+            exchange.respond(202, checked.cors, b"")
+            return None
         for id in ids:
             if id in session.streams_by_request:
                 raise HttpRefusal(400, f"a request with id {id!r} is still in flight; use another id")
         if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
-        stream = self._open_stream(session, checked, ids)
+        # a batch has other results, which a refusal by the handler of one request must not replace
+        self._open_stream(session, exchange, checked, ids, access if isinstance(message, Request) else None)
         session.was_used = True
-        try:
-            await session.receive(message, frame)
-        except asyncio.CancelledError:  # reading is paused, so the session does not get the message
-            stream.end()
-            raise
-        try:
-            body = await stream.json_body
-        except asyncio.CancelledError:  # for example by middleware of an ASGI application, with a time limit
-            stream.note_failed_response()
-            raise
-        if body is not None:
-            if access.refusal is not None and isinstance(message, Request):
-                raise access.refusal  # by the handler; not for a batch, whose other results would be lost
-            return await exchange.respond(200, [*JSON_HEADERS, *checked.cors], body)
-        await self._send(exchange, stream, checked.cors)
+        session.receive(message, frame)
+        return None
 
-    def _open_stream(self, session: HttpSession, checked: CheckedRequest, ids: tuple[RequestId, ...]) -> Stream:
-        accepts_json = checked.accepts_json or not checked.accepts_sse
-        return session.open_stream(ids, accepts_json, checked.accepts_sse and not self._json_responses)
+    async def _wait_and_post(
+        self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access
+    ) -> None:
+        """Wait until the session is restored and accepts messages. Then serve the POST."""
+        await (await self._find_session(checked, access)).reading()
+        if (rest := self._post_in_session(exchange, checked, message, access)) is not None:
+            await rest
+
+    def _open_stream(
+        self, session: HttpSession, exchange: Exchange, checked: CheckedRequest, ids: tuple[RequestId, ...],
+        access: Access | None,
+    ) -> Stream:  # fmt: skip
+        stream = session.open_stream(ids)
+        stream.accepts_json = checked.accepts_json or not checked.accepts_sse
+        stream.accepts_sse = checked.accepts_sse and not self._json_responses
+        stream.respond_to(exchange, checked.cors, access)
+        return stream
 
     async def _initialize(self, exchange: Exchange, checked: CheckedRequest, message: Request, access: Access) -> None:
         """Begin a session. End the session if `initialize` fails."""
         session = self._table.begin(exchange.request.body, access)
-        if self._heartbeat.timer is None:
-            self._heartbeat.start()
-        stream = self._open_stream(session, checked, (message.id,))
+        self._start_heartbeat()
+        stream = self._open_stream(session, exchange, checked, (message.id,), None)
         try:
-            await session.receive(message, exchange.request.body)
-            body, headers = await stream.json_body, checked.cors
-            if session.initialized.done() and session.initialized.result():
-                # [2025-11-25 basic/transports#session-management] the id is on the response with the InitializeResult
-                headers = [*headers, (SESSION_HEADER, session.id)]
-            if body is not None:
-                await exchange.respond(200, [*JSON_HEADERS, *headers], body)
-            else:
-                await self._send(exchange, stream, headers)
+            await session.reading()
+            session.receive(message, exchange.request.body)
+            await asyncio.shield(session.initialized)
+        except asyncio.CancelledError:
+            stream.cancel()
+            raise
         finally:
             if not (session.initialized.done() and session.initialized.result()):
                 self._table.end(session)
@@ -240,16 +247,23 @@ class StreamableHttpEndpoint:
     async def _find_session(self, checked: CheckedRequest, access: Access) -> HttpSession:
         """Return the session that a request names. Raises HttpRefusal without a known id or revision."""
         if checked.session_id is None:
-            # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
-            why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
-            raise HttpRefusal(400, why)
-        if checked.revision is not None and find_revision(checked.revision) not in self._session_revisions:
-            raise self._checks.unsupported_revision(checked.revision)
+            raise _session_missing()
+        self._check_revision(checked)
         session = await self._table.find(checked.session_id, access)
+        self._note_use(session, access)
+        return session
+
+    def _check_revision(self, checked: CheckedRequest) -> None:
+        if checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in self._session_revisions:
+            raise self._checks.unsupported_revision(checked.revision)
+
+    def _note_use(self, session: HttpSession, access: Access) -> None:
         access.session_id = session.id
+        self._start_heartbeat()
+
+    def _start_heartbeat(self) -> None:
         if self._heartbeat.timer is None:
             self._heartbeat.start()
-        return session
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
         """Return True if `_meta` has a revision, the header is not legacy, or this endpoint has no legacy revision.
@@ -261,13 +275,10 @@ class StreamableHttpEndpoint:
             return True
         if isinstance(message, Request) and message.method == "initialize" and self._session_revisions:
             return False
-        named = find_revision(checked.revision)
-        is_legacy = checked.revision is None or (named is not None and named.era == "legacy")
-        return not is_legacy or not self._session_revisions
+        named = checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in _LEGACY
+        return named or not self._session_revisions
 
-    def _post_stateless(
-        self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access
-    ) -> Coroutine[object, object, None]:
+    def _post_stateless(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         if self._trace is not None:
             self._trace("<-", exchange.request.body)
         match message:
@@ -281,11 +292,13 @@ class StreamableHttpEndpoint:
                     )
                 # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. In this revision,
                 # clients send no notifications over HTTP, so the server ignores all of them.
-                return exchange.respond(202, checked.cors, b"")
+                exchange.respond(202, checked.cors, b"")
+                return None
             case Malformed():
                 id = None if message.expects_no_response else message.id
                 body = encode(ErrorResponse(id, message.error, omit_id=True))
-                return exchange.respond(400, [*JSON_HEADERS, *checked.cors], body)
+                exchange.respond(400, [*JSON_HEADERS, *checked.cors], body)
+                return None
             case _:
                 # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST NOT send responses
                 raise HttpRefusal(400, "the body must be a single request or notification")
@@ -308,57 +321,43 @@ class StreamableHttpEndpoint:
         except ProtocolError as error:
             return await reply.refuse(error)
         in_flight.add(reply, access.caller)
-        if self._heartbeat.timer is None:
-            self._heartbeat.start()
+        self._start_heartbeat()
         await reply.serve(self._serve_request(request, reply.notify, reply.drain, access.id, reply.hold), access)
 
-    async def _send(
-        self,
-        exchange: Exchange,
-        stream: Stream,
-        headers: HeaderList,
-        last: str | None = None,
-        ends_at: float | None = None,
+    def _send(
+        self, exchange: Exchange, stream: Stream, headers: HeaderList, missed: list[Event] | None, ends_at: float | None
     ) -> None:
-        """Begin to send events. `last` is the `Last-Event-ID`, if any. `ends_at` is as in `Stream.attach`."""
-        session = stream.session
-        try:
-            response = await exchange.stream(200, [*SSE_HEADERS, *headers])
-        except BaseException:
-            stream.note_failed_response()
-            raise
-        if last is None:
-            stream.attach(response, ends_at=ends_at)
-            if stream is session.listening:
-                stream.send_first_id()
-        else:
-            # No await between here and `attach`, because an event in between would be lost or sent twice.
-            missed = session.events_after(last)
-            if missed is None:
-                return response.close()
-            stream.attach(response, missed, ends_at)
+        """Begin to send events to a GET. For the parameters, see `Stream.attach`."""
+        stream.attach(exchange.stream(200, [*SSE_HEADERS, *headers]), missed, ends_at)
+        if missed is None:
+            stream.send_first_id()
 
     async def _get(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Send the listening stream, or, with `Last-Event-ID`, the later events of a broken stream."""
         session = await self._find_session(checked, access)
         last = checked.last_event_id
         if last is None:
-            return await self._send(exchange, session.listening, checked.cors, ends_at=access.ends_at)
+            return self._send(exchange, session.listening, checked.cors, None, access.ends_at)
         missed = session.events_after(last)
         if missed is None:
             raise HttpRefusal(400, f"event {last[:100]!r} is unknown in this session, or a later event was dropped")
         # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay messages of a different stream
         stream = session.streams.get(stream_of(last))
         if stream is not None:
-            return await self._send(exchange, stream, checked.cors, last, access.ends_at)
+            return self._send(exchange, stream, checked.cors, missed, access.ends_at)
         if not missed and session.is_of_earlier_process(stream_of(last)):
             # After an empty response, the client would reconnect again and again.
             raise HttpRefusal(400, f"no event follows {last[:100]!r}: its request was lost when the server restarted")
-        response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])  # the stream has ended
+        response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])  # the stream has ended
         for event in missed:
             response.write(encode_event(event.data, id=event.id))
             await response.drain()
         response.close()
+
+
+def _session_missing() -> HttpRefusal:
+    # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
+    return HttpRefusal(400, f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it")
 
 
 def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:

@@ -31,11 +31,12 @@ from enum import Enum, auto
 from ...basic.access import Access
 from ...jsonrpc.errors import McpError
 from ...jsonrpc.messages import Batch, ErrorResponse, Notification, Outgoing, Request, RequestId, Response, encode
-from ...lib.http.message import StreamingResponse
+from ...lib.http.message import Exchange, HeaderList, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
 from ...revisions import LATEST_LEGACY, find_revision
 from ..base import ServedSession, Trace
+from .checks import JSON_HEADERS, SESSION_HEADER, SSE_HEADERS, refuse
 from .event_store import Event, MemoryEventStore
 from .posted_session import EndpointLimits, SessionTransport
 
@@ -49,65 +50,60 @@ class StreamState(Enum):
     """The states of a stream, from its first to its last message (diagram in `Stream`)."""
 
     UNDECIDED = auto()  # before the first message, which decides between a JSON response and an event stream
-    OPENING = auto()  # the HTTP response with the events is about to begin; until then, the events wait
-    INTERRUPTED = auto()  # like OPENING, but the HTTP response will end as soon as it has begun
     CONNECTED = auto()  # an HTTP response sends the events
     DETACHED = auto()  # no HTTP response sends the events; the client can resume from the event store
     ENDED = auto()  # the last message was sent, or the session has ended
 
 
-UNDECIDED, OPENING, INTERRUPTED, CONNECTED, DETACHED, ENDED = StreamState  # globals are faster than attributes
+UNDECIDED, CONNECTED, DETACHED, ENDED = StreamState  # globals are faster than attributes
 
 
 class Stream:
     """The server-sent-event stream that one POST or GET began. It can outlive the HTTP response that sends its events.
 
-        UNDECIDED --JSON response---------------------> ENDED
-            | open                                        ^
-            v            attach                  end      |
-        OPENING ----------------------> CONNECTED --------+
-            | interrupt                   |  ^            |
-            v            attach    detach v  | attach     |
-        INTERRUPTED ------------------> DETACHED ---------+
-                                                  end
+        UNDECIDED --JSON response---> ENDED
+            | open                      ^
+            v             end           |
+        CONNECTED ----------------------+
+            |  ^                        |
+     detach v  | attach    end          |
+        DETACHED -----------------------+
 
-    `end` leads to ENDED from every state, and a cancelled POST to DETACHED. The listening stream begins in DETACHED,
+    `end` leads to ENDED from UNDECIDED too, and a cancelled POST to DETACHED. The listening stream begins in DETACHED,
     where its events wait for a GET.
     """
 
-    def __init__(
-        self,
-        session: HttpSession,
-        name: str,
-        ids: tuple[RequestId, ...] = (),
-        accepts_json: bool = False,
-        accepts_sse: bool = True,
-    ) -> None:
+    def __init__(self, session: HttpSession, name: str, ids: tuple[RequestId, ...] = ()) -> None:
         self.session, self.name = session, name
         self.ids = ids
         """The ids of the requests whose responses end the stream."""
-        self.accepts_sse = accepts_sse
-        """True if the stream can send other messages before the response."""
+        self.accepts_json, self.accepts_sse = True, False
+        """accepts_sse: True if the stream can send other messages before the response."""
         self.state = UNDECIDED if ids else DETACHED
-        self._json_body: asyncio.Future[bytes | None] | None = None
-        if ids:
-            self._json_body = asyncio.get_running_loop().create_future()
-        self._accepts_json = accepts_json
+        self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
+        self._access: Access | None = None
+        self.headers: HeaderList = []
         self._response: StreamingResponse | None = None  # only in CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
-        self._response_begun: asyncio.Event | None = None  # set when the HTTP response has begun, or failed to begin
-        self._waiting_events: list[Event] = []
+        self._waiting_events: list[Event] = []  # of the listening stream
         self._waiting_bytes = 0
 
-    @property
-    def json_body(self) -> asyncio.Future[bytes | None]:
-        """The body of a POST's JSON response, or None if the response is an event stream."""
-        assert self._json_body is not None
-        return self._json_body
+    def respond_to(self, exchange: Exchange, headers: HeaderList, access: Access | None) -> None:
+        """Send the messages in the response to this POST.
 
-    def _choose(self, json_body: bytes | None) -> None:
-        if self._json_body is not None and not self._json_body.done():
-            self._json_body.set_result(json_body)
+        Args:
+            exchange: The POST, which gets no other response.
+            headers: Further headers of the response.
+            access: The access of the POST; None for a batch. A refusal by the handler becomes the response.
+        """
+        self._exchange, self.headers, self._access = exchange, headers, access
+        exchange.respond_later(self.cancel)
+
+    def cancel(self) -> None:
+        """Note that the POST gets no response. The stream continues."""
+        self._exchange = None
+        if self.state is UNDECIDED:
+            self.state = DETACHED
 
     @property
     def is_connected(self) -> bool:
@@ -116,21 +112,34 @@ class Stream:
 
     def put(self, frame: bytes, final: bool = False) -> None:
         """Send one message. If it is `final`, end the stream."""
-        if final and self._accepts_json and self.state is UNDECIDED:
-            self._choose(frame)
-            self.state = ENDED
-            return self.session.remove_stream(self)
         if self.state is UNDECIDED:
+            if final and self.accepts_json:
+                return self._respond(frame)
             self._open()
+            self.send_first_id()
         self._emit(frame)
         if final:
             self.end()
 
+    def _respond(self, frame: bytes) -> None:
+        """Send the last message as JSON."""
+        exchange, self._exchange = self._exchange, None
+        self.state = ENDED
+        self.session.remove_stream(self)
+        if exchange is None:
+            return
+        if self._access is not None and self._access.refusal is not None:
+            refuse(exchange, self._access.refusal, self.headers)
+        else:
+            exchange.respond(200, [*JSON_HEADERS, *self.headers], frame)
+
     def _open(self) -> None:
-        """Choose an event stream as the response."""
-        self.state, self._response_begun = OPENING, asyncio.Event()
-        self._choose(None)
-        self.send_first_id()
+        """Begin an event stream as the response to the POST, if that waits for a response."""
+        exchange, self._exchange = self._exchange, None
+        if self.state is UNDECIDED:
+            self.state = DETACHED
+            if exchange is not None:
+                self.attach(exchange.stream(200, [*SSE_HEADERS, *self.headers]))
 
     def send_first_id(self) -> None:
         """Send an event id first (from 2025-11-25), so that the client can resume before it receives a message."""
@@ -171,25 +180,14 @@ class Stream:
             response.write(self._encode(event.id, event.data))
         self._waiting_events.clear()
         self._waiting_bytes = 0
-        if self.state in (ENDED, INTERRUPTED):
-            self._end_response(self.state if self.state is ENDED else DETACHED)
+        if self.state is ENDED:
+            self._end_response(ENDED)
         else:
             self.state = CONNECTED
             if ends_at is not None:
                 loop, left = asyncio.get_running_loop(), max(0.0, ends_at - time.time())
                 self._expiry = loop.call_later(left, response.close)
-        self._note_response_begun()
         response.keep_open(self._detach)
-
-    def note_failed_response(self) -> None:
-        """Note that the HTTP response could not begin."""
-        if self.state in (UNDECIDED, OPENING, INTERRUPTED):
-            self.state = DETACHED
-        self._note_response_begun()
-
-    def _note_response_begun(self) -> None:
-        if self._response_begun is not None:
-            self._response_begun.set()
 
     def _detach(self, response: StreamingResponse) -> None:
         """Note that this response has ended. The stream continues."""
@@ -205,17 +203,15 @@ class Stream:
             return False
         if self.state is UNDECIDED:
             self._open()
-        if self.state is OPENING:
-            self.state = INTERRUPTED
-        elif self.state is CONNECTED:
+            self.send_first_id()
+        if self.state is CONNECTED:
             self._end_response(DETACHED)
         return True
 
     def end(self) -> None:
         """End the stream and its response."""
-        self._choose(None)
+        self._open()
         self._end_response(ENDED)
-        self._note_response_begun()
         self.session.remove_stream(self)
 
     def _end_response(self, state: StreamState) -> None:
@@ -242,8 +238,6 @@ class Stream:
 
     async def drain(self) -> None:
         """Wait until the client has read enough."""
-        if self._response_begun is not None:
-            await self._response_begun.wait()
         if self._response is not None:
             await self._response.drain()
         else:
@@ -292,16 +286,18 @@ class HttpSession(SessionTransport):
         stream = self.streams_by_request.get(related) if related is not None else None
         if stream is not None and (final or stream.accepts_sse):
             if not self.initialized.done():
-                self._note_initialize_outcome(message)
+                self._note_initialize_outcome(message, stream)
             stream.put(frame, final)
         elif not final:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST NOT send responses here
             self.listening.put(frame)
 
-    def _note_initialize_outcome(self, response: Outgoing) -> None:
+    def _note_initialize_outcome(self, response: Outgoing, stream: Stream) -> None:
         """Store the outcome of `initialize`, given the first response of the session."""
         if isinstance(response, Response):
             self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
+            # [2025-11-25 basic/transports#session-management] the id is on the response with the InitializeResult
+            stream.headers = [*stream.headers, (SESSION_HEADER, self.id)]
             self.initialized.set_result(True)
         elif isinstance(response, ErrorResponse):
             self.initialized.set_result(False)
@@ -340,10 +336,10 @@ class HttpSession(SessionTransport):
             stream.end()
         await super().close()
 
-    def open_stream(self, ids: tuple[RequestId, ...], accepts_json: bool, accepts_sse: bool) -> Stream:
+    def open_stream(self, ids: tuple[RequestId, ...]) -> Stream:
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
         self._stream_number += 1
-        stream = Stream(self, f"{self._stream_prefix}-{self._stream_number}", ids, accepts_json, accepts_sse)
+        stream = Stream(self, f"{self._stream_prefix}-{self._stream_number}", ids)
         self.streams[stream.name] = stream
         for id in ids:
             self.streams_by_request[id] = stream

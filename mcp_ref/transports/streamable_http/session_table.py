@@ -142,16 +142,17 @@ class SessionTable:
                 self._remove(session)
             await session.close()
 
+    def get(self, id: str, access: Access) -> HttpSession | None:
+        """Return the result of `find`, or None if `find` has to wait. Raise HttpRefusal as `find` does."""
+        session = self.by_id.get(id)
+        return None if session is None or not session.initialized.done() else _checked(session, access)
+
     async def find(self, id: str, access: Access) -> HttpSession:
         """Return the principal's session with this id. Raise HttpRefusal: 404 for other ids, 503 if restoring fails."""
         session = self.by_id.get(id) or await self._restore(id, access)
         if session is not None and not session.initialized.done():
             await asyncio.shield(session.initialized)
-        if session is None or not session.initialized.result() or session.principal != access.id:
-            # [2025-11-25 basic/transports#session-management] ended: MUST be 404; another principal's session: 404 too
-            raise HttpRefusal(404, "unknown session, or it has ended: begin a new one with an initialize request")
-        session.touch()
-        return session
+        return _checked(session, access)
 
     async def _restore(self, id: str, access: Access) -> HttpSession | None:
         """Restore a session of an earlier process: handle its stored `initialize` message again, without the client."""
@@ -168,14 +169,16 @@ class SessionTable:
         self._free_place(access.caller)
         self.store.restore_session(id, stored)
         session = self._begin(id, access)
-        session.open_stream((message.id,), accepts_json=True, accepts_sse=False)
+        session.open_stream((message.id,))
         self._run(self._repeat_handshake(session, message))  # a task of its own, because the request can be cancelled
         return session
 
     async def _repeat_handshake(self, session: HttpSession, initialize: Request) -> None:
-        await session.receive(initialize, b"")
+        await session.reading()
+        session.receive(initialize, b"")
         if await asyncio.shield(session.initialized):
-            await session.receive(Notification("notifications/initialized"), b"")
+            await session.reading()
+            session.receive(Notification("notifications/initialized"), b"")
         elif not self._closing:
             self.end(session)
 
@@ -227,3 +230,11 @@ class SessionTable:
         await finish(*self._tasks, timeout=CLOSE_SECONDS)
         await finish(*self._tasks, cancel=True, timeout=CLOSE_SECONDS)
         await self.store.flush(FLUSH_SECONDS)
+
+
+def _checked(session: HttpSession | None, access: Access) -> HttpSession:
+    if session is None or not session.initialized.result() or session.principal != access.id:
+        # [2025-11-25 basic/transports#session-management] ended: MUST be 404; another principal's session: 404 too
+        raise HttpRefusal(404, "unknown session, or it has ended: begin a new one with an initialize request")
+    session.touch()
+    return session

@@ -208,7 +208,7 @@ class StatelessExchange:
 
     async def _open(self) -> None:
         """Open the event stream, and send the waiting events."""
-        response = await self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
+        response = self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
         response.keep_open(self._end_stream)
         for event in self._waiting:
             response.write(event)
@@ -219,7 +219,7 @@ class StatelessExchange:
         frame = self._encode(response)
         if not self._is_stream and (self._accepts_json or status != 200):
             self._trace_sent(frame)
-            return await self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
+            return self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
         if self._response is None:
             await (self._opening_task or self._open())
         if self._response is not None:

@@ -54,7 +54,7 @@ def _with_keys(*keys: JSON) -> Attack:
 
 async def flooding(exchange: Exchange) -> None:
     """Send a text of 10 MB without its length."""
-    response = await exchange.stream(200, [("Content-Type", "application/json")])
+    response = exchange.stream(200, [("Content-Type", "application/json")])
     for _ in range(160):
         response.write(b" " * 64 * 1024)
         await response.drain()

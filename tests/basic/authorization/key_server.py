@@ -73,7 +73,7 @@ class KeyServer:
 
 async def send(exchange: Exchange, body: JSON, status: int = 200, *headers: tuple[str, str]) -> None:
     """Respond with JSON."""
-    await exchange.respond(status, [("Content-Type", "application/json"), *headers], json.dumps(body).encode())
+    exchange.respond(status, [("Content-Type", "application/json"), *headers], json.dumps(body).encode())
 
 
 def failing(status: int, *headers: tuple[str, str]) -> Misbehave:
@@ -83,12 +83,16 @@ def failing(status: int, *headers: tuple[str, str]) -> Misbehave:
 
 def saying(body: bytes) -> Misbehave:
     """Return a response with this body."""
-    return lambda exchange: exchange.respond(200, [("Content-Type", "application/json")], body)
+
+    async def say(exchange: Exchange) -> None:
+        exchange.respond(200, [("Content-Type", "application/json")], body)
+
+    return say
 
 
 async def dripping(exchange: Exchange) -> None:
     """Send a space from time to time, without end."""
-    response = await exchange.stream(200, [("Content-Type", "application/json")])
+    response = exchange.stream(200, [("Content-Type", "application/json")])
     while not response.ended.done():
         response.write(b" ")
         await asyncio.sleep(0.01)

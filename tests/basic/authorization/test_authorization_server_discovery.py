@@ -222,7 +222,7 @@ async def test_slow_document_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
     async with protected() as world:
 
         async def drip(exchange: Exchange) -> None:
-            stream = await exchange.stream(200, [])
+            stream = exchange.stream(200, [])
             while not stream.ended.done():
                 stream.write(b" ")
                 await asyncio.sleep(0.01)

@@ -96,7 +96,8 @@ class Bound:
                 return await status(401, b"", *fields)(exchange)
         if token not in self.world.auth.tokens:
             return await self.world.mcp._refuse(exchange, 401, "read", "")
-        await self.world.mcp.app.handle(exchange)
+        if (rest := self.world.mcp.app.handle(exchange)) is not None:
+            await rest
 
 
 def login(world: World, **options: object) -> AuthorizationCode:
@@ -460,7 +461,12 @@ async def test_dpop_client_and_protection_agree() -> None:
         )
         app = HttpApp(server.catalog, authorization=guard)
         world.auth.always("/token", issue)
-        world.mcp.always("/mcp", app.handle)
+
+        async def handle(exchange: Exchange) -> None:
+            if (rest := app.handle(exchange)) is not None:
+                await rest
+
+        world.mcp.always("/mcp", handle)
         async with Client(world.url, authorization=login(world)) as client:
             await client.call_tool("whoami")
             await client.call_tool("whoami")

@@ -95,7 +95,7 @@ async def test_asgi_scope_becomes_a_request_and_the_response_is_sent() -> None:
         assert exchange.request.body == b""
         await exchange.read_body()
         await exchange.read_body()
-        await exchange.respond(201, [("Content-Type", "text/plain")], b"yes")
+        exchange.respond(201, [("Content-Type", "text/plain")], b"yes")
 
     call = Call(body(b"ab", more=True), body(b"c"))
     await calling(handler, call, root_path="/app", raw_path=b"/app/mcp%20x?a=1")
@@ -115,7 +115,7 @@ async def test_asgi_handler_has_its_own_task_and_context() -> None:
     async def handler(exchange: Exchange) -> None:
         seen.append((variable.get(), asyncio.current_task()))
         variable.set("set by a request")
-        await exchange.respond(200, [], b"")
+        exchange.respond(200, [], b"")
 
     variable.set("set by who calls")
     for _ in range(2):
@@ -166,7 +166,7 @@ async def test_asgi_body_over_body_size_is_413_by_its_content_length(declared: b
 
 async def test_asgi_request_can_be_refused_before_its_body_is_received() -> None:
     async def refuse(exchange: Exchange) -> None:
-        await exchange.respond(403, [], b"")
+        exchange.respond(403, [], b"")
 
     call = Call()  # has no body to receive
     await calling(refuse, call)
@@ -176,7 +176,7 @@ async def test_asgi_request_can_be_refused_before_its_body_is_received() -> None
 async def test_asgi_bodies_in_progress_share_bodies_size() -> None:
     async def echo(exchange: Exchange) -> None:
         await exchange.read_body()
-        await exchange.respond(200, [], b"%d" % len(exchange.request.body))
+        exchange.respond(200, [], b"%d" % len(exchange.request.body))
 
     app = application(echo, limits=HttpLimits(bodies_size=300_000))
     pieces: list[asyncio.Queue[Message]] = [asyncio.Queue() for _ in range(2)]
@@ -209,7 +209,7 @@ async def test_asgi_stream_sends_its_head_at_once_and_ends_with_the_handler() ->
     go_on = asyncio.Event()
 
     async def handler(exchange: Exchange) -> None:
-        stream = await exchange.stream(200, [("Content-Type", "text/event-stream")])
+        stream = exchange.stream(200, [("Content-Type", "text/event-stream")])
         await go_on.wait()
         stream.write(b"one")
         stream.write(b"two")
@@ -248,7 +248,7 @@ async def test_asgi_stream_notices_a_disconnect_after_on_disconnect_was_called(l
             await gone.wait()
         else:
             await asyncio.sleep(0)
-        stream = await exchange.stream(200, [])
+        stream = exchange.stream(200, [])
         if leaves == "in the stream":
             call.inbox.put_nowait(GONE)
         if leaves == "not":
@@ -264,7 +264,7 @@ async def test_asgi_stream_notices_a_disconnect_after_on_disconnect_was_called(l
 async def test_asgi_respond_works_after_on_disconnect_was_called() -> None:
     async def handler(exchange: Exchange) -> None:
         exchange.on_disconnect(pytest.fail)
-        await exchange.respond(200, [], b"here")
+        exchange.respond(200, [], b"here")
 
     call = Call(body())
     await calling(handler, call)
@@ -273,7 +273,7 @@ async def test_asgi_respond_works_after_on_disconnect_was_called() -> None:
 
 async def test_asgi_stream_is_gone_after_a_disconnect() -> None:
     async def handler(exchange: Exchange) -> None:
-        stream = await exchange.stream(200, [])
+        stream = exchange.stream(200, [])
         await stream.ended
         stream.write(b"dropped")
         await stream.drain()
@@ -289,7 +289,7 @@ async def test_asgi_stream_that_is_kept_open_lasts_longer_than_its_handler(end: 
     ended: list[StreamingResponse] = []
 
     async def handler(exchange: Exchange) -> None:
-        stream = await exchange.stream(200, [])
+        stream = exchange.stream(200, [])
         stream.keep_open(ended.append)
         streams.append(stream)
 
@@ -319,7 +319,8 @@ async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(
     call = Call(body())
 
     async def handler(exchange: Exchange) -> None:
-        stream = await exchange.stream(200, [])
+        stream = exchange.stream(200, [])
+        await call.until(2)
         call.may_send.clear()
         stream.write(b"12345")
         draining = asyncio.ensure_future(stream.drain())
@@ -341,7 +342,7 @@ async def test_asgi_stream_to_a_client_that_never_reads_lets_the_handler_end(mon
     monkeypatch.setattr(asgi, "MAX_UNSENT_BYTES", 100)
 
     async def handler(exchange: Exchange) -> None:
-        stream = await exchange.stream(200, [])
+        stream = exchange.stream(200, [])
         client.may_send.clear()
         while not stream.ended.done():
             stream.write(b"x" * 60)
@@ -355,7 +356,7 @@ async def test_asgi_stream_to_a_client_that_never_reads_lets_the_handler_end(mon
 
 async def test_asgi_send_that_fails_ends_the_stream() -> None:
     async def handler(exchange: Exchange) -> None:
-        stream = await exchange.stream(200, [])
+        stream = exchange.stream(200, [])
         stream.write(b"x")
         await stream.ended
 
@@ -374,9 +375,9 @@ async def test_asgi_response_after_a_disconnect_is_dropped(how: str) -> None:
 
     async def handler(exchange: Exchange) -> None:
         if how == "respond":
-            await exchange.respond(200, [], b"x")
+            exchange.respond(200, [], b"x")
         else:
-            stream = await exchange.stream(200, [])
+            stream = exchange.stream(200, [])
             stream.write(b"x")
             await stream.drain()
             assert stream.ended.done()
@@ -391,9 +392,9 @@ async def test_asgi_response_after_a_disconnect_is_dropped(how: str) -> None:
 
 async def test_asgi_second_response_is_a_runtime_error() -> None:
     async def handler(exchange: Exchange) -> None:
-        await exchange.respond(204, [], b"")
+        exchange.respond(204, [], b"")
         with pytest.raises(RuntimeError):
-            await exchange.respond(200, [], b"")
+            exchange.respond(200, [], b"")
 
     call = Call(body())
     await calling(handler, call)

@@ -107,7 +107,7 @@ async def echo(exchange: Exchange) -> None:
     await exchange.read_body()
     request = exchange.request
     told = f"{request.method} {request.path} {request.query} {len(request.body)} ".encode()
-    await exchange.respond(200, OK, told + request.body)
+    exchange.respond(200, OK, told + request.body)
 
 
 @dataclass
@@ -182,7 +182,7 @@ async def test_request_reaches_the_handler_as_it_was_sent() -> None:
         seen.append(exchange)
         assert exchange.request.body == b""
         await exchange.read_body()
-        await exchange.respond(204, [], b"")
+        exchange.respond(204, [], b"")
 
     async with bench(keep) as b:
         client = await b.client()
@@ -448,7 +448,7 @@ def streaming(use: Callable[[StreamingResponse], object]) -> Handler:
     async def handler(exchange: Exchange) -> None:
         if exchange.request.path != "/s":
             return await echo(exchange)
-        stream = await exchange.stream(200, OK)
+        stream = exchange.stream(200, OK)
         use(stream)
         await stream.ended
 
@@ -505,7 +505,7 @@ async def test_stream_in_response_to_head_has_no_body() -> None:
 
 async def test_stream_ends_with_its_handler() -> None:
     async def forgetful(exchange: Exchange) -> None:
-        (await exchange.stream(200, OK)).write(b"x")
+        (exchange.stream(200, OK)).write(b"x")
 
     async with bench(forgetful) as b:
         assert (await (await b.client()).ask(GET)).body == b"x"
@@ -522,7 +522,7 @@ class KeptOpen:
         if exchange.request.path != "/s":
             return await echo(exchange)
         await exchange.read_body()
-        stream = await exchange.stream(200, OK)
+        stream = exchange.stream(200, OK)
         stream.keep_open(self.ended.append)
         self.streams.append(stream)
 
@@ -655,7 +655,7 @@ async def test_handler_continues_after_a_disconnect() -> None:
             return await echo(exchange)
         began.set()
         await gate.wait()
-        await exchange.respond(200, OK, b"unheard")
+        exchange.respond(200, OK, b"unheard")
         done.append(exchange)
 
     async with bench(slow) as b:
@@ -673,7 +673,7 @@ async def test_stream_opened_after_a_disconnect_is_gone_at_once() -> None:
 
     async def late(exchange: Exchange) -> None:
         await gate.wait()
-        stream = await exchange.stream(200, OK)
+        stream = exchange.stream(200, OK)
         await stream.ended
         ended.set()
 
@@ -696,7 +696,7 @@ async def test_stream_to_a_client_that_never_reads_is_cut_at_write_buffer() -> N
         nonlocal pieces
         if exchange.request.path != "/s":
             return await echo(exchange)
-        stream = await exchange.stream(200, OK)
+        stream = exchange.stream(200, OK)
         while not stream.ended.done():
             stream.write(b"x" * 10_000)
             pieces += 1
@@ -713,7 +713,7 @@ async def test_stream_to_a_client_that_never_reads_is_cut_at_write_buffer() -> N
 async def test_response_to_a_client_that_stops_reading_is_cut_after_write_time() -> None:
     async def large(exchange: Exchange) -> None:
         size = 50_000_000 if exchange.request.path == "/s" else 1
-        await exchange.respond(200, OK, b"x" * size)
+        exchange.respond(200, OK, b"x" * size)
 
     async with bench(large, HttpLimits(write_time=0.2)) as b:
         client = await b.client(limit=1024)
@@ -728,7 +728,7 @@ async def test_client_that_reads_nothing_is_cut_early_if_all_clients_have_unread
     monkeypatch.setattr(connection_module, "FULL_WRITE_SECONDS", 0.1)
 
     async def send(exchange: Exchange) -> None:
-        await exchange.respond(200, OK, b"x" * 20_000_000)
+        exchange.respond(200, OK, b"x" * 20_000_000)
 
     async with bench(send, HttpLimits(unread_size=30_000_000, write_time=PATIENCE)) as b:
         clients = [await b.client(limit=1000) for _ in range(4)]
@@ -782,7 +782,7 @@ async def test_client_that_reads_little_is_cut_only_if_all_clients_have_unread_s
 
 async def test_response_to_a_slow_client_that_reads_is_not_cut() -> None:
     async def large(exchange: Exchange) -> None:
-        await exchange.respond(200, OK, b"x" * 20_000_000)
+        exchange.respond(200, OK, b"x" * 20_000_000)
 
     async with bench(large, HttpLimits(write_time=0.3)) as b:
         client = await b.client(limit=1 << 16)
@@ -799,7 +799,7 @@ async def test_stream_drain_waits_until_the_client_has_read() -> None:
     drained: list[bool] = []
 
     async def large(exchange: Exchange) -> None:
-        stream = await exchange.stream(200, OK)
+        stream = exchange.stream(200, OK)
         stream.write(b"x" * 20_000_000)
         await stream.drain()
         drained.append(True)
@@ -954,7 +954,7 @@ LARGE = 1 << 20
 @pytest.mark.parametrize("body", [post(b"x" * 100, length=LARGE), chunked(b"2\r\nab\r\n")])
 async def test_request_can_be_refused_before_its_body_arrives(body: bytes) -> None:
     async def refuse(exchange: Exchange) -> None:
-        await exchange.respond(403, OK, b"not for you")
+        exchange.respond(403, OK, b"not for you")
 
     async with bench(refuse) as b:
         client = await b.client()
@@ -967,7 +967,7 @@ async def test_request_can_be_refused_before_its_body_arrives(body: bytes) -> No
 
 async def test_request_that_is_refused_on_its_head_gets_no_100_continue() -> None:
     async def refuse(exchange: Exchange) -> None:
-        await exchange.respond(401, OK, b"")
+        exchange.respond(401, OK, b"")
 
     async with bench(refuse) as b:
         assert (await (await b.client()).ask(post(b"", "Expect: 100-continue", length=5))).status == 401
@@ -980,7 +980,7 @@ async def test_request_body_stays_with_the_client_until_the_handler_asks_for_it(
         head_seen.set()
         await go.wait()
         await exchange.read_body()
-        await exchange.respond(200, OK, b"%d" % len(exchange.request.body))
+        exchange.respond(200, OK, b"%d" % len(exchange.request.body))
 
     async with bench(check, HttpLimits(body_size=50_000_000, bodies_size=50_000_000)) as b:
         client = await b.client()
@@ -1225,7 +1225,7 @@ async def test_disconnect_in_a_request_leaves_nothing(request_: bytes) -> None:
 
 async def test_disconnect_in_a_response_leaves_nothing() -> None:
     async def large(exchange: Exchange) -> None:
-        await exchange.respond(200, OK, b"x" * (20_000_000 if exchange.request.path == "/s" else 1))
+        exchange.respond(200, OK, b"x" * (20_000_000 if exchange.request.path == "/s" else 1))
 
     async with bench(large) as b:
         client = await b.client(limit=1024)
@@ -1258,7 +1258,7 @@ def test_handler_that_raises_is_a_500_without_the_reason(caplog: pytest.LogCaptu
 
 def test_stream_of_a_handler_that_raises_does_not_look_complete(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(exchange: Exchange) -> None:
-        stream = await exchange.stream(200, OK)
+        stream = exchange.stream(200, OK)
         stream.write(b"half")
         raise ValueError("on the way")
 
@@ -1280,7 +1280,7 @@ async def test_stream_of_a_handler_that_raises_ends_the_connection() -> None:
 
     async def fail(exchange: Exchange) -> None:
         served.append(exchange.request.path)
-        (await exchange.stream(200, OK)).write(b"half")
+        (exchange.stream(200, OK)).write(b"half")
         raise ValueError("on the way")
 
     async with bench(fail) as b:
@@ -1322,12 +1322,12 @@ def test_handler_without_a_response_is_a_500(caplog: pytest.LogCaptureFixture) -
 async def test_response_header_with_a_line_break_or_reserved_name_is_a_value_error(headers: HeaderList) -> None:
     async def wrong(exchange: Exchange) -> None:
         with pytest.raises(ValueError, match="header"):
-            await exchange.respond(200, headers, b"")
+            exchange.respond(200, headers, b"")
         with pytest.raises(ValueError, match="header"):
-            await exchange.stream(200, headers)
+            exchange.stream(200, headers)
         await echo(exchange)
         with pytest.raises(RuntimeError, match="already sent a response"):
-            await exchange.respond(200, [], b"")
+            exchange.respond(200, [], b"")
 
     async with bench(wrong) as b:
         client = await b.client()
@@ -1374,7 +1374,7 @@ async def test_server_close_cancels_handlers_that_do_not_finish() -> None:
     cancelled = []
 
     async def forever(exchange: Exchange) -> None:
-        stream = await exchange.stream(200, OK)
+        stream = exchange.stream(200, OK)
         stream.write(b"x")
         began.set()
         try:

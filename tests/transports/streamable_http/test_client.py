@@ -324,7 +324,7 @@ async def test_response_too_large_fails_its_request_only(step: Step, monkeypatch
 
 async def test_a_stream_without_an_end_costs_only_its_own_call_which_ends_in_time_and_frees_it() -> None:
     async def flood(exchange: Exchange, message: Object) -> None:
-        stream = await exchange.stream(200, SSE)
+        stream = exchange.stream(200, SSE)
         while not stream.ended.done():
             stream.write(b": nothing\n\n" * 100)
             await stream.drain()
@@ -798,7 +798,7 @@ def older(site: Scripted, endpoint: str = "/messages?session=1", first: int = 40
     said: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def stream(exchange: Exchange, message: Object) -> None:
-        carrier = await exchange.stream(200, SSE)
+        carrier = exchange.stream(200, SSE)
         carrier.write(encode_event(endpoint.encode(), event="endpoint"))
         gone: asyncio.Future[None] = carrier.ended
         while not gone.done():
@@ -813,7 +813,7 @@ def older(site: Scripted, endpoint: str = "/messages?session=1", first: int = 40
             carrier.write(encode_event(data))
 
     async def taken(exchange: Exchange, message: Object) -> None:
-        await exchange.respond(202, [], b"Accepted")
+        exchange.respond(202, [], b"Accepted")
         if "method" in message and "id" in message:
             members: Object = {}
             if message["method"] == "initialize":

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import MutableMapping
 
 import pytest
 
 from mcp_ref import Context, Server, TextContent
 from mcp_ref.basic.access import Access
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.message import Exchange, HeaderList, Headers, HttpRequest, StreamingResponse
-from mcp_ref.server.http import HttpApp
+from mcp_ref.lib.http.asgi import Send, application
 from mcp_ref.transports.base import Transport
 from mcp_ref.transports.streamable_http import session_table
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
@@ -48,6 +47,24 @@ def error(id: JSON, code: int, message: str) -> Object:
 
 def cancelled(id: JSON) -> Object:
     return notification("notifications/cancelled", {"requestId": id})
+
+
+async def ignore(event: MutableMapping[str, object]) -> None:
+    """Send an event of an ASGI response to nobody."""
+
+
+def post_over_asgi(talk: Talk, message: Object, send: Send = ignore) -> asyncio.Task[None]:
+    """POST a message in the session as an ASGI server does. Return the task that the server could cancel."""
+    fields = ("host: localhost", *talk.lines())
+    headers = [tuple(part.strip().encode() for part in line.split(":", 1)) for line in fields]
+    body: MutableMapping[str, object] = {"type": "http.request", "body": json.dumps(message).encode()}
+    events = [body]
+
+    async def receive() -> MutableMapping[str, object]:
+        return events.pop() if events else await asyncio.get_running_loop().create_future()
+
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers}
+    return asyncio.create_task(application(talk.web.site.handle)(scope, receive, send))  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------- responses to a POST
@@ -421,17 +438,8 @@ async def test_a_post_that_is_cancelled_while_reading_is_paused_leaves_no_stream
 
 @pytest.mark.parametrize("say", [False, True], ids=["without a message", "with a message"])
 @every_revision
-async def test_a_cancelled_post_leaves_no_stream_when_its_request_has_ended(
-    revision: str, say: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cancelled_post_leaves_no_stream_when_its_request_has_ended(revision: str, say: bool) -> None:
     # An ASGI server or a middleware can cancel the POST. In the legacy era, the request continues.
-    handle, posts = HttpApp.handle, list[asyncio.Task[object] | None]()
-
-    async def handle_in_task(app: HttpApp, exchange: Exchange) -> None:
-        posts.append(asyncio.current_task())
-        await handle(app, exchange)
-
-    monkeypatch.setattr(HttpApp, "handle", handle_in_task)
     held = Held()
 
     @held.server.tool()
@@ -444,10 +452,10 @@ async def test_a_cancelled_post_leaves_no_stream_when_its_request_has_ended(
 
     async with http_session(held.server, revision) as talk:
         (session,) = talk.web.site._endpoint.sessions.values()
-        await talk.send(call("work", 5))
+        post = post_over_asgi(talk, call("work", 5))
         await held.has_begun()
-        assert posts[-1] is not None and posts[-1].cancel()
-        await asyncio.wait([posts[-1]])
+        assert post.cancel()
+        await asyncio.wait([post])
         assert not session.is_idle
         held.go.set()
         await eventually(lambda: session.is_idle)
@@ -621,36 +629,20 @@ async def test_stopping_server_ends_its_streams_and_refuses_new_requests_with_50
             await stopping
 
 
-class Unsent:
-    """An exchange whose answer cannot even begin."""
-
-    def __init__(self, body: JSON, session: str) -> None:
-        fields = {"Host": "localhost", "Accept": SSE_TYPE, "Content-Type": JSON_TYPE, "Mcp-Session-Id": session}
-        self.request = HttpRequest("POST", "/mcp", "", Headers(fields.items()), json.dumps(body).encode())
-
-    async def read_body(self) -> None:
-        pass
-
-    def on_disconnect(self, function: Callable[[], object]) -> None:
-        """Ignore the function: the client does not disconnect."""
-
-    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        raise AssertionError((status, body))
-
-    async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
-        raise RuntimeError("the server of the sockets failed")
-
-
 async def test_a_tool_does_not_wait_for_a_response_that_failed_to_begin() -> None:
     held = Held()
     async with http_session(held.server) as talk:
         assert talk.id is not None
-        with pytest.raises(RuntimeError, match="sockets"):
-            await talk.web.site.handle(Unsent(call("hold", name="x", say=True), talk.id))
+
+        async def fail(event: MutableMapping[str, object]) -> None:
+            raise RuntimeError("the server of the sockets failed")
+
+        post = post_over_asgi(talk, call("hold", name="x", say=True), fail)
         assert await held.has_begun() == "x"
         held.go.set()
         await eventually(lambda: held.ended == ["x came to its end"])
         assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
+        await post
 
 
 class Broken(MemoryEventStore):

@@ -48,7 +48,7 @@ def says(result: Object, kind: str = "application/json") -> Step:
 
     async def step(exchange: Exchange, message: Object) -> None:
         headers: HeaderList = [("Content-Type", kind)]
-        await exchange.respond(200, headers, frame(answer(message, {"resultType": "complete", **result})))
+        exchange.respond(200, headers, frame(answer(message, {"resultType": "complete", **result})))
 
     return step
 
@@ -57,7 +57,7 @@ def streams(*before: bytes, result: Object | None = None, then: bytes = b"", hol
     """Return a step that responds with events: notifications, the result if there is one, and later events."""
 
     async def step(exchange: Exchange, message: Object) -> None:
-        stream = await exchange.stream(200, SSE)
+        stream = exchange.stream(200, SSE)
         for piece in before:
             stream.write(piece)
         if result is not None:
@@ -402,7 +402,7 @@ async def test_an_error_is_raised_as_the_servers_also_without_an_id(kind: str, i
         if id is not None:
             said["id"] = message["id"]
         if kind == "json" or code != 200:
-            return await exchange.respond(code, JSON_HEADERS, frame(said))
+            return exchange.respond(code, JSON_HEADERS, frame(said))
         await events(encode_event(frame(said)), hold=True)(exchange, message)
 
     async with scripted() as site:
@@ -421,7 +421,7 @@ async def test_an_answer_that_is_malformed_but_names_its_request_fails_it_at_onc
     async with scripted() as site:
 
         async def step(exchange: Exchange, message: Object) -> None:
-            await exchange.respond(200, JSON_HEADERS, frame({"jsonrpc": "2.0", "id": message["id"], "result": 5}))
+            exchange.respond(200, JSON_HEADERS, frame({"jsonrpc": "2.0", "id": message["id"], "result": 5}))
 
         site.on("tools/call", step)
         async with met(site) as client:

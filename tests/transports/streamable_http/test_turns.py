@@ -72,6 +72,9 @@ class Upload:
         headers = Headers([("Host", "localhost"), ("Content-Type", "application/json")])
         self.request, self.size = HttpRequest("POST", "/mcp", "", headers), size
 
+    def take_body(self) -> bool:
+        return False
+
     async def read_body(self) -> None:
         self.request.body = b"x" * self.size
 
