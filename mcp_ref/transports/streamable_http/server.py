@@ -319,7 +319,7 @@ class StreamableHttpEndpoint:
         try:
             check_request(request, checked, exchange.request.headers, self._parameters)
         except ProtocolError as error:
-            return await reply.refuse(error)
+            return reply.refuse(error)
         in_flight.add(reply, access.caller)
         self._start_heartbeat()
         await reply.serve(self._serve_request(request, reply.notify, reply.drain, access.id, reply.hold), access)

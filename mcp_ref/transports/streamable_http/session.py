@@ -285,9 +285,12 @@ class HttpSession(SessionTransport):
         final = type(message) is Response or (type(message) is not Notification and _ends_stream(message))
         stream = self.streams_by_request.get(related) if related is not None else None
         if stream is not None and (final or stream.accepts_sse):
-            if not self.initialized.done():
+            is_first = not self.initialized.done()
+            if is_first:
                 self._note_initialize_outcome(message, stream)
             stream.put(frame, final)
+            if is_first and self.initialized.done() and not self.initialized.result():
+                self.end()
         elif not final:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST NOT send responses here
             self.listening.put(frame)
@@ -298,7 +301,7 @@ class HttpSession(SessionTransport):
             self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
             # [2025-11-25 basic/transports#session-management] the id is on the response with the InitializeResult
             stream.headers = [*stream.headers, (SESSION_HEADER, self.id)]
-            self.initialized.set_result(True)
+            self.initialized.set_result(stream.state is UNDECIDED)  # if the head is sent, the client gets no id
         elif isinstance(response, ErrorResponse):
             self.initialized.set_result(False)
 

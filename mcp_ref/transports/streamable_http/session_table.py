@@ -128,6 +128,8 @@ class SessionTable:
                 await self._finish(session)
 
     def _end_soon(self, session: HttpSession) -> None:
+        if session.initialized.done() and not session.initialized.result():
+            self._remove(session)  # at once, because `initialize` has failed
         if session.served is not None:
             self._run(self._finish(session))
 

@@ -117,9 +117,6 @@ class StatelessExchange:
         self._exchange, self._request, self._headers, self._trace = exchange, request, headers, trace
         self._accepts_json, self._accepts_sse, self._in_flight = accepts_json, accepts_sse, in_flight
         self._response: StreamingResponse | None = None
-        self._waiting: list[bytes] = []  # the events until the stream is open
-        self._is_stream = False  # True after the first notification
-        self._opening_task: asyncio.Task[None] | None = None
         self.task: asyncio.Task[object] | None = None  # runs this exchange, while the request is served
         self._expected_cancellations = 0  # how often the task was cancelled, except by a server shutdown
         self._client_left = False  # True if the disconnection has cancelled the task
@@ -146,22 +143,15 @@ class StatelessExchange:
             self.task = None
             if self._client_left:
                 task.uncancel()
-            try:
-                if self._opening_task is not None:
-                    await asyncio.wait([self._opening_task])
-            except BaseException:
-                response = None  # nothing is held: the task was cancelled
-                raise
-            finally:
-                is_held = self._on_end is not None and self._response is not None and not self._has_ended
-                if response is None or self._client_left or not is_held:
-                    self._end()
+            is_held = self._on_end is not None and self._response is not None and not self._has_ended
+            if response is None or self._client_left or not is_held:
+                self._end()
         if response is None or self._client_left:
             return
-        if access.refusal is not None and not self._is_stream:
+        if access.refusal is not None and self._response is None:
             raise access.refusal
         if self._on_end is None:
-            return await self._respond(response, status_of(response))
+            return self._respond(response, status_of(response))
         self._held_response = self._encode(response)
         del self._exchange, self._request, self._headers  # save memory: the stream can last for hours
 
@@ -187,10 +177,10 @@ class StatelessExchange:
         if on_end is not None:
             on_end()
 
-    async def refuse(self, error: ProtocolError) -> None:
+    def refuse(self, error: ProtocolError) -> None:
         """Respond with an error instead of serving the request."""
         response = ErrorResponse(self._request.id, error.to_error())
-        await self._respond(response, 400 if isinstance(error, MalformedRequest) else status_of(response))
+        self._respond(response, 400 if isinstance(error, MalformedRequest) else status_of(response))
 
     def _cancel(self) -> None:
         # [2026-07-28 basic/transports/streamable-http#cancellation] a disconnection MUST cancel the request
@@ -206,24 +196,20 @@ class StatelessExchange:
         if self._held_response:
             self._end()
 
-    async def _open(self) -> None:
-        """Open the event stream, and send the waiting events."""
-        response = self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
-        response.keep_open(self._end_stream)
-        for event in self._waiting:
-            response.write(event)
-        self._waiting.clear()
-        self._response, self._opening_task = response, None
-
-    async def _respond(self, response: Response | ErrorResponse, status: int) -> None:
-        frame = self._encode(response)
-        if not self._is_stream and (self._accepts_json or status != 200):
-            self._trace_sent(frame)
-            return self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
+    def _open(self) -> StreamingResponse:
+        """Return the event stream. Open it first, if necessary."""
         if self._response is None:
-            await (self._opening_task or self._open())
-        if self._response is not None:
-            self._send_last(self._response, frame)
+            self._response = self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
+            self._response.keep_open(self._end_stream)
+        return self._response
+
+    def _respond(self, response: Response | ErrorResponse, status: int) -> None:
+        frame = self._encode(response)
+        if self._response is None and (self._accepts_json or status != 200):
+            self._trace_sent(frame)
+            self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
+        else:
+            self._send_last(self._open(), frame)
 
     def _encode(self, response: Response | ErrorResponse) -> bytes:
         try:
@@ -248,13 +234,7 @@ class StatelessExchange:
             return
         frame = encode(Notification(method, params))
         self._trace_sent(frame)
-        event = encode_event(frame)
-        if self._response is not None:
-            return self._response.write(event)
-        self._waiting.append(event)
-        if not self._is_stream:
-            self._is_stream = True
-            self._opening_task = asyncio.get_running_loop().create_task(self._open())
+        self._open().write(encode_event(frame))
 
     @property
     def has_room(self) -> bool:
@@ -263,8 +243,6 @@ class StatelessExchange:
 
     async def drain(self) -> None:
         """Wait until the client has read enough."""
-        if self._opening_task is not None and self._response is None:
-            await asyncio.wait([self._opening_task])
         if self._response is not None:
             await self._response.drain()
 
