@@ -299,7 +299,7 @@ _SCALARS: dict[object, tuple[str, tuple[type, ...]]] = {
 
 
 def _unchanged_type(hint: object) -> object:
-    """Return the Python type whose values are valid for a type as they are, or None. It saves the call of a reader."""
+    """Return the Python type whose values need no reader for a type, or None."""
     members = [arg for arg in get_args(hint) if arg is not type(None)]
     if get_origin(hint) in (Union, types.UnionType) and len(members) == 1:
         hint = members[0]

@@ -91,7 +91,7 @@ class Channel(Protocol):
     ) -> T:
         """Request input from the peer while its request `related` is served. Return the result, a dataclass.
 
-        `timeout` is in seconds. `key` is the key in `inputRequests` (2026-07-28); None to use the request's number.
+        `timeout` is in seconds. `key` is the key in `inputRequests` (2026-07-28); None to number the input requests.
         """
 
     def set_status(self, message: str) -> None:

@@ -92,7 +92,7 @@ def is_stateless(params: Object) -> bool:
 
 
 def read_required_meta(params: Object) -> tuple[Object, str, Object]:
-    """Return a request's `_meta`, and its revision and capabilities. Raise MalformedRequest if one is invalid."""
+    """Return a request's `_meta`, revision and capabilities. Raise MalformedRequest if one is missing or invalid."""
     meta = params.get("_meta")
     if not isinstance(meta, dict):
         fields = f"{PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}"

@@ -88,7 +88,7 @@ class Connector:
         self.timeout = timeout
         """Default time limit of a request, in seconds. None means no limit."""
         self.target, self.cache = target, cache
-        """The server to connect to, and the cache of modern-era results, which is empty if nothing is cached."""
+        """The server to connect to, and the cache of modern-era results."""
         self.state = ConnectionState.NEW
         self.custom_methods: dict[str, CustomMethod] = {}
         """The handlers of custom methods, by name."""
@@ -225,7 +225,7 @@ class Connector:
             self._change_state(ConnectionState.LOST)
 
     async def _restart(self, old: ClientSession) -> None:
-        """Restart the server's process. If the new process ends at once, try again, at most `MAX_RESTARTS` times."""
+        """Restart the server's process. If the new process ends at once, try again, at most `max_restarts` times."""
         while old.ended.done() and self._restarts < self.max_restarts:
             self._restarts += 1
             log.warning("the server's process has ended and is started again")
@@ -394,7 +394,7 @@ class Connector:
             RuntimeError: The client has connected before.
         """
         if self.state is not ConnectionState.NEW:
-            raise RuntimeError("register methods before the client connects, because it then declares their extensions")
+            raise RuntimeError("register methods before the client connects, because a client declares extensions once")
         from ..features.custom_methods import registrar  # lazy: few clients have custom methods
 
         return registrar(self.custom_methods, self.extensions, None, name, extension, notification)

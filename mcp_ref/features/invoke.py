@@ -55,7 +55,7 @@ def check_options(options: Mapping[str, object], known: type) -> None:
 
 def _fits_type(schema: Schema, default: object) -> bool:
     """Return True if the `type` of a generated schema is enough to see that a simple default is valid."""
-    is_written = default is None or "default" in schema  # not half of a surrogate pair, for example
+    is_written = default is None or "default" in schema  # False if the default has no JSON form
     if not is_written or not schema.keys() <= {"type", "format", "enum", "description", "default"}:
         return False
     name, types, choices = TYPE_NAMES.get(type(default)), json_types(schema), schema.get("enum")

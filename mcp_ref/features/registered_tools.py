@@ -214,7 +214,7 @@ class Tools:
         except BaseException as error:  # also SystemExit, which would end the server
             if isinstance(error, McpError) and not isinstance(error, ConnectionClosed):
                 return _error_result(str(error))  # for example a timeout
-            # The client does not get the text, which can contain secrets. ConnectionClosed quotes a standard error.
+            # The client does not get the text, which can contain secrets, such as another server's standard error.
             log.exception("tool %s failed", params.name)
             return _error_result(f"Tool {params.name} failed")
 
@@ -223,7 +223,7 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#to
 
 
 def _check_schemas(registered: RegisteredTool) -> None:
-    """Check the schemas that the author has written, at least in part. Raise ValueError for a malformed schema."""
+    """Check schemas of which the author has written a part. Raise ValueError for a malformed schema."""
     tool = registered.tool
     registered.check_arguments, registered.check_result  # noqa: B018 - compile the schemas now
     # [2026-07-28 server/tools#tool] MUST be a JSON Schema object; schema.ts also requires "type": "object"

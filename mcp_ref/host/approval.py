@@ -1,4 +1,4 @@
-"""The approval: everything that a user needs to decide about one request, and the dangers that the texts name.
+"""The approval: everything that a user needs to decide about one request, and warnings about its dangers.
 
 A host must get the user's consent before it calls a tool, or gives data to a server [2026-07-28 index#key-principles].
 Code cannot judge if a description is honest. So the program gives the host one function, `approve`. The host calls it
@@ -52,7 +52,7 @@ class Approval:
     origin: Origin
     """The origin of the request: the program, the model, or the server."""
     name: str = ""
-    """The full name of a tool or prompt, or a URI. For a request of the server, the only call that runs."""
+    """The full name of a tool or prompt, or a URI. For a request of the server: the only call that runs, or ""."""
     file: str | None = None
     """Path of the configuration file of the server, or None if the program gave the server."""
     argv: tuple[str, ...] = ()

@@ -95,9 +95,10 @@ class Host(HostOptions):
         await asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))
 
     async def reload(self, servers: ServersLike) -> None:
-        """Replace the servers. Unchanged servers continue. A changed server starts again, and needs consent again.
+        """Replace the servers. Unchanged servers continue, and changed servers start again.
 
-        Wait at most `startup_wait` seconds for the new servers, and without that limit for `required` servers.
+        A changed server of a file needs consent again. Wait at most `startup_wait` seconds for the new servers, and
+        without that limit for `required` servers.
 
         Args:
             servers: The new servers.

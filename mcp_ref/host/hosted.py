@@ -191,7 +191,7 @@ class HostedServer(Supervisor):
     async def _ask_definitions(self) -> None:
         """Request approval of one definition after the other. The next list contains the allowed tools.
 
-        Without a decision, for example in time, the next list requests the approval again.
+        Without a decision, for example after a timeout, the next list requests the approval again.
         """
         while self._undecided:
             tool = self._undecided.pop(0)

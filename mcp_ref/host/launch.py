@@ -54,7 +54,7 @@ class Launch:
         return text
 
     def check(self, config: ServerConfig) -> None:
-        """Raise ConfigurationError for a text that can be in no request or process. The error shows no expanded URL."""
+        """Raise ConfigurationError for a forbidden character in a URL, header or command. Quote no variable's value."""
         try:
             if self.url is not None:
                 from ..lib.http.client import check_request  # lazy: a command needs no HTTP
@@ -62,7 +62,7 @@ class Launch:
                 check_request(self.url, self.headers.items())
             texts = [*self.command, self.cwd or "", *self.env, *(value or "" for value in self.env.values())]
             if b"\0" in os.fsencode("".join(texts)) or any("=" in name for name in self.env):
-                raise ValueError("a text of the process contains NUL, or the name of a variable contains '='")
+                raise ValueError("the command, cwd or env contains NUL, or the name of a variable contains '='")
         except ValueError as error:
             text = str(error).replace(f"{self.url!r:.200}", repr(config.entry.get("url")))
             raise ConfigurationError(f"{config.place}: {text}") from None

@@ -50,7 +50,7 @@ class Limits:
     """The limits of one connection."""
 
     max_in_flight: int = 256
-    """Maximum number of the peer's requests that are served at the same time. At most as many again wait."""
+    """Maximum number of the peer's requests that are served at the same time. As many further requests can wait."""
     patience: float = 1.0
     """Time after which all waiting requests are refused if no request has ended, in seconds."""
     max_pending: int = 1024
@@ -200,7 +200,7 @@ class Dispatcher(Requester):
             self._held = []
         slot = self._queue.add(request.id) if must_wait else None
         entry = self._serving[request.id] = _ActiveRequest(slot)
-        # The task starts after the handlers of all requests that were cancelled before have noticed it.
+        # The task starts after the handlers of requests that were cancelled earlier have noticed their cancellation.
         entry.task = asyncio.Task(self._run(request, entry, batch))  # never an eager task
         self._use_slot(entry.task)
 

@@ -40,7 +40,7 @@ class Service:
 
     def __init__(self, executor: Executor | None, close_tasks: Callable[[], Awaitable[None]]) -> None:
         self.members: dict[Member, None] = {}
-        """An ordered set. An application is before its sessions, and its end decides if an event store keeps them."""
+        """An ordered set. An application precedes its sessions, because its `close` decides if a store keeps them."""
         self.lifespan: Lifespan | None = None
         """The author's context manager, entered while the service has members; None without one."""
         self.threads: list[threading.Thread] = []

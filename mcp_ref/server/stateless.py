@@ -115,7 +115,7 @@ class StatelessRequest(Channel):
                                 "requestState of the result with this input request")  # fmt: skip
         if self._earlier_digests.get(key, "") != digest and self._responses.pop(key, None) is not None:
             log.info(
-                "input request %s (%s) is new or changed: its response is ignored unless it has a key=", key, method
+                "input request %s (%s) has changed, so the earlier response is ignored; key= would keep it", key, method
             )
         if key not in self._responses:
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": request}})

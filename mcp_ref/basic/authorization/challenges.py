@@ -119,7 +119,7 @@ def write_challenge(
 
     `error` is a code of RFC 6750, section 3.1: a request without credentials gets none. `algorithms`: for DPoP proofs.
     """
-    # A space inside one scope would make two scopes of it. "?" makes it a scope that nobody has.
+    # A scope with a space would become two scopes. No token has the scope with "?" in place of the space.
     parameters = {
         "error": error,
         "error_description": description,
@@ -144,5 +144,5 @@ def read_credentials(field: str) -> tuple[str, str]:
 
 def basic_credentials(client_id: str, secret: str) -> str:
     """Return the Authorization field of a client that has a secret. [RFC 6749 2.3.1]"""
-    # form-encoded before they are joined: else a colon in the id would end it
+    # The id and the secret are form-encoded, because a colon in the id would otherwise end the id.
     return f"Basic {base64.b64encode(f'{quote_plus(client_id)}:{quote_plus(secret)}'.encode()).decode()}"

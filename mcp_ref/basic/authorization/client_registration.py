@@ -5,11 +5,11 @@
     3  dynamic             POST to the registration endpoint; deprecated since 2026-07-28 (DCR)
     4  nothing             an error that says how to register by hand
 
-The first one that both sides have is used. [2026-07-28 basic/authorization/client-registration]
+The client uses the first way that both sides support. [2026-07-28 basic/authorization/client-registration]
 
-A client id, and even more a secret, belongs to the issuer that gave it. A hostile MCP server names its own
-authorization server: a client that sent its usual secret there would give it away. So registrations are kept by issuer,
-and an id that was registered by hand is used at its own issuer only.
+A client id and a secret belong to the issuer that gave them. A hostile MCP server names its own authorization server:
+a client that sent its secret there would give it away. So the client stores registrations by issuer, and uses an id
+that was registered by hand at its own issuer only.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
 Spec:  2026-07-28 basic/authorization/client-registration; RFC 7591; RFC 8252, sections 7.3 and 8.4;
@@ -113,7 +113,7 @@ class Clients:
         return client, receiver
 
     async def find(self, issuer: str, client_id: str, auth_method: str) -> OAuthClient | None:
-        """Return the client that got a token with this client id, or None if the program has another one now."""
+        """Return the client that got a token with this client id, or None if the program uses another id now."""
         if self.client_id is not None:
             client: OAuthClient | None = OAuthClient(self.client_id, self.client_secret, auth_method)
         elif client_id == self.metadata_url:
@@ -156,11 +156,11 @@ def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: s
 async def register(
     peers: PeerRequests, metadata: ServerMetadata, client_name: str, redirect_uri: str, scopes: Iterable[str]
 ) -> OAuthClient:
-    """Register the client dynamically, and return it. Raise RegistrationFailed."""
+    """Register the client dynamically, and return it. Raise RegistrationFailed if this fails."""
     issuer = metadata.issuer
     if not metadata.registration_endpoint:
         raise RegistrationFailed(issuer, "it does not let clients register themselves")
-    # the first method that the server lists: some list client_secret_basic last, and refuse it without client_id
+    # "none", else the first listed method: some servers list client_secret_basic last, and refuse it without client_id
     offered = metadata.token_endpoint_auth_methods_supported or ("none",)
     wanted = "none" if "none" in offered else next((one for one in offered if one in AUTH_METHODS), "none")
     scope = " ".join(scopes)

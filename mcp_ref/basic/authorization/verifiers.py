@@ -10,7 +10,7 @@ All trust rests on the keys, so the requests for them have rules:
 
 - Only the configured issuers are asked, over https, without redirects. A key server that a token names is ignored.
 - Each issuer has its own keys. Else one issuer could sign tokens in the name of another.
-- An attacker can invent key ids. So an unknown one leads to a request at most every `RETRY_SECONDS`.
+- An attacker can invent key ids. So an unknown key id leads to a request at most every `RETRY_SECONDS`.
 - A key server that is out of order must not sign out all users. Old keys stay valid for `HELD_SECONDS`. Without keys
   the response is 503: a 401 would send each user to a sign-in that cannot help.
 

@@ -236,7 +236,7 @@ class LiveTask(Channel):
             self._store.remove(self.task.task_id)
 
     def _change(self, status: TaskStatus, message: str | None = None, **fields: Object | None) -> None:
-        """Store a new state of the task. If the store refuses an end without a result, remove the task."""
+        """Store a new state of the task. If the store refuses a last state without a result, remove the task."""
         if self.task is None or self.task.is_over:
             # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST stay cancelled, even if the handler continues
             return

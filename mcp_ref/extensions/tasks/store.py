@@ -95,9 +95,9 @@ class _StoredTask:
 class MemoryTaskStore(TaskStore):
     """A store of tasks in the memory of this process.
 
-    A full store removes the oldest ended task of the caller whose tasks need most memory. A caller at its own limit
-    loses its own oldest ended task. If no task has ended, the store refuses the new task, or the larger result. An
-    expired task is hidden at once, and removed when the next task is stored.
+    A full store removes the oldest ended task of the caller whose ended tasks need most memory. A caller at its own
+    limit loses its own oldest ended task. If no task has ended, the store refuses the new task, or the larger result.
+    An expired task is hidden at once, and removed when the next task is stored.
 
     Args:
         max_tasks: maximum number of tasks.
@@ -163,7 +163,7 @@ class MemoryTaskStore(TaskStore):
             self._remove_ended()
 
     def _remove_ended(self, caller: str | None = None) -> bool:
-        """Remove the oldest ended task of a caller, by default of the one whose ended tasks need most memory.
+        """Remove the oldest ended task of a caller, by default the caller whose ended tasks need most memory.
 
         Return False if no task has ended.
         """

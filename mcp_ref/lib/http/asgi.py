@@ -149,7 +149,7 @@ class AsgiExchange:
             self._body.clear()
 
     def take_body(self) -> bool:
-        return False  # an ASGI application always has to wait for it
+        return False  # an ASGI application always has to wait for a body
 
     def _refuse_body(self, error: BodyError) -> None:
         self._body_refusal = error

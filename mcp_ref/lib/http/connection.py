@@ -49,7 +49,7 @@ FULL_WRITE_SECONDS: Final = 1.0
 """Seconds in which a client must read a part of its data, if all clients together have over `unread_size` unread."""
 
 FULL_READ_SHARE: Final = 1 / 16
-"""The part of its unread data that a client must read in this time. A byte now and then would hold the memory."""
+"""The part of its unread data that a client must read in this time. So a slow reader cannot hold the memory."""
 
 _EAGER: Final[dict[str, bool]] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 """Options of an `asyncio.Task` that runs at once, up to its first wait. Most requests end there, so they cost no

@@ -56,7 +56,7 @@ class HttpExchange:
         self._connection, self._head = connection, head
         self._on_disconnect: Callable[[], object] | None = None
         self.on_cancel: Callable[[], object] | None = None
-        """Not None if the response can come after the handler has returned."""
+        """The function of `respond_later`; None if the handler has not called it, or after the response has begun."""
 
     async def read_body(self) -> None:
         if self._body is None:
@@ -107,7 +107,7 @@ class HttpExchange:
         if self.responded:
             raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
         connection = self._connection
-        # an unread body is not the next request
+        # otherwise the server would read the rest of the body as the next request
         keep_alive = connection.keep_alive and self._head.keep_alive and self._body is not None
         head = connection.head_writer.write(status, headers, not keep_alive)
         connection.keep_alive, self.responded, self._on_disconnect, self.on_cancel = keep_alive, True, None, None

@@ -46,7 +46,7 @@ class Headers:
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
         self.checked: object = None
-        """Any object that a handler has found out about these headers. Requests with the same head share it."""
+        """An object that a handler stores with these headers. Requests with the same head share the object."""
         self._items: list[tuple[str, str]] = []
         self._values: dict[str, tuple[str, ...]] = {}
         for name, value in items:
@@ -127,8 +127,8 @@ class HttpLimits:
     write_buffer: int = 4 * 1024 * 1024
     """Maximum size of the unread part of a streamed body, in bytes. Above it, a further piece ends the connection."""
     unread_size: int = 64 * 1024 * 1024
-    """Size of the unread responses of all clients from which large responses wait, in bytes (64 MiB). Then clients that
-    read less than 1/16 of theirs in 1 s are disconnected. Only unread parts over 64 KiB (512 KiB with TLS) count."""
+    """Size of all unread responses at which large responses wait, in bytes (64 MiB). Then clients that read less than
+    1/16 of their unread data in 1 s are disconnected. Only unread parts over 64 KiB (512 KiB with TLS) count."""
     write_time: float = 30.0
     """Seconds in which a client with over 64 KiB unread (512 KiB with TLS) must read some, or it is disconnected."""
 

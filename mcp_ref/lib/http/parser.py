@@ -89,7 +89,7 @@ class RequestParser:
         self._body.clear()
 
     def next_body(self) -> bytes | None:
-        """Remove the body of the current request from the buffer. Return None if it is incomplete. Raise BadMessage."""
+        """Remove the current request's body from the buffer. Return None if incomplete. Raise BadMessage if invalid."""
         assert self.head is not None
         length, buffer = self.head.length, self.buffer
         if length == CHUNKED:
@@ -105,7 +105,7 @@ class RequestParser:
         return body
 
     def next_head(self) -> RequestHead | None:
-        """Remove a head from the buffer. Return None if it is incomplete. Raise BadMessage."""
+        """Remove a head from the buffer. Return None if incomplete. Raise BadMessage if invalid."""
         buffer = self.buffer
         while buffer.startswith(b"\r\n"):
             del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore empty lines before the request line
@@ -176,7 +176,7 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
 
 @functools.lru_cache(maxsize=MAX_CACHED_REQUEST_LINES)
 def _parse_request_line(request_line: str) -> tuple[str, str]:
-    """Return the method and the version. Raise BadMessage."""
+    """Return the method and the version. Raise BadMessage for an invalid line."""
     parsed = _RequestLineParser(request_line)
     try:
         parsed.parse_request()

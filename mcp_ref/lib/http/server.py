@@ -7,7 +7,7 @@
         print(server.address)
         await asyncio.Event().wait()
 
-Each handler runs in an asyncio task. The server uses no threads. `HttpLimits` limits its memory and time.
+A handler that has to wait runs in an asyncio task. The server uses no threads. `HttpLimits` limits its memory and time.
 
 Each connection needs a file descriptor. If none is free, asyncio's own listener tries again a thousand times a second,
 and logs each failure. So the server accepts connections itself, and keeps a quarter of the descriptors free.
@@ -50,7 +50,7 @@ ACCEPT_LOG_SECONDS: Final = 60.0
 
 
 class HttpServer:
-    """A listening server. `serve` creates it. The end of an `async with` block closes it."""
+    """A listening server. `start_server` creates it. The end of an `async with` block closes it."""
 
     def __init__(self, connections: Connections, sockets: list[socket], tls: SSLContext | None) -> None:
         self._connections, self._sockets, self._tls = connections, sockets, tls
@@ -158,7 +158,7 @@ async def start_server(
     """Return a listening server that calls the handler for each valid request. Close the server, or use `async with`.
 
     Args:
-        handler: A coroutine function that responds to one exchange. Each connection runs one handler at a time.
+        handler: A function, async or not, that responds to one exchange. Each connection runs one handler at a time.
         host: An IP address or name of this machine, or a bound socket; "" or None to listen on all addresses.
         port: The port to listen on; 0 for a free port (see `HttpServer.address`).
         ssl: A context with a certificate, for HTTPS.

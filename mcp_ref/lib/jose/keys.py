@@ -55,7 +55,7 @@ class JoseError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key that `parse_jwk` has checked. Without `algorithm`, it fits all of its kind."""
+    """A public key that `parse_jwk` has checked. Without `algorithm`, the key fits all algorithms of its kind."""
 
     kind: str
     numbers: tuple[int, int]

@@ -54,7 +54,7 @@ def _merge_enums(schemas: list[Schema]) -> Schema | None:
 
 
 def _merge_types(schemas: list[Schema]) -> Schema | None:
-    """Return one schema with a list of types, or None if two have other keywords, or if the meaning would change."""
+    """Return one schema with a list of types, or None if two have further keywords or the meaning would change."""
     types = _types(schemas)
     detailed = [schema for schema in schemas if len(schema) > 1]
     if len(detailed) > 1 or not all("type" in schema and schema.keys() <= _SINGLE_TYPE_KEYWORDS for schema in schemas):
@@ -73,7 +73,7 @@ def _types(schemas: list[Schema]) -> list[JSON]:
 
 
 def json_types(schema: Any) -> set[str]:
-    """Return the JSON types of the values that a schema from `schema_of` allows. The set is empty for any JSON."""
+    """Return the JSON types of the values that a schema from `schema_of` allows. An empty set means any JSON."""
     members = schema.get("anyOf", ())
     return {str(name) for name in _types([schema])}.union(*map(json_types, members))
 

@@ -71,7 +71,7 @@ log = logging.getLogger(__name__)
 ACCEPT_SECONDS: Final = 30.0
 """Time that a server has to accept a notification or a response, in seconds."""
 MAX_POSTS: Final = 2048
-"""Maximum number of POSTs in progress. If there are more, responses are dropped. A client has fewer requests."""
+"""Maximum number of POSTs in progress. Above it, the client drops its responses, but no requests."""
 RENEWAL_SECONDS: Final = 30.0
 """Time that a server has to begin a new session after it has ended the previous session, in seconds."""
 CLOSE_ACCEPT_SECONDS: Final = 1.0

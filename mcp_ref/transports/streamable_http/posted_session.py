@@ -23,17 +23,17 @@ class EndpointLimits:
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. For one more, the server ends an idle session, or (always in HTTP+SSE) sends 503."""
+    """Maximum number of sessions. A further one replaces an idle session, or (always in HTTP+SSE) gets 503."""
     sessions_per_caller: int = 1000
-    """Maximum number of sessions of one caller: a principal, or a remote address without principals. For one more, the
-    server ends an idle session of this caller, or (always in HTTP+SSE) sends 503. Behind a proxy without
+    """Maximum number of sessions of one caller: a principal, or a remote address without principals. A further
+    one replaces an idle session of this caller, or (always in HTTP+SSE) gets 503. Behind a proxy without
     authentication, all clients are one caller."""
     session_idle: float = 1800.0
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     initialize: int = 64 * 1024
     """Maximum size of an `initialize` message, in bytes (64 KiB). The session stores its content. More gets 413."""
     streams: int = 512
-    """Maximum number of streams of one session. The server refuses a further POST with a request with 429."""
+    """Maximum number of streams of one session. A further POST of a request gets 429."""
     requests: int = 1000
     """Maximum number of stateless requests in flight, except subscriptions. The server refuses more with 503."""
     requests_per_caller: int = 500

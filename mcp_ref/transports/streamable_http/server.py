@@ -74,7 +74,7 @@ from .stateless import InFlight, StatelessExchange, check_request
 _LEGACY = frozenset(LEGACY)  # a set, because to compare two revisions is slow
 
 ServeStateless = Callable[[Request, Notify, Drain, str | None, Hold], Coroutine[object, object, Object]]
-"""A function that serves one stateless request: `Server.serve_stateless`."""
+"""A function that serves one stateless request: `server.stateless.serve_request`."""
 
 
 class StreamableHttpEndpoint:
@@ -133,7 +133,7 @@ class StreamableHttpEndpoint:
         return self._checks.guard(exchange, self._authorize, self._route)
 
     def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Rest:
-        # Not a coroutine itself, because each frame below an open stream takes memory for as long as the stream.
+        # Not a coroutine, because its frame would take memory while the stream of the response is open.
         if self._closing:
             raise HttpRefusal(503, "the server is shutting down", RETRY_LATER)
         if checked.method == "POST":

@@ -134,7 +134,7 @@ class Stream:
             exchange.respond(200, [*JSON_HEADERS, *self.headers], frame)
 
     def _open(self) -> None:
-        """Begin an event stream as the response to the POST, if that waits for a response."""
+        """Begin an event stream as the response to the POST, if the POST waits for a response."""
         exchange, self._exchange = self._exchange, None
         if self.state is UNDECIDED:
             self.state = DETACHED

@@ -85,7 +85,7 @@ class IdleOrder:
 
 
 class SessionTable:
-    """The sessions of one endpoint, by id. An open session has no task: only its begin and its end need time."""
+    """The sessions of one endpoint, by id. An open session has no task; tasks run only its begin and its end."""
 
     def __init__(self, begin: Begin, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None) -> None:
         self.by_id: dict[str, HttpSession] = {}
