@@ -22,8 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from mcp_ref import Context, Server, ToolError
-from mcp_ref.features.resources import not_found
+from mcp_ref import ResourceNotFound, Server, ToolError
 
 server = Server("notes", "1.0", instructions="Notes are the resources note://all/{name}; write_note creates them.")
 
@@ -46,10 +45,10 @@ def names() -> list[str]:
 
 
 @server.resource("note://all/{name}", title="Notes", mime_type="text/markdown")
-def note(name: str, context: Context) -> str:
+def note(name: str) -> str:
     """Read a note by its name."""
     if name not in names():
-        raise not_found(f"note://all/{name}", context)
+        raise ResourceNotFound
     return (FOLDER / f"{name}.md").read_text("utf-8")
 
 

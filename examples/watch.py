@@ -19,8 +19,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from mcp_ref import Context, Server
-from mcp_ref.features.resources import not_found
+from mcp_ref import ResourceNotFound, Server
 
 server = Server("watch", "1.0", instructions="folder://all lists the files. Subscribe to it for all changes.")
 FOLDER = Path(os.environ.get("FOLDER", "."))
@@ -56,10 +55,10 @@ def folder() -> list[str]:
 
 
 @server.resource("folder://all/{name}", title="A file")
-def file(name: str, context: Context) -> bytes:
+def file(name: str) -> bytes:
     """Read a file."""
     if name not in look():  # accept only the name of a file in the folder, never a path
-        raise not_found(f"folder://all/{name}", context)
+        raise ResourceNotFound
     with open(FOLDER / name, "rb") as source:
         return source.read(MAX_BYTES)
 

@@ -88,6 +88,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .features.prompts import PromptMessage as PromptMessage
     from .features.resources import ListResourcesResult as ListResourcesResult
     from .features.resources import ListResourceTemplatesResult as ListResourceTemplatesResult
+    from .features.resources import ResourceNotFound as ResourceNotFound
     from .features.roots import Root as Root
     from .features.sampling import CreateMessageRequestParams as CreateMessageRequestParams
     from .features.sampling import CreateMessageResult as CreateMessageResult
@@ -276,7 +277,7 @@ _NAMES_BY_MODULE = {
     "extensions.tasks.requestor": "RunningTask",
     "basic.meta": "PaginatedRequestParams",
     "features.prompts": "GetPromptResult ListPromptsResult PromptMessage",
-    "features.resources": "ListResourcesResult ListResourceTemplatesResult",
+    "features.resources": "ListResourcesResult ListResourceTemplatesResult ResourceNotFound",
     "features.tools": "CallToolResult ListToolsResult Tool ToolAnnotations ToolError",
     "features.completion": "Completion PromptReference ResourceTemplateReference",
     "version": "__version__",

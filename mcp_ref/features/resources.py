@@ -141,6 +141,10 @@ class ResourceUpdatedNotificationParams(_UriParams):
     """The URI of the changed resource. A subscription to `file:///a` also reports changes of `file:///a/b`."""
 
 
+class ResourceNotFound(Exception):
+    """The error of a template's function for a URI that matches the template, but names nothing. It needs no text."""
+
+
 class ResourceOptions(TypedDict, total=False):
     """Options of a resource or template. `name` and `description` default to the function's name and docstring."""
 
@@ -303,9 +307,12 @@ class Resources:
         """Serve `resources/read`."""
         _check_length(params.uri)
         if (found := self._find(params.uri)) is None:
-            raise not_found(params.uri, context)
+            raise _not_found(params.uri, context)
         _, registered, arguments = found
-        value = await call(registered.function, registered.signature, arguments, context)
+        try:
+            value = await call(registered.function, registered.signature, arguments, context)
+        except ResourceNotFound:
+            raise _not_found(params.uri, context) from None
         contents = _contents_of(params.uri, registered.description.mime_type, value)
         return ReadResourceResult(contents, ttl_ms=registered.hints.ttl_ms, cache_scope=registered.hints.scope)
 
@@ -313,7 +320,7 @@ class Resources:
         """Serve `resources/subscribe`. A second subscription to the same URI changes nothing."""
         _check_length(params.uri)
         if not self.accepts_subscription(params.uri):
-            raise not_found(params.uri, context)
+            raise _not_found(params.uri, context)
         if len(context.channel.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in context.channel.subscriptions:
             text = f"too many subscriptions: a session can have {MAX_SUBSCRIPTIONS}; unsubscribe from a resource first"
             raise ProtocolError(INVALID_PARAMS, text)
@@ -331,8 +338,7 @@ def _check_length(uri: str) -> None:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: uri must have at most {MAX_URI_LENGTH} characters")
 
 
-def not_found(uri: str, context: RequestContext) -> ProtocolError:
-    """Return the error for an unknown resource."""
+def _not_found(uri: str, context: RequestContext) -> ProtocolError:
     # [2025-11-25 server/resources#error-handling] -32002; [2026-07-28 server/resources#error-handling] -32602
     code = context.revision.resource_not_found_code
     return ProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})

@@ -192,7 +192,7 @@ class Server:
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function as a resource or template. The function returns the contents.
 
-        For a URI that matches the template, but does not exist, the function raises features.resources.not_found().
+        For a URI that matches the template, but does not exist, the function raises `ResourceNotFound()`.
 
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`.

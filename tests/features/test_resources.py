@@ -20,6 +20,7 @@ from mcp_ref import (
     Icon,
     InvalidMessage,
     RemoteError,
+    ResourceNotFound,
     Server,
     TextResourceContents,
 )
@@ -285,13 +286,19 @@ async def test_resources_read_runs_def_in_a_worker_thread_and_async_def_on_the_l
 @KINDS
 @EVERY
 async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(kind: str, revision: str) -> None:
+    def note(name: str) -> str:
+        raise ResourceNotFound
+
     server = Server("s")
     server.resources.add("file:///there.txt", lambda: "")
+    server.resources.add("note:///{name}", note)
     async with connected_client(server, kind, revision) as wire:
-        for method in naming(revision):
-            error = await error_of(wire, method, {"uri": "file:///nonexistent.txt"})
+        requests = [(method, "file:///nonexistent.txt") for method in naming(revision)]
+        for method, uri in [*requests, ("resources/read", "note:///nonexistent")]:
+            error = await error_of(wire, method, {"uri": uri})
             assert error["code"] == {"2024-10-07": -32001, MODERN: INVALID_PARAMS}.get(revision, -32002)
-            assert error["data"] == {"uri": "file:///nonexistent.txt"}
+            assert error["message"] == f"Resource not found: {uri}"
+            assert error["data"] == {"uri": uri}
 
 
 @pytest.mark.spec(
