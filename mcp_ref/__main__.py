@@ -110,11 +110,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made.add_argument("target", metavar="NAME")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
 
-    made = command("complete", "PROMPT|TEMPLATE ARGUMENT [VALUE [NAME=VALUE ...]]",
+    made = command("complete", "PROMPT|TEMPLATE ARGUMENT[=VALUE] [NAME=VALUE ...]",
                    "suggest values for an argument of a prompt or resource template", needs_server=True)  # fmt: skip
     made.add_argument("target", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
-    made.add_argument("argument", metavar="ARGUMENT")
-    made.add_argument("value", metavar="VALUE", nargs="?", default="", help="the text typed so far")
+    made.add_argument("argument", metavar="ARGUMENT[=VALUE]", help="the argument, and the text typed so far")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
                       help="other arguments that are already known")  # fmt: skip
 

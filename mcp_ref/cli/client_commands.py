@@ -286,8 +286,11 @@ async def prompt(client: Client, options: argparse.Namespace) -> None:
 async def complete(client: Client, options: argparse.Namespace) -> None:
     """Print the server's suggestions for an argument, one on each line."""
     ref = (ResourceTemplateReference if is_uri(options.target) else PromptReference)(options.target)
-    known = read_string_arguments(options.arguments) or None
-    result = await client.complete(ref, options.argument, options.value, known)
+    name, equals, text = options.argument.partition("=")
+    words = list(options.arguments)
+    if not equals and words:  # `language fr` means `language=fr`
+        text = words.pop(0)
+    result = await client.complete(ref, name, text, read_string_arguments(words) or None)
     if options.json:
         return show.as_json(encode(result))
     for value in result.values:

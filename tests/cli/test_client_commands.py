@@ -152,8 +152,9 @@ def test_prompt_prints_who_says_what(capsys: Captured) -> None:
 
 
 def test_complete_prints_a_suggestion_a_line(capsys: Captured) -> None:
-    assert ask("complete", "translate", "language", "fr") == 0
-    assert capsys.readouterr().out == "French\nFrisian\n"
+    for words in (["language=fr"], ["language", "fr"], ["language=fr", "text=hi"], ["language", "fr", "text=hi"]):
+        assert ask("complete", "translate", *words) == 0
+        assert capsys.readouterr().out == "French\nFrisian\n"
     assert ask("complete", "translate", "language", "--json") == 0
     assert json.loads(capsys.readouterr().out)["values"][0] == "French"
     assert ask("complete", "notes://{day}/words", "day") == 0
@@ -334,7 +335,7 @@ def test_argument_without_a_value_is_2(word: str, capsys: Captured) -> None:
         (["list", "--tiemout", "1"], "unrecognized arguments: --tiemout"),
         (["call", "--", "x"], "the following arguments are required: TOOL\n"),
         (["prompt", "--", "x"], "the following arguments are required: NAME\n"),
-        (["complete", "--", "x"], "the following arguments are required: PROMPT|TEMPLATE, ARGUMENT\n"),
+        (["complete", "--", "x"], "the following arguments are required: PROMPT|TEMPLATE, ARGUMENT[=VALUE]\n"),
         (["list", "--", ""][:2], "the server is missing"),
         (["demo", "--", "x"], "demo takes no server"),
         (["list", "--tiemout", "1", "--", "x"], "unrecognized arguments: --tiemout"),
