@@ -19,10 +19,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from ..client.client import Client
 from ..client.sync import Synchronous, blocking
+from ..client.tools import CallOptions, ToolCalls
 from ..features.prompts import GetPromptResult, Prompt
 from ..features.resources import ReadResourceResult, Resource, ResourceTemplate
 from ..features.tools import CallToolResult, Tool
@@ -36,7 +37,6 @@ from .supervisor import ServerState, ServerStatus
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ..client.tools import CallOptions
     from .approval import Origin
 
 T = TypeVar("T")
@@ -202,21 +202,33 @@ class Host(HostOptions):
         lists = await asyncio.gather(*(items_of(*each) for each in self._hosted.items()))
         return [item for items in lists for item in items]
 
+    @overload
     async def call_tool(
-        self, name: str, arguments: Mapping[str, object] | None = None, *, origin: Origin = "program",
-        wait: float = 0.0, **options: Unpack[CallOptions],
-    ) -> CallToolResult:  # fmt: skip
+        self, name: str, arguments: Mapping[str, object] | None = None, *, origin: Origin = ..., wait: float = ...,
+        **options: Unpack[CallOptions],
+    ) -> CallToolResult: ...  # fmt: skip
+    @overload
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, object] | None = None, *, returns: type[T], origin: Origin = ...,
+        wait: float = ..., **options: Unpack[CallOptions],
+    ) -> T: ...  # fmt: skip
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, object] | None = None, *, returns: type[object] | None = None,
+        origin: Origin = "program", wait: float = 0.0, **options: Unpack[CallOptions],
+    ) -> object:  # fmt: skip
         """Call a tool, if the policy allows it. A lost call is never repeated.
 
         Args:
             name: Full name or model name of the tool.
             arguments: Arguments by name.
+            returns: The type of the tool's data. See `Client.call_tool`.
             origin: "model" if a model has chosen the call. Then the budget limits the text of the result.
             wait: Time to wait for a server that is away, in seconds.
             options: See `Client.call_tool`. The default of `timeout` is the limit of the server.
 
         Returns:
-            The result. Its `is_error` is True if the tool failed.
+            The result, or the data as an object of the type `returns`.
 
         Raises:
             UnknownName: If the server does not have this tool.
@@ -225,7 +237,8 @@ class Host(HostOptions):
             Refused: If the policy does not allow the call.
         """
         server, own = self._split(name)
-        return await self._server(server).call_tool(own, arguments, origin, wait, options)
+        result = await self._server(server).call_tool(own, arguments, origin, wait, options)
+        return result if returns is None else ToolCalls.read(name, result, returns)
 
     async def read_resource(
         self, server: str, uri: str, *, origin: Origin = "program", timeout: float | None = None, wait: float = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -21,11 +22,13 @@ from mcp_ref import (
     Context,
     ElicitResult,
     Host,
+    InvalidMessage,
     Refused,
     Server,
     ServerUnavailable,
     SyncHost,
     ToolAnnotations,
+    ToolError,
     UnknownName,
 )
 from mcp_ref.client.target import InProcessServer
@@ -376,6 +379,29 @@ async def test_lazy_host_starts_a_required_server_at_once() -> None:
     with pytest.raises(ServerUnavailable, match="the server s is failed"):
         async with Host(servers, lazy=True):
             raise AssertionError("the host must not open")
+
+
+@pytest.mark.parametrize("revision", [LATEST_LEGACY.name, MODERN])
+async def test_call_tool_returns_an_object_of_the_given_type(revision: str) -> None:
+    server = Server("s", revisions=[revision])
+
+    @server.tool()
+    def numbers() -> list[int]:
+        return [1, 2]
+
+    @server.tool()
+    def fail() -> int:
+        raise ToolError("no number")
+
+    async with opened(Host({"s": server})) as host:
+        assert await host.call_tool("s.numbers", returns=list[int]) == [1, 2]
+        with pytest.raises(InvalidMessage, match=re.escape("the result of tool 's.numbers' is not of the type int")):
+            await host.call_tool("s.numbers", returns=int)
+        with pytest.raises(ToolError, match="no number"):
+            await host.call_tool("s.fail", returns=int)
+        assert (await host.call_tool("s.fail")).is_error
+    with SyncHost({"s": calculator()}) as sync_host:
+        assert sync_host.call_tool("s.add", ADD, returns=int) == 3
 
 
 def test_sync_host_takes_servers_like_host() -> None:
