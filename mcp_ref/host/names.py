@@ -50,7 +50,8 @@ class UnknownName(LookupError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=3) or (names if len(names) <= 12 else [])
+        near = [each for each in names if name and each.endswith(f".{name}")][:3]
+        near = near or difflib.get_close_matches(name, names, n=3) or (names if len(names) <= 12 else [])
         hint = f"; did you mean {' or '.join(near)}?" if near else f"; the host has {len(names)}"
         super().__init__(f"unknown {kind} {name[:200]!r}{hint if names else '; the host has none'}")
 

@@ -160,6 +160,21 @@ async def test_forged_names_reach_no_other_server() -> None:
     assert called == []
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("add", "unknown tool 'add'; did you mean one.add or two.add?"),
+        ("one__ad", "unknown tool 'one__ad'; did you mean one__add or "),
+        ("one.ad", "unknown tool 'one.ad'; did you mean one.add?"),
+        ("three.add", "unknown server 'three'; did you mean "),
+    ],
+)
+async def test_unknown_name_suggests_names_of_the_same_form(name: str, advice: str) -> None:
+    async with opened(Host({"one": calculator(), "two": calculator()})) as host:
+        with pytest.raises(UnknownName, match=re.escape(advice)):
+            await host.call_tool(name, ADD)
+
+
 async def test_excluded_tools_are_neither_listed_nor_called() -> None:
     command = forked("-m", "mcp_ref", "run", str(ROOT / "examples" / "weather.py"))
     entry: dict[str, object] = {"command": command[0], "args": command[1:], "excludeTools": ["get_alerts"]}
