@@ -37,6 +37,7 @@ from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import JSON
 from ..lib.jsonschema import compile_schema
+from ..transports import system
 from ..transports.base import Direction, Trace
 from ..transports.trace import trace_from_environment
 from .approval import Approval, Kind, Origin, Refused, Undecided, command_warnings, hidden_text_warnings
@@ -340,7 +341,7 @@ def _is_suspicious(file: str) -> bool:
     """Return True if a file lies in the working directory, is missing, or if other users can write to it."""
     is_here = os.path.realpath(file).startswith(os.path.realpath(os.getcwd()) + os.sep)
     try:
-        return is_here or bool(os.stat(file).st_mode & 0o022)
+        return is_here or system.SYSTEM.is_shared(os.stat(file))
     except OSError:
         return True
 

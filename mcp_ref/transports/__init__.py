@@ -1,7 +1,7 @@
 """Transports: modules that move JSON-RPC messages between a client and a server. Features are in other modules.
 
 - `base.py`: the interface between a transport and the session that uses it
-- `system.py`: the differences between operating systems for stdio
+- `system.py`: the differences between operating systems
 - `stdio/`: the transport for a client that starts the server as a child process
 - `memory.py`: the transport for a client and a server in one program
 - `streamable_http/`: the transport for a web server with many clients

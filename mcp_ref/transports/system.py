@@ -1,4 +1,4 @@
-"""The parts of stdio that differ between operating systems.
+"""The differences between operating systems: pipes and processes for stdio, and the rights of files.
 
     POSIX: Linux, macOS                               Windows
     The event loop waits for pipes and terminals.     The event loop cannot wait, so threads read and write.
@@ -9,6 +9,7 @@
     Ctrl-C reaches one process group.                 Ctrl-C reaches all programs of a console, and a server without a
                                                       console opens a window. So a server gets a hidden console.
     Names of variables have case.                     `Path` and `PATH` are one variable.
+    A file's mode shows who can write to it.          The mode shows only if a file is read-only for all users.
 
 The tests use the class `Windows` on Linux. No test has run on Windows.
 
@@ -36,7 +37,7 @@ TASKKILL_SECONDS: Final = 5.0
 
 
 class Posix:
-    """The behavior of stdio on Linux, macOS and similar systems."""
+    """The behavior on Linux, macOS and similar systems."""
 
     inherited_variables: tuple[str, ...] = (
         "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
@@ -55,6 +56,10 @@ class Posix:
         mode = os.fstat(descriptor).st_mode
         return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
+    def is_shared(self, status: os.stat_result) -> bool:
+        """Return True if other users can write to the file with this status."""
+        return bool(status.st_mode & 0o022)
+
     def restore_blocking(self, descriptor: int) -> None:
         """Make the descriptor blocking again, as other programs that share it expect, such as a shell."""
         os.set_blocking(descriptor, True)
@@ -70,7 +75,7 @@ class Posix:
 
 
 class Windows(Posix):
-    """The behavior of stdio on Windows."""
+    """The behavior on Windows."""
 
     inherited_variables = (
         "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
@@ -84,6 +89,9 @@ class Windows(Posix):
 
     def is_pollable(self, descriptor: int) -> bool:
         return False
+
+    def is_shared(self, status: os.stat_result) -> bool:
+        return False  # an access list decides, which the standard library cannot read
 
     def restore_blocking(self, descriptor: int) -> None:
         pass  # threads leave the mode unchanged
@@ -114,7 +122,7 @@ class Windows(Posix):
 
 
 SYSTEM = Windows() if os.name == "nt" else Posix()
-"""The behavior of stdio on this system."""
+"""The behavior on this system."""
 
 
 def read_in_thread(descriptor: int, feed: Callable[[bytes], None], is_paused: Callable[[], bool],

@@ -38,6 +38,8 @@ from mcp_ref.host import policy, supervisor
 from mcp_ref.host.approval import command_warnings, escape_hidden, url_warnings
 from mcp_ref.host.policy import definition_hash
 from mcp_ref.jsonrpc.messages import Notification, Object, Request
+from mcp_ref.transports import system
+from mcp_ref.transports.system import Windows
 from tests.host.peers import Person, Scripted, calculator, error, lines, opened, state, tool, until
 from tests.settings import ROOT
 
@@ -710,6 +712,21 @@ async def test_file_in_the_working_directory_starts_nothing_without_approve(
     async with opened(Host(path, startup_wait=20)) as host:
         assert state(host, "a") in ("backing_off", "starting")
     assert marker.exists()
+
+
+async def test_windows_file_outside_the_working_directory_is_not_suspicious(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"a": {"command": str(tmp_path / "missing")}}}))
+    path.chmod(0o666)  # the mode of every writable file on Windows
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(system, "SYSTEM", Windows())
+    async with opened(Host(path)) as host:
+        assert "cannot start the server" in error(host, "a")
+    monkeypatch.chdir(tmp_path)
+    async with opened(Host(path)) as host:
+        assert state(host, "a") == "unapproved"
 
 
 def test_definition_hash_ignores_meta_only() -> None:

@@ -1,4 +1,4 @@
-"""The differences between operating systems for stdio. The choices for Windows are tested on the system at hand."""
+"""The differences between operating systems. The choices for Windows are tested on the system at hand."""
 
 from __future__ import annotations
 
