@@ -5,7 +5,8 @@
 
 "->" marks a message that this program sends, and "<-" a message that it receives. In the code, the bytes of one message
 are a frame. The trace shows "***" for values whose names suggest secrets, and escapes for control characters. Of the
-headers, it shows `SHOWN_HEADERS` and `Mcp-Param-...`. A head can come before or after the messages in its body.
+headers, it shows `SHOWN_HEADERS` and `Mcp-Param-...`. A head can come before or after the messages in its body. Of a
+frame that is not JSON, such as the output of a `print`, the trace shows the start, up to a word that suggests a secret.
 
 To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
 as the `trace` of a `Server` or `Client`.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -39,8 +41,12 @@ SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apike
 """Words that mark secrets. If a name contains one, the trace shows "***" as the header's value, string or array."""
 _HARMLESS_NAMES = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")  # "token" in them means no secret
 
+_SECRET = re.compile("|".join(SECRET_NAMES), re.IGNORECASE)
+
 MAX_SHOWN = 4000
 """Maximum length of a frame or head in the trace, in characters. The rest is cut off."""
+MAX_SHOWN_UNREADABLE = 200
+"""Maximum size of the part of a frame that is not JSON in the trace, in bytes."""
 SHOWN_HEADERS: Final = frozenset(
     {"content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"}
 )
@@ -60,8 +66,11 @@ class Tracer:
             value = json.loads(frame)
             self._revision = _revision_in(value) or self._revision
             text = json.dumps(redact(value), ensure_ascii=False)
-        except (ValueError, RecursionError):
-            text = f"(not JSON, {len(frame)} bytes) {frame[:200].decode('utf-8', 'backslashreplace')}"
+        except (ValueError, RecursionError) as error:
+            start = frame[:MAX_SHOWN_UNREADABLE].decode("utf-8", "backslashreplace")
+            if (found := _SECRET.search(start)) is not None:
+                start = f"{start[: found.end()]}***"
+            text = f"(not JSON, {len(frame)} bytes: {error}) {start}"
         self._write(direction, text)
 
     def head(self, direction: Direction, line: str, headers: Iterable[tuple[str, str]]) -> None:
@@ -111,7 +120,7 @@ def _is_secret(name: str, member: JSON) -> bool:
 
 
 def _sounds_secret(name: str) -> bool:
-    return any(word in name.lower() for word in SECRET_NAMES)
+    return _SECRET.search(name) is not None
 
 
 def _revision_in(value: JSON) -> str | None:

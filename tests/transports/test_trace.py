@@ -54,6 +54,20 @@ def test_secrets_are_left_out_wherever_they_stand(name: str) -> None:
     assert "hunter2" not in line and "Bern" in line
 
 
+@pytest.mark.parametrize(
+    ("frame", "shown"),
+    [
+        (b'{"id": 1, "params": {"access_token": "hunter2"', '{"id": 1, "params": {"access_token***'),
+        (b"\xffAUTHORIZATION: Bearer hunter2", "\\xffAUTHORIZATION***"),
+        (b"Listening on port 3000", "Listening on port 3000"),
+        (b"[" * 300, "[" * 200),
+    ],
+)
+def test_frame_that_is_not_json_is_shown_up_to_a_word_that_suggests_a_secret(frame: bytes, shown: str) -> None:
+    line = line_of(frame)
+    assert f"(not JSON, {len(frame)} bytes: " in line and line.endswith(f") {shown}")
+
+
 def test_progress_tokens_and_numbers_of_tokens_are_not_redacted() -> None:
     value: JSON = {"progressToken": "abc", "maxTokens": 100, "inputTokens": [1], "name": "token"}
     assert redact(value) == value
