@@ -345,7 +345,7 @@ def _transport_fault(entry: Mapping[str, object]) -> str | None:
     if ("command" in entry) == ("url" in entry):
         return "write a command or a url" + (", not both" if "url" in entry else "")
     if kind and _TRANSPORTS[kind] not in entry:
-        return f"type {entry['type']!r} needs {_TRANSPORTS[kind]!r}"
+        return f"type {entry['type']!r:.80} needs {_TRANSPORTS[kind]!r}"
     if "url" in entry and not str(entry["url"]).startswith(("http://", "https://", "${")):
         return f"url must begin with http:// or https://, not {entry['url']!r:.80}"
     used, foreign = ("command", _URL_KEYS) if "command" in entry else ("url", _PROCESS_KEYS)

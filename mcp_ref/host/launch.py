@@ -64,7 +64,7 @@ class Launch:
             if b"\0" in os.fsencode("".join(texts)) or any("=" in name for name in self.env):
                 raise ValueError("the command, cwd or env contains NUL, or the name of a variable contains '='")
         except ValueError as error:
-            text = str(error).replace(f"{self.url!r:.200}", repr(config.entry.get("url")))
+            text = str(error).replace(f"{self.url!r:.200}", f"{config.entry.get('url')!r:.200}")
             raise ConfigurationError(f"{config.place}: {text}") from None
 
 
@@ -89,11 +89,11 @@ def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapp
         if name.startswith("input:"):
             value, advice = inputs.get(name[6:]), "describe it in `inputs`, and give ask= to the Host"
         else:
-            value, advice = environment.get(name), f"set this variable, or write ${{{name}:-default}}"
+            value, advice = environment.get(name), f"set this variable, or write ${{{name:.100}:-default}}"
         if has_default and not value:
             return default
         if value is None:
-            raise ConfigurationError(f"{config.place}, {key}: the variable {name!r} is not set; {advice}")
+            raise ConfigurationError(f"{config.place}, {key:.100}: the variable {name!r:.100} is not set; {advice}")
         if name not in INHERITED_VARIABLES:
             secrets.add(value)
         return value
@@ -128,7 +128,9 @@ def _read_env_file(config: ServerConfig, path: str) -> str:
             raise ValueError(f"it has more than {MAX_ENV_FILE} bytes")
         return str(content, "utf-8")
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{config.place}: cannot read the envFile {path!r}: {error}") from None
+        # not the path that was read: a variable in it can be a secret
+        written, reason = config.entry["envFile"], error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationError(f"{config.place}: cannot read the envFile {written!r:.200}: {reason}") from None
 
 
 def _parse_env_file(text: str) -> dict[str, str]:

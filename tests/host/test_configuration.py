@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -339,6 +340,32 @@ def test_parse_server_names_the_fault_and_the_advice(entry: object, message: str
     assert message in problem(entry)
     with pytest.raises(ConfigurationError, match="server 's'"):
         launch_of(parse_server("s", entry), {}, {})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "c", "args": ["${LONG}"]},
+        {"command": "c", "args": ["${input:LONG}"]},
+        {"command": "c", "env": {"LONG": "${X}"}},
+        {"command": "c", "envFile": "LONG"},
+        {"command": "c", "type": f"s{'-' * 10_000}se"},
+        {"url": "https://x", "bearer_token_env_var": "LONG"},
+        {"url": "https://x", "env_http_headers": {"LONG": "X"}},
+        {"url": "https://x", "headers": {"LONG\n": "x"}},
+        {"url": "https://x\nLONG"},
+    ],
+)
+def test_launch_of_quotes_long_texts_only_in_part(entry: dict[str, object]) -> None:
+    config = parse_server("s", json.loads(json.dumps(entry).replace("LONG", "n" * 10_000)))
+    with pytest.raises(ConfigurationError) as failure:
+        launch_of(config, {}, {}).check(config)
+    assert len(str(failure.value)) < 500
+
+
+def test_launch_of_quotes_the_path_of_the_env_file_as_written() -> None:
+    with pytest.raises(ConfigurationError, match=re.escape("cannot read the envFile '${A}/x': No such file")):
+        launch_of(parse_server("s", {"command": "c", "envFile": "${A}/x"}), {"A": "s3cret"}, {})
 
 
 @pytest.mark.parametrize("kind", ["stdio", "STDIO"])

@@ -217,7 +217,8 @@ def encode_head(lines: list[str], headers: Iterable[tuple[str, str]], reserved: 
     """
     for name, value in headers:
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise ValueError(f"the header {name!r} cannot be sent: its name or value contains a forbidden character")
+            fault = "its name or value contains a forbidden character"
+            raise ValueError(f"the header {name!r:.100} cannot be sent: {fault}")
         if name.lower() in reserved:
             raise ValueError(f"the library itself writes the header {name}: do not pass this header")
         lines.append(f"{name}: {value}")
