@@ -200,17 +200,15 @@ class AsgiExchange:
 
         The ASGI server ends a response when `app` returns.
         """
-        if self._late is not None and self._on_cancel is not None:
-            try:
-                await self._late
-            except asyncio.CancelledError:  # for example by middleware with a time limit
-                self._on_cancel()
-                raise
+        if self._late is not None:
+            await self._late
         if self._response is not None and self._response.is_kept_open:
             await asyncio.wait([self._response.ended])
 
     async def finish(self) -> None:
-        """Send or close the response, and wait until it is sent. Called when the handler has ended."""
+        """Send or close the response, and wait until it is sent. Called when the handler has ended or is cancelled."""
+        if self._on_cancel is not None and not self._responded:
+            self._on_cancel()
         with contextlib.suppress(OSError):  # [ASGI 3.0, Send] OSError: the client has disconnected
             for event in self._events:
                 await self._send(event)

@@ -252,6 +252,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._respond_to_failure(exchange, error)
             self._end_handler(exchange)
         except BaseException:  # the server stops, or the handler has cancelled its own task
+            exchange.give_up()
             self._exchange = None
             self._forget_body()
             self._transport.abort()
@@ -271,8 +272,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self.response is None or self.response.has_ended:
             self.continue_after_response()
         elif self.response.is_kept_open:
-            self._exchange = None  # save memory while the response stays open
-            self._forget_body()
+            self.forget_request()
         else:
             self.response.close()
 
@@ -291,6 +291,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         else:
             self._next_request()
 
+    def forget_request(self) -> None:
+        if self._handler_returned:
+            self._exchange = None
+            self._forget_body()
+
     def _forget_body(self) -> None:
         if self._body is not None:
             self._body = None
@@ -308,6 +313,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             if self.response is not None and not self.response.has_ended:
                 self._transport.abort()  # a normal close would make the body look complete
         if not exchange.responded:
+            exchange.give_up()
             exchange.respond(status, _PLAIN_TEXT, f"{why}\n".encode())
 
     def _respond_to_silence(self, exchange: HttpExchange) -> None:
@@ -399,8 +405,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._task is not None and not self._task.done():
             self._task.cancel()
             return self._task
-        if exchange is not None and exchange.on_cancel is not None:
-            exchange.on_cancel()
+        if exchange is not None:
+            exchange.give_up()
+        if self._phase is CLOSED:
+            self._connections.remove(self)
         return None
 
     def check_time_limits(self, now: float) -> None:

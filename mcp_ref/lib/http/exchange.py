@@ -45,6 +45,9 @@ class Connection(Protocol):
     def continue_after_response(self) -> None:
         """Continue with the next request, if the handler has returned before the end of the response."""
 
+    def forget_request(self) -> None:
+        """Free the memory of the request, if its handler has returned. A stream can stay open for hours."""
+
 
 class HttpExchange:
     """The `Exchange` of one request on a connection."""
@@ -81,6 +84,12 @@ class HttpExchange:
 
     def respond_later(self, on_cancel: Callable[[], object]) -> None:
         self.on_cancel = on_cancel
+
+    def give_up(self) -> None:
+        """Call the function that the handler gave to `respond_later`, if the response has not begun."""
+        function, self.on_cancel = self.on_cancel, None
+        if function is not None:
+            function()
 
     def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         head = self._begin_response(status, headers)
@@ -143,6 +152,7 @@ class HttpStreamingResponse:
             on_end(self)
         else:
             self._on_end = on_end
+            self._connection.forget_request()
 
     def write(self, data: bytes) -> None:
         if data and self._has_body and not self.has_ended:

@@ -68,7 +68,7 @@ from .checks import (
 from .event_store import Event, MemoryEventStore, stream_of
 from .posted_session import EndpointLimits, Heartbeat, check_initialize
 from .session import HttpSession, Stream
-from .session_table import RETRY_LATER, SessionTable
+from .session_table import SessionTable, shutting_down
 from .stateless import InFlight, StatelessExchange, check_request
 
 _LEGACY = frozenset(LEGACY)  # a set, because to compare two revisions is slow
@@ -119,7 +119,6 @@ class StreamableHttpEndpoint:
         self._requests = InFlight(self._limits.requests, self._limits.requests_per_caller)
         self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller)
         self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)
-        self._closing = False
 
     @property
     def sessions(self) -> dict[str, HttpSession]:
@@ -134,8 +133,8 @@ class StreamableHttpEndpoint:
 
     def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Rest:
         # Not a coroutine, because its frame would take memory while the stream of the response is open.
-        if self._closing:
-            raise HttpRefusal(503, "the server is shutting down", RETRY_LATER)
+        if self._table.is_closing:
+            raise shutting_down()
         if checked.method == "POST":
             return self._post(exchange, checked, access)
         access.require(())
@@ -153,7 +152,6 @@ class StreamableHttpEndpoint:
 
     async def close(self) -> None:
         """End all sessions. A store in a file keeps the sessions for the next process."""
-        self._closing = True
         self._heartbeat.close()
         await self._table.close()
 
@@ -215,31 +213,29 @@ class StreamableHttpEndpoint:
     ) -> None:
         """Wait until the session is restored and accepts messages. Then serve the POST."""
         await (await self._find_session(checked, access)).reading()
+        if self._table.is_closing:
+            raise shutting_down()
         if (rest := self._post_in_session(exchange, checked, message, access)) is not None:
             await rest
 
     def _open_stream(
         self, session: HttpSession, exchange: Exchange, checked: CheckedRequest, ids: tuple[RequestId, ...],
         access: Access | None,
-    ) -> Stream:  # fmt: skip
+    ) -> None:  # fmt: skip
         stream = session.open_stream(ids)
         stream.accepts_json = checked.accepts_json or not checked.accepts_sse
         stream.accepts_sse = checked.accepts_sse and not self._json_responses
         stream.respond_to(exchange, checked.cors, access)
-        return stream
 
     async def _initialize(self, exchange: Exchange, checked: CheckedRequest, message: Request, access: Access) -> None:
         """Begin a session. End the session if `initialize` fails."""
         session = self._table.begin(exchange.request.body, access)
         self._start_heartbeat()
-        stream = self._open_stream(session, exchange, checked, (message.id,), None)
+        self._open_stream(session, exchange, checked, (message.id,), None)
         try:
             await session.reading()
             session.receive(message, exchange.request.body)
             await asyncio.shield(session.initialized)
-        except asyncio.CancelledError:
-            stream.cancel()
-            raise
         finally:
             if not (session.initialized.done() and session.initialized.result()):
                 self._table.end(session)

@@ -95,7 +95,8 @@ class SessionTable:
         self._begin_serving, self._limits, self._trace = begin, limits, trace
         self._on_end = self._end_soon  # one object for all sessions
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closing = False
+        self.is_closing = False
+        """True after the server has begun to stop. Check this after each wait too."""
 
     def begin(self, initialize: bytes, access: Access) -> HttpSession:
         """Return a new session with a random id. Raise HttpRefusal if a limit is reached and no session is idle."""
@@ -140,7 +141,7 @@ class SessionTable:
         except Exception:
             log.exception("a session failed and has ended")
         finally:
-            if not self._closing:  # a store in a file keeps the sessions for the next process
+            if not self.is_closing:  # a store in a file keeps the sessions for the next process
                 self._remove(session)
             await session.close()
 
@@ -154,6 +155,8 @@ class SessionTable:
         session = self.by_id.get(id) or await self._restore(id, access)
         if session is not None and not session.initialized.done():
             await asyncio.shield(session.initialized)
+            if self.is_closing:
+                raise shutting_down()
         return _checked(session, access)
 
     async def _restore(self, id: str, access: Access) -> HttpSession | None:
@@ -163,6 +166,8 @@ class SessionTable:
         except StoreFailed as failure:
             why = "the server cannot read its stored sessions now; try again later"
             raise HttpRefusal(503, why, RETRY_LATER) from failure
+        if self.is_closing:
+            raise shutting_down()
         if id in self.by_id:
             return self.by_id[id]  # another request has restored it meanwhile
         message = decode(stored.initialize) if stored is not None and stored.principal == access.id else None
@@ -181,7 +186,7 @@ class SessionTable:
         if await asyncio.shield(session.initialized):
             await session.reading()
             session.receive(Notification("notifications/initialized"), b"")
-        elif not self._closing:
+        elif not self.is_closing:
             self.end(session)
 
     def _free_place(self, caller: str) -> None:
@@ -226,12 +231,17 @@ class SessionTable:
 
     async def close(self) -> None:
         """End all sessions. A store in a file keeps the sessions for the next process."""
-        self._closing = True
+        self.is_closing = True
         for session in tuple(self.by_id.values()):
             session.end()
         await finish(*self._tasks, timeout=CLOSE_SECONDS)
         await finish(*self._tasks, cancel=True, timeout=CLOSE_SECONDS)
         await self.store.flush(FLUSH_SECONDS)
+
+
+def shutting_down() -> HttpRefusal:
+    """Return the refusal of a request that comes, or still waits, while the server stops."""
+    return HttpRefusal(503, "the server is shutting down", RETRY_LATER)
 
 
 def _checked(session: HttpSession | None, access: Access) -> HttpSession:

@@ -311,6 +311,23 @@ async def test_asgi_stream_that_is_kept_open_lasts_longer_than_its_handler(end: 
     assert (call.sent[-1].get("more_body", False)) == (end == "disconnect")
 
 
+@pytest.mark.parametrize("turns", range(5))
+async def test_asgi_late_response_is_given_up_if_the_request_is_cancelled(turns: int) -> None:
+    late: list[Exchange] = []
+    cancelled: list[Exchange] = []
+
+    async def handler(exchange: Exchange) -> None:
+        exchange.respond_later(lambda: cancelled.append(exchange))
+        late.append(exchange)
+
+    request = asyncio.ensure_future(calling(handler, Call()))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    request.cancel()  # for example by a time limit of a middleware
+    await asyncio.wait([request])
+    assert request.cancelled() and cancelled == late
+
+
 async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -586,6 +586,89 @@ async def test_keep_open_stream_ends_with_the_server() -> None:
         assert kept.ended == kept.streams and b.server.connections == 0
 
 
+@dataclass
+class Late:
+    """A handler that returns without a response to /late."""
+
+    exchanges: list[Exchange] = field(default_factory=list)
+    cancelled: list[Exchange] = field(default_factory=list)
+
+    async def handle(self, exchange: Exchange) -> None:
+        await exchange.read_body()
+        if exchange.request.path == "/":
+            exchange.respond_later(lambda: self.cancelled.append(exchange))
+            self.exchanges.append(exchange)
+        else:
+            await echo(exchange)
+
+
+async def test_late_response_precedes_the_response_to_the_next_request() -> None:
+    late = Late()
+    async with bench(late.handle) as b:
+        tasks = len(asyncio.all_tasks())
+        client = await b.client()
+        await client.send(post(b"x") + GET)
+        await eventually(lambda: len(late.exchanges) == 1 and len(asyncio.all_tasks()) == tasks)
+        late.exchanges[0].respond(200, OK, b"later")
+        assert (await client.answer()).body == b"later"
+        assert (await client.answer()).body == b"GET /a b 0 "
+        assert late.cancelled == []
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "half"])
+async def test_late_response_after_a_disconnect_frees_the_connection(how: str) -> None:
+    late = Late()
+    async with bench(late.handle) as b:
+        client = await b.client()
+        await client.send(post(b"x"))
+        await eventually(lambda: len(late.exchanges) == 1)
+        if how == "half":
+            client.writer.write_eof()
+        else:
+            await (client.cut() if how == "reset" else client.close())
+        await eventually(lambda: _open_connections(b.server)[0].client_disconnected)
+        late.exchanges[0].respond(200, OK, b"later")
+        await eventually(lambda: b.server.connections == 0)
+        assert late.cancelled == [] and (how != "half" or (await client.answer()).body == b"later")
+
+
+@pytest.mark.parametrize("how", ["connected", "reset"])
+async def test_server_close_gives_up_late_responses(how: str) -> None:
+    late = Late()
+    async with bench(late.handle) as b:
+        client = await b.client()
+        await client.send(post(b"x"))
+        await eventually(lambda: len(late.exchanges) == 1)
+        if how == "reset":
+            await client.cut()
+            await eventually(lambda: _open_connections(b.server)[0].client_disconnected)
+        await b.server.close(grace=0.01)
+        assert b.server.connections == 0 and late.cancelled == late.exchanges
+
+
+async def test_late_response_is_given_up_if_its_handler_fails() -> None:
+    late = Late()
+
+    async def fail(exchange: Exchange) -> None:
+        await late.handle(exchange)
+        raise ValueError
+
+    async with bench(fail) as b:
+        assert (await (await b.client()).ask(post(b"x"))).status == 500
+        assert late.cancelled == late.exchanges
+
+
+async def test_late_stream_that_is_kept_open_holds_no_body() -> None:
+    late = Late()
+    async with bench(late.handle) as b:
+        client, bodies = await b.client(), b.server._connections.bodies
+        await client.send(post(b"x" * (LARGE + 1)))
+        await eventually(lambda: len(late.exchanges) == 1)
+        assert bodies._used == LARGE + 1
+        late.exchanges.pop().stream(200, OK).keep_open(lambda stream: None)
+        assert bodies._used == 0 and _open_connections(b.server)[0]._exchange is None
+
+
 @pytest.mark.parametrize("how", ["close", "reset", "half"])
 async def test_stream_is_gone_after_a_disconnect(how: str) -> None:
     streams: list[StreamingResponse] = []

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mcp_ref import DurableEventStore, SessionChange, StoredSession
+from mcp_ref import Context, DurableEventStore, Proceed, ServedRequest, SessionChange, StoredSession
 from mcp_ref.basic.access import Access
 from mcp_ref.basic.lifecycle import OPERATING
 from mcp_ref.server import session as server_session
@@ -290,6 +290,33 @@ async def test_restored_session_serves_other_requests_if_the_first_is_cancelled(
         assert (await Talk(web, "earlier").post(request("ping"))).status == 200
         served = web.site._endpoint.sessions["earlier"].served
         assert isinstance(served, server_session.ServerSession) and served.phase is OPERATING
+
+
+@pytest.mark.parametrize("step", ["load", "handshake"])
+async def test_session_that_is_restored_while_the_server_stops_is_503_and_stays_in_the_store(step: str) -> None:
+    held, store, begun, gate = Held(), Storage(), threading.Event(), threading.Event()
+    store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None)
+
+    def block(session: str) -> None:
+        begun.set()
+        gate.wait(5.0)
+
+    @held.server.middleware
+    async def wait(request: ServedRequest, context: Context, proceed: Proceed) -> object:
+        begun.set()
+        await asyncio.Event().wait()
+        return await proceed(request)
+
+    if step == "load":
+        store.obstacle = block
+    async with served_over_http(held.server, store=store) as web:
+        sent = await Talk(web, "earlier").send(request("ping"))
+        await eventually(begun.is_set)
+        await web.site.end_sessions()
+        gate.set()
+        refused = await web.take(sent)
+        assert (refused.status, refused.why) == (503, "the server is shutting down")
+        assert ("earlier" in web.site._endpoint.sessions) == (step == "handshake") and list(store.table) == ["earlier"]
 
 
 async def test_restored_session_counts_toward_the_limits_of_bytes() -> None:

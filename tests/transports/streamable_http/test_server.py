@@ -620,6 +620,17 @@ async def test_stopping_server_ends_its_streams_and_refuses_new_requests_with_50
             await stopping
 
 
+async def test_post_that_waits_while_reading_is_paused_is_503_if_the_server_stops() -> None:
+    async with http_session(Held().server) as talk:
+        (session,) = talk.web.site._endpoint.sessions.values()
+        session.pause_reading()
+        sent = await talk.send(call("add", a=1, b=2))
+        await eventually(lambda: session._readable is not None and bool(session._readable._waiters))
+        await talk.web.site.end_sessions()
+        refused = await talk.web.take(sent)
+        assert (refused.status, refused.why) == (503, "the server is shutting down")
+
+
 async def test_a_tool_does_not_wait_for_a_response_that_failed_to_begin() -> None:
     held = Held()
     async with http_session(held.server) as talk:
