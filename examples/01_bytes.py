@@ -10,7 +10,7 @@ server must log to standard error, which is not part of the protocol.
 
     python3 examples/01_bytes.py --chatty
 
-Next: 02_jsonrpc.py. In this file the n-th reply belongs to the n-th value, so a slow reply delays all later replies.
+In this file the n-th reply belongs to the n-th value, so a slow reply delays all later replies. Next: 02_jsonrpc.py.
 """
 
 import json

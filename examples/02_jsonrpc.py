@@ -10,7 +10,7 @@ Watch it fail: request a method that the other side does not have. The response 
 
     python3 examples/02_jsonrpc.py shout text=hello
 
-Next: 03_handshake.py. In this file, a peer does not know the name, the revision or the capabilities of the other peer.
+In this file, a peer does not know the name, the revision or the capabilities of the other. Next: 03_handshake.py.
 """
 
 import asyncio

@@ -12,7 +12,7 @@ Watch it fail: send a request without a handshake, or offer a revision that nobo
     python3 examples/03_handshake.py --hasty
     python3 examples/03_handshake.py --offer 1999-12-31
 
-Next: 04_tools.py. The server in this file has no tools.
+The server in this file has no tools. Next: 04_tools.py.
 """
 
 import argparse

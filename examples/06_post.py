@@ -10,7 +10,7 @@ Watch it fail: send a header that contradicts the body.
 
     python3 examples/06_post.py --name harmless_tool
 
-Next: 07_stream.py. In this file, the client receives nothing until the tool is done.
+In this file, the client receives nothing until the tool is done. Next: 07_stream.py.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """A protected server: a client needs an access token, and one tool needs a scope that the user grants separately.
 
 New here: `authorization=Protection(...)`. The server refuses requests without a token, and tells clients which
-authorization server issues them. It accepts only tokens with its own URL in them: a token for another server is
+authorization server issues tokens. It accepts only tokens with its own URL in them: a token for another server is
 refused. `context.principal` is the user who has agreed, so each user has separate notes.
 
     python3 examples/authorization_server.py        in a first terminal, until Ctrl-C

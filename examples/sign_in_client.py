@@ -30,7 +30,7 @@ browsing: list[asyncio.Task[str]] = []
 async def ask(question: Question) -> ElicitResult:
     """Show the URL, and open the page only if the user agrees."""
     assert isinstance(question, ElicitRequestURLParams)
-    print(f"{question.message}\n  It wants to open {question.url} (on {urlsplit(question.url).hostname})")
+    print(f"{question.message}\n  The server wants to open {question.url} (on {urlsplit(question.url).hostname})")
     if "--browser" not in sys.argv:
         if "--decline" in sys.argv:
             return ElicitResult("decline")

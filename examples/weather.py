@@ -2,7 +2,7 @@
 
 New here: a *typed function is a tool*. `tools/list` shows its name, its docstring and its parameters. The server checks
 the arguments before the function runs. It sends a returned dataclass as text and as structured data. A plain `def`
-function can wait, for example for the network, because it runs in a thread of its own.
+function can wait, for example for the network, because it runs in a worker thread.
 
     python3 examples/weather.py                     serves over stdio (the command for your host)
     python3 -m mcp_ref list -- python3 examples/weather.py
@@ -61,7 +61,7 @@ def fetch(url: str) -> dict[str, Any]:
         with urlopen(Request(url, headers=headers), timeout=10) as answer:
             return dict(json.loads(answer.read(5_000_000)))
     except (OSError, ValueError) as error:
-        raise ToolError(f"The weather service did not answer: {error}") from error
+        raise ToolError(f"The weather service did not respond: {error}") from error
 
 
 @server.tool(annotations=READS)

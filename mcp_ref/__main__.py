@@ -50,7 +50,7 @@ URL is the address of an MCP server. After `login`, the other commands use the t
 
 EXIT_CODES = """
 exit codes: 0 success; 1 the server or the tool returned an error; 2 the command line is wrong; 3 the connection failed
-or was lost, a request timed out, or a user must allow it; 4 a user must sign in; 130 the user pressed Ctrl-C
+or was lost, a request timed out, or no user allowed the server; 4 a user must sign in; 130 the user pressed Ctrl-C
 """
 
 
@@ -102,7 +102,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     )
     made.add_argument("target", metavar="URI")
 
-    made = command("watch", "URI", "print a URI whenever the resource at URI, or below it, changes", needs_server=True)
+    made = command("watch", "URI", "print a line for each change of a resource, or below it", needs_server=True)
     made.add_argument("target", metavar="URI")
     made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 

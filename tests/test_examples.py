@@ -87,7 +87,7 @@ FAIL = {
     "--cut 2": "the result is lost",
     "--session guessed": "no such session",
     "latitude=95": "at most 90",
-    "get_alerts": "did not answer",
+    "get_alerts": "did not respond",
     "DELETE": "not authorized",
     "zeroblob": "too big",
     "read_file path=README.md": "needs the client capability roots",
@@ -325,7 +325,7 @@ async def test_the_forecast_follows_the_service_but_not_to_another_host() -> Non
             assert "404" in await refused(client, "get_forecast", {"latitude": 51, "longitude": 0})
             alerts = await client.call_tool("get_alerts", {"state": "CA"})
             assert alerts.structured_content == ["Red Flag Warning"]
-            assert "did not answer" in await refused(client, "get_alerts", {"state": "TX"})
+            assert "did not respond" in await refused(client, "get_alerts", {"state": "TX"})
             assert "Invalid arguments" in await refused(client, "get_alerts", {"state": "CA&area=TX"})
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mcp_ref.cli.toc import PAGES, Page
-from tests.settings import ROOT
+from tests.settings import DATA, ROOT
 from tests.test_requirements import LEVELS, TESTS, Row, excused, ledger, named
 
 
@@ -75,6 +75,8 @@ def main() -> None:
     """Print the table, or the deviations."""
     if "--deviations" in sys.argv:
         return print("\n".join(deviations()) or "none")
+    if DATA is None:
+        sys.exit("the specification's requirements.json is missing: set MCP_REF_DATA to its folder")
     print(f"{'revision':12}{'page':52}{'MUST':>5}{'tested':>8}{'reason':>8}{'gap':>5}  modules; tests in {TESTS.name}/")
     for entry in entries():
         reasons = len(entry.rows) - len(entry.tested) - len(entry.gaps)

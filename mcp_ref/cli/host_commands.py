@@ -82,7 +82,6 @@ def take_server_name(options: argparse.Namespace, configuration: Configuration) 
 
 
 async def _run(configuration: Configuration, server: str, options: argparse.Namespace) -> int:
-    """Open a host, and run one command in it."""
     consent = Consent(options.yes, full_name(server, options.target))
     person = elicitation_handler(f"The server {server}", consent.terminal)
     async with kept_approvals() as approvals:

@@ -183,6 +183,8 @@ class Subscription:
                 raise ConnectionClosed(f"the subscription to {self.uri} ended because of an error: {self._error}")
             if self._ended:
                 raise StopAsyncIteration
+            if self._request is None and self not in self._legacy:
+                raise RuntimeError("the subscription is not open: use `async with client.subscribe(...) as updates`")
             self._wakeup.clear()
             await self._wakeup.wait()
         uri = next(iter(self._changed))

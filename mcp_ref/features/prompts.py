@@ -181,15 +181,15 @@ class Prompts:
         value = await call(registered.function, registered.signature, bound, context)
         if isinstance(value, GetPromptResult):
             return value
-        return GetPromptResult(_messages_of(value), registered.prompt.description)
+        return GetPromptResult(_messages_of(params.name, value), registered.prompt.description)
 
 
-def _messages_of(value: object) -> list[PromptMessage]:
+def _messages_of(name: str, value: object) -> list[PromptMessage]:
     """Convert the value that a prompt's function returned to messages."""
     if isinstance(value, PromptMessage):
         return [value]
     if isinstance(value, str | ContentBlock):
         return [PromptMessage("user", TextContent(value) if isinstance(value, str) else value)]
     if isinstance(value, (list, tuple)):
-        return [message for item in value for message in _messages_of(item)]
-    raise TypeError(f"the function of a prompt must return str, messages or content, not {type(value).__name__}")
+        return [message for item in value for message in _messages_of(name, item)]
+    raise TypeError(f"the prompt {name} must return str, messages or content, not {type(value).__name__}")

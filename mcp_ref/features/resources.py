@@ -366,5 +366,5 @@ def _contents_of(uri: str, mime_type: str | None, value: object) -> list[Resourc
     if isinstance(value, str):
         return [TextResourceContents(uri, value, mime_type or "text/plain")]
     if value is None:
-        raise TypeError("the function of a resource must return contents, not None; is `return` missing?")
+        raise TypeError(f"the resource {uri:.200} must return contents, not None; is `return` missing?")
     return [TextResourceContents(uri, json.dumps(to_json(value), ensure_ascii=False), mime_type or "application/json")]

@@ -225,7 +225,8 @@ def read_config(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] 
     except ConfigurationError:
         raise
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"cannot read the configuration {file}: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"cannot read the configuration {file}: {why}") from None
 
 
 def _parse(data: bytes, suffix: str) -> Object:

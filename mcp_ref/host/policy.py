@@ -190,7 +190,7 @@ class Policy:
             return Deny(f"there was no decision within {seconds:g} s"), "undecided"
         except Exception:
             log.exception("the approve function failed, so the request is refused")
-            return Deny("the approve function failed"), "undecided"
+            return Deny("the approve function failed; the log has the exception"), "undecided"
         finally:
             self._waiting[server] -= 1
         if not isinstance(decision, Allow | Deny):

@@ -365,7 +365,6 @@ class Supervisor:
         self._report()
 
     def _drop_tools(self) -> None:
-        """Remove the tools of a server that stayed away."""
         self._grace = None
         if self.tools:
             self._replace_tools({})

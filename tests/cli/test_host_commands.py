@@ -204,7 +204,7 @@ def test_call_starts_only_the_server_of_its_name(tmp_path: Path, capsys: Capture
         (["list", "--revision", "2025-11-25"], 2, "--revision does not work with --config"),
         (["list", "--token-env", "HOME"], 2, "--token-env does not work with --config"),
         (["read", "weather.docs://intro", "--header", "A: b"], 2, "--header does not work with --config"),
-        (["list", "--config", "nowhere.json"], 2, "cannot read the configuration"),
+        (["list", "--config", "nowhere.json"], 2, "nowhere.json: No such file or directory"),
     ],
 )
 def test_host_command_that_fails_says_why(

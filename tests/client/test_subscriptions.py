@@ -249,6 +249,13 @@ async def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() ->
         await updates.__aexit__()
 
 
+@pytest.mark.parametrize("revision", ERAS)
+async def test_subscription_without_async_with_raises_instead_of_waiting(revision: str) -> None:
+    async with Client(watchable(), revision=revision) as client:
+        with pytest.raises(RuntimeError, match="the subscription is not open: use `async with"):
+            await asyncio.wait_for(anext(client.subscribe("test://a")), PATIENCE)
+
+
 def test_subscription_that_cannot_be_sent_raises_on_entry() -> None:
     async def test() -> None:
         async with raw_server(of(timeout=None)) as (client, wire):

@@ -597,6 +597,17 @@ async def test_client_prompts_methods_are_refused_without_the_prompts_capability
         assert wire.frames.empty(), "nothing was sent"
 
 
+async def test_prompts_get_with_a_wrong_return_value_logs_the_name_of_the_prompt(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Server("s")
+    server.prompts.add(lambda: 3, "number")
+    async with Client(server) as client:
+        with pytest.raises(RemoteError, match="Internal error"):
+            await client.get_prompt("number")
+    assert "the prompt number must return str, messages or content, not int" in caplog.text
+
+
 @REVISIONS
 async def test_client_prompts_errors_and_list_changed_reach_the_program(revision: str) -> None:
     heard = asyncio.Event()

@@ -102,7 +102,6 @@ class HttpServer:
         await self.close()
 
     async def _accept(self, listening: socket) -> None:
-        """Accept connections, until this task is cancelled."""
         loop, connections = self._connections.loop, self._connections
         while True:
             if len(connections.open) + len(self._starting) >= connections.max_open + MAX_REFUSED + MAX_STARTING:
@@ -168,8 +167,8 @@ async def start_server(
         OSError: The port is in use, or the host is not an address of this machine.
         OverflowError: The port is not between 0 and 65535.
     """
-    if not 0 <= port <= 65535:
-        raise OverflowError(f"the port must be between 0 and 65535, got {port}")  # uvloop would listen on another port
+    if not (isinstance(port, int) and 0 <= port <= 65535):  # uvloop would listen on another port
+        raise OverflowError(f"the port must be an integer from 0 to 65535, not {port!r}")
     limits = limits or HttpLimits()
     if isinstance(host, socket):
         sockets = [host]

@@ -128,7 +128,6 @@ def parse_jwk(jwk: JSON) -> PublicKey:
 
 
 def _numbers(members: dict[str, str]) -> tuple[str, tuple[int, int]]:
-    """Return the kind and the numbers of a key."""
     octets = [decode_base64url(members[name]) for name in ("n", "e", "x", "y") if name in members]
     kind, first, last = members.get("crv", "RSA"), int.from_bytes(octets[0]), int.from_bytes(octets[-1])
     curve = {"P-256": curves.P256, "P-384": curves.P384}.get(kind)

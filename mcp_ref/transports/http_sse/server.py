@@ -148,7 +148,6 @@ class SseEndpoint:
         await (await self._begin(session)).finish()
 
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        """Receive one message from the client."""
         message = decode(exchange.request.body)
         if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
             access.check_scopes(message, self._scopes)

@@ -43,10 +43,13 @@ def server_environment(extra: Mapping[str, str | None] | None = None) -> dict[st
 
 
 def corrected_command(word: str) -> str:
-    """Return a correction of a word that is not a program: a command for a script, or a URL. Else return ""."""
+    """Return a correction of a word that is not a program: a command (also the word itself), or a URL, or ""."""
+    if re.match(r"[\w.-]+ ", word):
+        return word
     interpreter = {".py": "python3", ".js": "node"}.get(os.path.splitext(word)[1])
     if interpreter is not None:
         return f"{interpreter} {word}"
+    word = word.partition("://")[2] or word
     return f"http://{word}" if re.fullmatch(r"([\w.-]+:\d+|localhost|[\w.-]+\.\w+(?=/))(/\S*)?", word) else ""
 
 
@@ -103,7 +106,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         except (OSError, ValueError) as error:
             better = corrected_command(self.command[0])
             hint = "; is it installed, and on the PATH?" if isinstance(error, FileNotFoundError) else ""
-            hint = f"; write {better}" if better else hint
+            hint = f"; write {better}{', as separate words' * (better == self.command[0])}" if better else hint
             raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {error}{hint}") from error
         self._process = process
         self._stdin = cast(asyncio.WriteTransport, process.get_pipe_transport(0))

@@ -190,7 +190,6 @@ class StatelessExchange:
             self._expected_cancellations = self.task.cancelling()
 
     def _end_stream(self, response: StreamingResponse) -> None:
-        """Note that the stream has ended."""
         self._has_ended = True
         self._cancel()
         if self._held_response:
