@@ -73,7 +73,7 @@ async def form(server: str, request: ElicitRequestFormParams | ElicitRequestURLP
     return ElicitResult("accept", {"name": "Ada"})
 
 
-@pytest.mark.acceptance("15")
+@pytest.mark.acceptance("15", "22")
 @pytest.mark.spec(
     "2026-07-28/client/sampling#user-interaction-model-1",
     "2026-07-28/client/sampling#user-interaction-model-2",
@@ -87,14 +87,15 @@ async def form(server: str, request: ElicitRequestFormParams | ElicitRequestURLP
     "2026-07-28/server/tools#security-considerations-6",
 )
 async def test_each_kind_of_approval_names_the_server_and_the_origin(tmp_path: Path) -> None:
-    person = Person()
+    person, audit = Person(), list[str]()
     async with opened(
         Host({"my server": asking()}, approve=person, sampling=model, elicitation={"my-server": form},
-             roots={"my-server": [tmp_path]}, budget=Budget(sample_tokens=500))
+             roots={"my-server": [tmp_path]}, budget=Budget(sample_tokens=500), audit=audit.append)
     ) as host:  # fmt: skip
         assert (await host.call_tool("my-server.summarize")).text == "my-server 500"
         assert "accept" in (await host.call_tool("my-server.order", {}, origin="model")).text
     assert person.kinds() == ["roots", "call", "sample", "sampled", "call", "elicit"]
+    assert [line["event"] for line in lines(audit) if line["event"] != "result"] == person.kinds()
     assert [request.origin for request in person.asked] == ["server", "program", "server", "server", "model", "server"]
     assert {request.server for request in person.asked} == {"my-server"}
     roots, call, sample, sampled, second, elicit = person.asked
@@ -114,8 +115,9 @@ async def test_start_of_a_server_of_a_file_shows_the_whole_command(tmp_path: Pat
                "b": {"url": "http://xn--e1awd7f.example/mcp"}}  # fmt: skip
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": servers}))
-    person = Person({"start": Deny("no")})
-    async with opened(Host(path, approve=person)) as host:
+    person, audit = Person({"start": Deny("no")}), list[str]()
+    async with opened(Host(path, approve=person, audit=audit.append)) as host:
+        assert [(line["event"], line["decision"]) for line in lines(audit)] == [("start", "deny")] * 2
         assert state(host, "a") == state(host, "b") == "unapproved"
         assert error(host, "a") == "start of a was refused: no"
     first, second = sorted(person.asked, key=lambda request: request.server)
