@@ -13,21 +13,15 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from ..basic.lifecycle import Implementation
 from ..jsonrpc.errors import ConnectionClosed
 from ..revisions import Revision
 from .client import Client
 from .target import InProcessServer
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from ..features.tools import CallToolResult
-    from .tools import CallOptions
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -151,35 +145,7 @@ class SyncClient(Synchronous[Client]):
 
     ping = blocking(Client.ping)
     list_tools = blocking(Client.list_tools)
-
-    @overload
-    def call_tool(
-        self, name: str, arguments: Mapping[str, object] | None = None, **options: Unpack[CallOptions]
-    ) -> CallToolResult: ...
-    @overload
-    def call_tool(
-        self, name: str, arguments: Mapping[str, object] | None = None, *, returns: type[T],
-        **options: Unpack[CallOptions],
-    ) -> T: ...  # fmt: skip
-
-    def call_tool(
-        self, name: str, arguments: Mapping[str, object] | None = None, *, returns: type[object] | None = None,
-        **options: Unpack[CallOptions],
-    ) -> object:  # fmt: skip
-        """Call a tool, as `Client.call_tool` does.
-
-        Args:
-            name: Name of the tool.
-            arguments: Arguments by name.
-            returns: The type of the tool's data.
-            options: See `Client.call_tool`.
-
-        Returns:
-            The result, or the data as an object of the type `returns`.
-        """
-        call = self.client.call_tool
-        return self.run(call(name, arguments, returns=returns, **options))  # type: ignore[arg-type]
-
+    call_tool = blocking(Client.call_tool)
     list_resources = blocking(Client.list_resources)
     list_resource_templates = blocking(Client.list_resource_templates)
     read_resource = blocking(Client.read_resource)
