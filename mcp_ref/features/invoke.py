@@ -13,9 +13,11 @@ from math import isfinite
 
 from ..basic.channel import RequestContext
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
+from ..codec import ShapeError, codec_for
 from ..lib.jsonschema import compile_schema
 from ..lib.typed import ConversionError, Signature, signature_of, to_json
 from ..lib.typed.unions import TYPE_NAMES, Schema, json_types
+from ..revisions import REVISIONS
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,19 @@ def check_options(options: Mapping[str, object], known: type) -> None:
     """Raise TypeError if an option is not a key of the TypedDict `known`."""
     if unknown := sorted(options.keys() - known.__annotations__.keys()):
         raise TypeError(f"unknown option {unknown[0]!r}; use one of {', '.join(known.__annotations__)}")
+
+
+def check_description(description: object, options: Mapping[str, object]) -> None:
+    """Raise TypeError for an option of the wrong type. With it, clients would refuse the list with the description."""
+    codec = codec_for(REVISIONS[-1])
+    try:
+        read = codec.decode(type(description), codec.encode(description)) if options else description
+    except ShapeError as error:
+        raise TypeError(f"an option has the wrong type: {error}") from None
+    for name in options:
+        given, wanted = getattr(description, name, None), getattr(read, name, None)
+        if given != wanted:  # for example, a dict in place of a dataclass
+            raise TypeError(f"the option {name} has the wrong type: write {wanted!r:.200}, not {given!r:.80}")
 
 
 def _fits_type(schema: Schema, default: object) -> bool:

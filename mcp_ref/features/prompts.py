@@ -37,7 +37,7 @@ from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability, Revision
 from .caching import CacheableResult
-from .invoke import call, check_options, handler_signature
+from .invoke import call, check_description, check_options, handler_signature
 from .registry import Registry
 
 
@@ -148,6 +148,7 @@ class Prompts:
         arguments = [PromptArgument(p.name, p.description or None, p.required) for p in signature.parameters]
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
         prompt = replace(prompt, **options)  # type: ignore[misc]  # mypy does not see that `scopes` is gone
+        check_description(prompt, options)
         check_arguments = compile_schema(signature.input_schema)
         self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature, check_arguments), scopes)
         return prompt

@@ -29,7 +29,7 @@ from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object, json_writer
 from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature, to_json
 from ..revisions import Revision
-from .invoke import call, check_options, handler_signature
+from .invoke import call, check_description, check_options, handler_signature
 from .registry import Registry
 from .task_augmentation import TaskMetadata, TaskSupport
 from .tools import (
@@ -159,6 +159,7 @@ class Tools:
         registered = RegisteredTool(tool, function, signature, {}, task, asks_first)
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)
+        check_description(tool, options)
         if not _TOOL_NAME.fullmatch(tool.name):
             rule = "use 1 to 128 of the characters A-Z, a-z, 0-9, _, - and ."
             log.warning("clients can refuse the tool name %.140r: %s", tool.name, rule)

@@ -50,7 +50,7 @@ from ..lib.typed import Signature, to_json
 from ..lib.uritemplate import MatchedValue, UriTemplate
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
-from .invoke import call, check_options, handler_signature
+from .invoke import call, check_description, check_options, handler_signature
 from .registry import Registry
 
 MAX_SUBSCRIPTIONS = 1000
@@ -238,6 +238,7 @@ class Resources:
         if not matcher.variables:
             resource = Resource(uri, signature.name, description=signature.description or None)
             resource = replace(resource, **options)  # type: ignore[misc]  # mypy does not see that `scopes` is gone
+            check_description(resource, options)
             self._resources.add(uri, RegisteredResource(function, signature, hints, resource), scopes)
             return resource
         if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
@@ -246,6 +247,7 @@ class Resources:
             raise TypeError("a template must not have the option size; only a resource can have it")
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
         template = replace(template, **options)  # type: ignore[misc]  # nor that `size` is not in options
+        check_description(template, options)
         parameter_checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
         registered = RegisteredTemplate(function, signature, hints, template, matcher, parameter_checks)
         self._templates.add(uri, registered, scopes)

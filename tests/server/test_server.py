@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import functools
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
@@ -563,6 +564,28 @@ def test_server_decorators_refuse_an_unknown_option_by_name() -> None:
     for registering in (server.tool(**options), server.prompt(**options), server.resource("test://a", **options)):
         with pytest.raises(TypeError, match=r"unknown option 'titel'; use one of .*title"):
             registering(lambda: "x")
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({"title": 5}, "an option has the wrong type: title: expected a string, got 5"),
+        ({"icons": "x"}, "an option has the wrong type: icons: expected an array, got the string 'x'"),
+        ({"icons": [{"src": "https://x.example/y"}]}, "the option icons has the wrong type: write [Icon(src="),
+    ],
+)
+def test_server_decorators_refuse_an_option_of_the_wrong_type(options: dict[str, Any], advice: str) -> None:
+    server = Server("s")
+    resource, template = server.resource("test://a", **options), server.resource("test://{a}", **options)
+    for registering in (server.tool(**options), server.prompt(**options), resource, template):
+        with pytest.raises(TypeError, match=re.escape(advice)):
+            registering(lambda a="": "x")
+
+
+def test_tool_annotations_in_a_dict_are_refused() -> None:
+    mistake: dict[str, Any] = {"annotations": {"readOnlyHint": True}}
+    with pytest.raises(TypeError, match=re.escape("annotations has the wrong type: write ToolAnnotations(title=None")):
+        Server("s").tool(**mistake)(lambda: "x")
 
 
 async def test_server_over_http_refuses_a_misspelled_option() -> None:
