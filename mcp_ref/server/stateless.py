@@ -118,6 +118,7 @@ class StatelessRequest(Channel):
                 "input request %s (%s) has changed, so the earlier response is ignored; key= would keep it", key, method
             )
         if key not in self._responses:
+            await asyncio.sleep(0)  # an eager task of a TaskGroup would end the group before its other tasks begin
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": request}})
         try:
             return codec.decode(result, cast(Object, self._responses[key]))

@@ -19,7 +19,7 @@ from mcp_ref.server import stateless
 from tests.messages import error_of, result_of, server_info_meta, stateless_request
 from tests.raw_http_client import Talk, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
-from tests.settings import STATELESS_TRANSPORTS, run
+from tests.settings import EAGER_TASKS, STATELESS_TRANSPORTS, run
 
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 MISSING_CAPABILITY = -32021
@@ -324,7 +324,9 @@ async def test_input_required_after_the_response_is_an_error_of_the_author(kind:
 
 
 @KINDS
-async def test_input_required_works_in_plain_functions_and_task_groups(kind: str) -> None:
+@pytest.mark.parametrize("eager", [False, True])
+async def test_input_required_works_in_plain_functions_and_task_groups(kind: str, eager: bool) -> None:
+    asyncio.get_running_loop().set_task_factory(EAGER_TASKS if eager else None)
     server = Server("s")
 
     @server.tool()

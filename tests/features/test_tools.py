@@ -776,8 +776,8 @@ async def test_tools_call_exception_group_reports_the_first_and_logs_the_rest(
             raise error()
 
         async with asyncio.TaskGroup() as group:
-            group.create_task(one())
             group.create_task(asyncio.sleep(PATIENCE))
+            group.create_task(one())
 
     if where == "on the loop":
 

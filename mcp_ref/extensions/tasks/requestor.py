@@ -176,11 +176,13 @@ class RunningTask(Generic[T]):
         if len(self._responding) > MAX_INPUT_REQUESTS:
             raise InvalidMessage(f"task {self.id} has more than {MAX_INPUT_REQUESTS} input requests")
         open_ = [each for each in self._responding.values() if not each.done()]
+        if open_:
+            await asyncio.wait(open_, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)
+        for key, each in self._responding.items():
+            if each.done() and each.exception() is not None:
+                return await self._responding.pop(key)  # raises the exception
         if not open_:
-            return await asyncio.sleep(_interval(task))
-        done, _ = await asyncio.wait(open_, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)
-        for each in done:
-            each.result()
+            await asyncio.sleep(_interval(task))
 
     async def _respond(self, id: str, key: str, request: InputRequest) -> None:
         if self._handle_input is None:

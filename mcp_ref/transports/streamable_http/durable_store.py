@@ -92,7 +92,7 @@ class DurableEventStore(MemoryEventStore):
         self._save_states: dict[str, _SaveState] = {}
         self._changed: dict[str, None] = {}  # the sessions with changes for the next `save`
         self._saving: dict[str, SessionChange] = {}  # the changes in the current `save`, by session
-        self._save_task: asyncio.Task[None] | None = None  # not None while there are changes
+        self._save_task: asyncio.Task[None] | None = None  # runs while there are changes
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
 
@@ -166,11 +166,12 @@ class DurableEventStore(MemoryEventStore):
 
     def _note_change(self, session: str) -> None:
         self._changed[session] = None
-        if self._save_task is None:
-            self._start_saving()
+        self._start_saving()
 
     def _start_saving(self) -> asyncio.Task[None]:
-        self._save_task = asyncio.get_running_loop().create_task(self._save_changes())
+        """Return the task that saves the changes. Start it if it does not run."""
+        if self._save_task is None or self._save_task.done():
+            self._save_task = asyncio.create_task(self._save_changes())
         return self._save_task
 
     async def _save_changes(self) -> None:
@@ -191,7 +192,6 @@ class DurableEventStore(MemoryEventStore):
                     max_count = min(2 * max_count + 1, EVENTS_PER_SAVE)
         finally:
             self._return_changes()
-            self._save_task = None
 
     def _take_changes(self, max_count: int) -> None:
         """Move at least one session from `_changed` to `_saving`. Stop at `max_count` sessions and events."""
@@ -237,7 +237,7 @@ class DurableEventStore(MemoryEventStore):
         self._saving.clear()
 
     async def flush(self, seconds: float) -> None:
-        task = self._save_task or self._start_saving()
+        task = self._start_saving()
         await asyncio.wait([task], timeout=seconds)
         if task.cancel():
             await asyncio.wait([task])

@@ -489,6 +489,29 @@ async def test_a_task_that_asks_what_it_may_not_is_cancelled(shown: Object, why:
             await calling
 
 
+async def test_input_request_whose_handler_fails_during_tasks_get_cancels_the_task() -> None:
+    go, failed = asyncio.Event(), asyncio.Event()
+
+    async def fail(params: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+        await go.wait()
+        failed.set()
+        raise RuntimeError("broken")
+
+    async with discovered(elicitation=fail) as (client, wire):
+        calling = asyncio.create_task(client.call_tool("t"))
+        await answer(wire, "tools/call", CREATED)
+        form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM}
+        question: Object = {"k": {"method": "elicitation/create", "params": form}}
+        await answer(wire, "tasks/get", extended("input_required", inputRequests=question))
+        asked = await wire.receive_object()
+        go.set()
+        await failed.wait()
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": extended("input_required")})
+        assert (await answer(wire, "tasks/cancel", {"resultType": "complete"}))["taskId"] == "t"
+        with pytest.raises(RuntimeError, match="broken"):
+            await calling
+
+
 @pytest.mark.parametrize(
     ("last", "error"),
     [

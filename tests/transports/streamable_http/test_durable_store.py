@@ -17,7 +17,7 @@ from mcp_ref.transports.streamable_http import durable_store, session_table
 from mcp_ref.transports.streamable_http.event_store import Event, MemoryEventStore, StoreFailed
 from tests.messages import initialize, request
 from tests.raw_http_client import Held, Talk, answered, call, eventually, http_session, said, served_over_http
-from tests.settings import run
+from tests.settings import EAGER_TASKS, run
 
 
 class Storage(DurableEventStore):
@@ -56,6 +56,16 @@ def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable_store, "RETRY_SECONDS", 0.001)
     monkeypatch.setattr(session_table, "FLUSH_SECONDS", 0.05)
     monkeypatch.setattr(server_session, "FINISH_SECONDS", 0.01)
+
+
+async def test_store_with_eager_tasks_saves_the_changes_after_a_flush_without_changes() -> None:
+    asyncio.get_running_loop().set_task_factory(EAGER_TASKS)
+    store = Storage()
+    await store.flush(5.0)
+    store.add_session("s", b"{}", None)
+    store.append("s", "a", b"x")
+    await store.flush(5.0)
+    assert store.data("s") == [b"x"]
 
 
 def fail(session: str) -> None:
