@@ -246,7 +246,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             asked = [word for word in words if word not in surplus]
             advice, example = "add its URL, or two dashes and its command", ["python3", "server.py"]
             if options.name in ACCOUNT_COMMANDS:
-                advice, example = "add its URL", ["https://mcp.example/mcp"]
+                advice, example, surplus = "add its URL", ["https://mcp.example/mcp"], []
             example = [*asked, suggested_server(surplus or example)]
             parser.error(f"the server is missing: {advice}, for example\n  {PROGRAM} {' '.join(example)}")
         if surplus:

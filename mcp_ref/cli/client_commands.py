@@ -57,8 +57,9 @@ def run_and_report(command: Coroutine[None, None, int]) -> int:
         return report_failure(1, error)
 
 
-ADVICE = {"roots": "add --root PATH", "elicitation": "run the command in a terminal, so that it can ask you"}
-"""Capability that a server needs, and that this client did not declare -> the way to declare it."""
+ADVICE = {"roots": "add --root PATH", "elicitation": "run the command in a terminal, so that it can ask you",
+          "sampling": "this command has no model: use the server in a host that has a model"}  # fmt: skip
+"""Capability that a server needs, and that this client did not declare -> the advice for the user."""
 
 
 def report_failure(code: int, error: Exception, name: str = "", known: Iterable[str] = ()) -> int:

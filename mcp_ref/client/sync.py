@@ -4,7 +4,7 @@
         print(client.call_tool("add", {"a": 1, "b": 2}).text)
 
 A `SyncClient` runs a `Client` on an event loop in a second thread. Each method call waits for the result from that
-thread. Callbacks (`sampling`, `on_log`, ...) run in the second thread.
+thread. Options are those of the `Client`: `SyncClient(Client(url, timeout=5))`. Callbacks run in the second thread.
 """
 
 from __future__ import annotations

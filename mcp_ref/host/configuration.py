@@ -327,8 +327,9 @@ def _warning(key: str, suggests: bool) -> str:
     for pattern, reason in _IGNORED.items():
         if re.fullmatch(pattern, key):
             return f"the key {key!r:.100} is ignored{reason}"
-    near = difflib.get_close_matches(key, [*Entry.__annotations__, *_OTHER_NAMES], n=1) if suggests else []
-    return f"the key {key!r:.100} is ignored{f'; did you mean {near[0]!r}?' if near else ''}"
+    near = difflib.get_close_matches(key, [*Entry.__annotations__, *_OTHER_NAMES], n=2) if suggests else []
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"the key {key!r:.100} is ignored{hint}"
 
 
 def _fault_text(error: ValidationError) -> str:

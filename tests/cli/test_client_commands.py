@@ -322,6 +322,8 @@ def test_argument_without_a_value_is_2(word: str, capsys: Captured) -> None:
         (["list", "server.js"], "for example\n  python3 -m mcp_ref list -- node server.js\n"),
         (["list", "localhost:8123/mcp"], "for example\n  python3 -m mcp_ref list http://localhost:8123/mcp\n"),
         (["whoami"], "add its URL, for example\n  python3 -m mcp_ref whoami https://mcp.example/mcp\n"),
+        (["whoami", "server.py"], "add its URL, for example\n  python3 -m mcp_ref whoami https://mcp.example/mcp\n"),
+        (["list", "ws://localhost:8123/mcp"], "for example\n  python3 -m mcp_ref list http://localhost:8123/mcp\n"),
         (["list", "http://a/", "http://b/"], "unrecognized arguments: http://a/"),
         (["read", "http://a/"], "the following arguments are required: URI\n"),
         (

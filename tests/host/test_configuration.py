@@ -227,6 +227,7 @@ def test_unknown_and_ignored_keys_warn_once_and_suggest_a_key() -> None:
     texts = "\n".join(config.warnings)
     assert config.problem is None and len(config.warnings) == 5
     assert "did you mean 'command'" in texts and "without a sandbox" in texts and "write ${HOME}" in texts
+    assert "did you mean 'cwd' or 'command'?" in parse_server("s", {"cmd": "c"}).warnings[0]
 
 
 @pytest.mark.acceptance("5")

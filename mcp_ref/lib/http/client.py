@@ -256,7 +256,6 @@ class HttpClient:
             raise HttpError(str(error)) from None
 
     async def _open_tunnel(self, connection: ClientConnection, proxy: SplitResult, origin: Origin) -> None:
-        """Open a tunnel through a proxy. [RFC 9110 9.3.6]"""
         target = f"{bracket_ipv6(origin.host)}:{origin.port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *proxy_credentials(proxy), "", ""]
         connection.transport.write("\r\n".join(lines).encode("ascii"))

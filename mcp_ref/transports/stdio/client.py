@@ -49,7 +49,7 @@ def corrected_command(word: str) -> str:
     interpreter = {".py": "python3", ".js": "node"}.get(os.path.splitext(word)[1])
     if interpreter is not None:
         return f"{interpreter} {word}"
-    word = word.partition("://")[2] or word
+    word = re.sub(r"^(?!https?:)\w+://", "", word)
     return f"http://{word}" if re.fullmatch(r"([\w.-]+:\d+|localhost|[\w.-]+\.\w+(?=/))(/\S*)?", word) else ""
 
 

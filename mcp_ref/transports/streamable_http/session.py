@@ -105,11 +105,6 @@ class Stream:
         if self.state is UNDECIDED:
             self.state = DETACHED
 
-    @property
-    def is_connected(self) -> bool:
-        """True if an HTTP response sends the events now."""
-        return self.state is CONNECTED
-
     def put(self, frame: bytes, final: bool = False) -> None:
         """Send one message. If it is `final`, end the stream."""
         if self.state is UNDECIDED:
@@ -383,7 +378,7 @@ class HttpSession(SessionTransport):
     @property
     def is_idle(self) -> bool:
         """True if no request is in flight and no client reads the listening stream."""
-        return not self.streams_by_request and not self.listening.is_connected
+        return not self.streams_by_request and self.listening.state is not CONNECTED
 
     def keep_alive(self) -> None:
         """Send a comment on every stream."""

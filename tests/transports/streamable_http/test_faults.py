@@ -30,7 +30,7 @@ from mcp_ref.lib.http.message import HttpLimits
 from mcp_ref.lib.http.server import HttpServer, start_server
 from mcp_ref.server.http import HttpApp, HttpOptions
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
-from mcp_ref.transports.streamable_http.session import HttpSession
+from mcp_ref.transports.streamable_http.session import HttpSession, StreamState
 from tests.messages import initialize, notification, request
 from tests.server_programs import Program, serving
 from tests.settings import PATIENCE, run
@@ -481,13 +481,13 @@ async def test_a_listening_stream_that_is_never_read_is_cut_and_its_session_goes
                                       Mcp_Session_Id=id)  # fmt: skip
             assert "result" in answer
         await stuck.send("GET", "/mcp", Mcp_Session_Id=id)
-        await eventually(lambda: b.sessions[id].listening.is_connected)
+        await eventually(lambda: b.sessions[id].listening.state is StreamState.CONNECTED)
         for uri in uris:
             b.server.resource_updated(uri)
         await asyncio.sleep(0)
         answer = await beside.ask("POST", "/mcp", request("ping", id=0), Mcp_Session_Id=id)
         assert answer["result"] == {}
-        await eventually(lambda: not b.sessions[id].listening.is_connected)
+        await eventually(lambda: b.sessions[id].listening.state is not StreamState.CONNECTED)
         b.server.resource_updated(uris[0])
         again = await b.raw()
         await again.send("GET", "/mcp", Mcp_Session_Id=id)

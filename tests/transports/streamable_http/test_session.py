@@ -18,7 +18,7 @@ from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
-from mcp_ref.transports.streamable_http.session import HttpSession
+from mcp_ref.transports.streamable_http.session import HttpSession, StreamState
 from mcp_ref.transports.streamable_http.session_table import IdleOrder
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.messages import initialize, notification, request
@@ -234,9 +234,9 @@ async def test_a_session_is_idle_from_the_end_of_its_last_request_not_from_its_b
         await held.has_begun()
         if cut:
             stream = session.streams_by_request[1]
-            await eventually(lambda: stream.is_connected)
+            await eventually(lambda: stream.state is StreamState.CONNECTED)
             await sent.cut()
-            await eventually(lambda: not stream.is_connected)
+            await eventually(lambda: stream.state is not StreamState.CONNECTED)
         now = asyncio.get_running_loop().time()
         held.go.set()
         await eventually(lambda: session.is_idle)
