@@ -35,7 +35,8 @@ CHANGES
 - From 2026-07-28 on, the server refuses a response to an input request without its `requestState`, unless the author
   chose the key.
 - These mistakes are now a TypeError: an unknown option of a server over HTTP, one text for `allowed_hosts`,
-  `allowed_origins` or `roots`, a resource function that returns None, and a parameter `context` without a type.
+  `allowed_origins` or `roots`, a resource function that returns None, a parameter `context` without a type, and an
+  option of the wrong type of a tool, resource or prompt, such as a dict for `annotations`.
 - The package is under the MIT license.
 
 0.1.0

@@ -75,7 +75,8 @@ class InputRequests(RequestContext):
 
         Args:
             message: The text above the form.
-            schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields.
+            schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. Also
+                one of these types, such as `bool`, for a form with the single field `value`.
             timeout: Seconds to wait, 600 by default; None for no limit.
             key: A name for the user's response. In 2026-07-28, the function runs again from its first line, and finds
                 the response by this name. Without a key, the response is valid only if the form has not changed: a user
@@ -84,7 +85,7 @@ class InputRequests(RequestContext):
 
         Returns:
             The user's action: `accept` with the content of the form, `decline` or `cancel`. If `schema` is a class and
-            the user accepted, `data` is an object of this class.
+            the user accepted, `data` is an object of this class, such as True.
 
         Raises:
             CapabilityError: The client did not declare elicitation by form.
@@ -97,21 +98,23 @@ class InputRequests(RequestContext):
         capability = self.channel.peer_capabilities.get("elicitation")
         if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
             raise self.channel.capability_error("elicitation.form")
-        requested = typed_json.json_schema(schema) if isinstance(schema, type) else cast(Object, schema)
+        requested = cast(Object, schema) if isinstance(schema, Mapping) else typed_json.json_schema(schema)
+        is_value = not isinstance(schema, Mapping) and requested.get("type") != "object"
+        if is_value:
+            requested = {"type": "object", "properties": {"value": requested}, "required": ["value"]}
         if (fault := elicitation.schema_fault(requested, self.revision)) is not None:
-            advice = "; use a dataclass with a field for each value" if isinstance(schema, type) else ""
-            raise ValueError(f"no form can show this schema: {fault}{advice}")
+            raise ValueError(f"no form can show this schema: {fault}")
         mode = "form" if self.revision.elicitation_modes else None
         form = elicitation.ElicitRequestFormParams(message, requested, mode)  # type: ignore[arg-type]
         params = elicitation.ElicitRequestParams(form)
         result = await self._request("elicitation/create", params, elicitation.ElicitResult, timeout, key, as_task)
         if result.action == "accept":
-            errors = elicitation.content_errors(requested, result.content or {})  # type: ignore[arg-type]
-            if errors:
+            content = cast(Object, result.content or {})
+            if errors := elicitation.content_errors(requested, content):
                 raise InvalidMessage(f"the content of the form does not match the schema: {'; '.join(errors)}")
-            if isinstance(schema, type):
+            if not isinstance(schema, Mapping):
                 try:
-                    data = typed_json.read_json(result.content or {}, schema)  # type: ignore[arg-type]
+                    data = typed_json.read_json(content["value"] if is_value else content, schema)
                     return replace(result, data=data)
                 except ValueError as error:
                     raise InvalidMessage(f"the content of the form is not valid: {error}") from None

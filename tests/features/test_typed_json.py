@@ -240,19 +240,30 @@ async def test_elicit_result_takes_no_data_from_the_client(action: str) -> None:
         assert result["content"] == [{"type": "text", "text": "None cancel None"}]
 
 
-async def test_elicitation_of_a_single_value_suggests_a_dataclass() -> None:
-    server, errors = Server("s"), list[str]()
+@ELICITING
+@pytest.mark.parametrize(
+    ("type_", "member", "value"),
+    [
+        (bool, {"type": "boolean"}, True),
+        (int, {"type": "integer"}, 3),
+        (Literal["window", "aisle"], {"type": "string", "enum": ["window", "aisle"]}, "aisle"),
+    ],
+)
+async def test_elicitation_of_a_single_value_is_a_form_with_one_field(
+    type_: Any, member: Object, value: Any, revision: str
+) -> None:
+    forms: list[Object] = []
+    server = Server("s")
 
     @server.tool()
-    async def ask(context: Context) -> None:
-        try:
-            await context.elicit("Sure?", bool)
-        except ValueError as error:
-            errors.append(str(error))
+    async def ask(context: Context) -> str:
+        result = await context.elicit("Which?", type_)
+        return f"{result.action} {result.data!r} {result.content}"
 
-    async def accept(request: object) -> ElicitResult:
-        raise AssertionError("nothing can be asked")
+    async def accept(form: Any) -> ElicitResult:
+        forms.append(form.requested_schema)
+        return ElicitResult("accept", {"value": value})
 
-    async with Client(server, elicitation=accept) as client:
-        await client.call_tool("ask")
-    assert errors[0].endswith("use a dataclass with a field for each value")
+    async with Client(server, revision=revision, elicitation=accept) as client:
+        assert (await client.call_tool("ask")).text == f"accept {value!r} {{'value': {value!r}}}"
+    assert forms == [{"type": "object", "properties": {"value": member}, "required": ["value"]}]
