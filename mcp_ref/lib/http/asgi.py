@@ -73,6 +73,10 @@ def application(
         except BodyError as error:
             if error.status != CLIENT_DISCONNECTED:
                 exchange.respond(error.status, [("Content-Type", "text/plain")], f"{error}\n".encode())
+        except BaseException:
+            # The ASGI server aborts a response that has no last piece, so the client sees that the body is cut.
+            exchange.end_stream()
+            raise
         finally:
             bodies.remove(exchange)
             await exchange.finish()
@@ -165,10 +169,14 @@ class AsgiExchange:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._is_disconnected = True
+        self.end_stream()
+        if self._response is None and self._on_disconnect is not None:
+            self._on_disconnect()
+
+    def end_stream(self) -> None:
+        """End the streaming response, if any, without its last piece."""
         if self._response is not None:
             self._response.end()
-        elif self._on_disconnect is not None:
-            self._on_disconnect()
 
     def respond_later(self, on_cancel: Callable[[], object]) -> None:
         self._late, self._on_cancel = asyncio.get_running_loop().create_future(), on_cancel

@@ -256,7 +256,8 @@ Rest: TypeAlias = Coroutine[object, object, None] | None
 Handler: TypeAlias = Callable[[Exchange], Rest]
 """A function, async or not, that responds to one exchange. The server runs the rest of its work, if any, in a task.
 
-If the handler raises before it responds, the client gets status 500."""
+If the handler raises before it responds, the client gets status 500. If it raises while it streams a response, the
+connection ends without the end of the body."""
 
 
 def network_of(address: str) -> str:

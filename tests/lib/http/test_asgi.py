@@ -308,7 +308,7 @@ async def test_asgi_stream_that_is_kept_open_lasts_longer_than_its_handler(end: 
     async with asyncio.timeout(PATIENCE):
         await asyncio.wait([request])
     assert ended == streams and call.body == b"later" and request.cancelled() == (end == "cancel")
-    assert (call.sent[-1].get("more_body", False)) == (end == "disconnect")
+    assert (call.sent[-1].get("more_body", False)) == (end != "close")
 
 
 @pytest.mark.parametrize("turns", range(5))
@@ -369,6 +369,23 @@ async def test_asgi_stream_to_a_client_that_never_reads_lets_the_handler_end(mon
 
     async with asyncio.timeout(PATIENCE):
         await calling(handler, client)
+
+
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+async def test_asgi_handler_that_fails_in_a_stream_is_raised_without_the_end_of_the_body(
+    error: type[BaseException],
+) -> None:
+    async def handler(exchange: Exchange) -> None:
+        response = exchange.stream(200, [])
+        response.write(b"half")
+        await response.drain()
+        raise error
+
+    call = Call(body())
+    with pytest.raises(error):
+        await calling(handler, call)
+    assert call.body == b"half"
+    assert [message.get("more_body") for message in call.sent[1:]] == [True, True]
 
 
 async def test_asgi_send_that_fails_ends_the_stream() -> None:
