@@ -228,8 +228,3 @@ def check_request(params: CreateMessageRequestParams, capability: Object) -> Non
         fault = tool_use_fault(params.messages)
     if fault is not None:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
-
-
-def to_messages(prompt: str | list[SamplingMessage]) -> list[SamplingMessage]:
-    """Return the messages of a conversation. A str becomes one message of the user."""
-    return [SamplingMessage("user", TextContent(prompt))] if isinstance(prompt, str) else prompt

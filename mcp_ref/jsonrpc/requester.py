@@ -237,7 +237,11 @@ class Requester:
         task = asyncio.current_task() if self._batches else None
         batch = self._batches.get(task)
         if batch is None:
-            self._transport.send(request, related)
+            try:
+                self._transport.send(request, related)
+            except (ValueError, TypeError, RecursionError) as error:
+                error.add_note(f"{request.method} was not sent, because its params must be JSON")
+                raise
         else:
             batch.requests[request.id] = request
             self._leave_batch(task)

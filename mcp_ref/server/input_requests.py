@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
 
 from ..basic.channel import RequestContext
+from ..basic.content import TextContent
 from ..basic.lifecycle import declares
 from ..basic.meta import RequestParams
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
@@ -206,7 +207,7 @@ class InputRequests(RequestContext):
             # [2025-11-25 client/sampling#capabilities] MUST NOT send tools to a client without sampling.tools
             self._require("sampling.tools")
         params = sampling.CreateMessageRequestParams(
-            sampling.to_messages(messages),
+            [sampling.SamplingMessage("user", TextContent(messages))] if isinstance(messages, str) else messages,
             max_tokens,
             system_prompt=system_prompt,
             model_preferences=model_preferences,

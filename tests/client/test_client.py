@@ -310,8 +310,10 @@ async def test_request_that_json_cannot_hold_raises_sends_nothing_and_leaves_not
 ) -> None:
     async with raw_server(Client) as (client, wire):
         await handshake(client, wire, "2025-11-25", EVERYTHING)
-        with pytest.raises(error):
+        with pytest.raises(error) as raised:
             await client.call_tool("t", arguments, meta=meta)
+        if "a" in (arguments if isinstance(arguments, dict) else {}):
+            assert raised.value.__notes__ == ["tools/call was not sent, because its params must be JSON"]
         with pytest.raises(TypeError, match="the arguments must be a mapping"):
             await client.call_tool("t", [1, 2])  # type: ignore[call-overload]
         assert client.session.dispatcher.pending == {}
