@@ -167,7 +167,7 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
     try:
         text = str(frame, "utf-8").strip(" \t\r\n")
         # Python without a check of the stack, such as Pyodide, would end: check the depth before the values are read
-        if text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
+        if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
             raise RecursionError
         value: JSON
         value, end = _read_json(text)
