@@ -73,8 +73,8 @@ class Validator:
         try:
             if self._root.check(instance, budget):
                 return []
-            budget.restart()
-            for error in find_errors(self._root, instance, budget):
+            # the search for the errors has all steps again, but no more time
+            for error in find_errors(self._root, instance, Budget(self._limits, budget.end)):
                 found.setdefault(str(error), error)
                 if len(found) >= max_errors:
                     break

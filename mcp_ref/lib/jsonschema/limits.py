@@ -41,20 +41,19 @@ _clock = getattr(time, "thread_time", time.process_time)  # WebAssembly has no t
 
 
 class Budget:
-    """The levels, steps and processor time that one validation still has left."""
+    """The levels, steps and processor time that one validation still has left.
 
-    __slots__ = ("_end", "_limits", "_reserve", "depth", "steps")
+    `end` is the time at which an earlier part of the same validation ends, if its clock has started.
+    """
 
-    def __init__(self, limits: ValidationLimits) -> None:
-        self._limits = limits
-        self._end: float | None = None  # the clock starts with the second slice, because few validations need one
-        self.depth = limits.depth
-        self.restart()
+    __slots__ = ("_limits", "_reserve", "depth", "end", "steps")
 
-    def restart(self) -> None:
-        """Give the validation all steps again, but no more time."""
-        self.steps = min(_SLICE, self._limits.steps)
-        self._reserve = self._limits.steps - self.steps
+    def __init__(self, limits: ValidationLimits, end: float | None = None) -> None:
+        self._limits, self.depth, self.steps = limits, limits.depth, limits.steps
+        self.end = end  # None at first: the clock starts with the second slice, because few validations need one
+        self._reserve = 0
+        if self.steps > _SLICE:
+            self.steps, self._reserve = _SLICE, self.steps - _SLICE
 
     def spend(self, steps: int) -> None:
         """Subtract steps from the budget. Raise BudgetExceeded if too few steps are left, or no time."""
@@ -65,10 +64,10 @@ class Budget:
     def _take_slice(self) -> None:
         """Take steps from the reserve, if it has enough and there is time left."""
         now = _clock()
-        if self._end is None:
-            self._end = now + self._limits.seconds
+        if self.end is None:
+            self.end = now + self._limits.seconds
         taken = min(self._reserve, max(_SLICE, -self.steps))
         self._reserve -= taken
         self.steps += taken
-        if self.steps < 0 or now > self._end:
+        if self.steps < 0 or now > self.end:
             raise BudgetExceeded("too costly to check against this schema")
