@@ -20,7 +20,8 @@ import functools
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 from .basic.cancellation import UNCANCELLABLE, CancelledNotificationParams
 from .basic.channel import Channel, RequestContext
@@ -57,7 +58,8 @@ DEFAULT_TIMEOUT = 60.0
 Role = Literal["client", "server"]
 
 
-class Route(NamedTuple):
+@dataclass(slots=True)
+class Route:
     """The handler of a method, and the dataclass of its params."""
 
     method: Method

@@ -34,7 +34,8 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_met
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
@@ -76,7 +77,8 @@ class MissingCapability(ProtocolError, CapabilityError):
         super().__init__(MISSING_REQUIRED_CLIENT_CAPABILITY, text, {"requiredCapabilities": required})
 
 
-class RequestMeta(NamedTuple):
+@dataclass(slots=True)
+class RequestMeta:
     """The `_meta` of a stateless request. Use `client_info` only for display, because a client can claim any name."""
 
     revision: Revision

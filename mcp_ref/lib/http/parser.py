@@ -14,8 +14,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import urlsplit
 
 from .framing import CHUNKED, TOKEN, BadMessage, ChunkDecoder, body_length, keeps_open, parse_headers
@@ -37,7 +38,8 @@ request, and send the same head on each."""
 _REQUEST_LINE: Final = re.compile(rf"{TOKEN} ([!-~]+) HTTP/([0-9]\.[0-9])")
 
 
-class RequestHead(NamedTuple):
+@dataclass(slots=True)
+class RequestHead:
     """A parsed head. `length` is the size of the body that follows, in bytes, or framing.CHUNKED."""
 
     method: str
