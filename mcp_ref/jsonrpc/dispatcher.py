@@ -201,7 +201,7 @@ class Dispatcher(Requester):
         slot = self._queue.add(request.id) if must_wait else None
         entry = self._serving[request.id] = _ActiveRequest(slot)
         # The task starts after the handlers of requests that were cancelled earlier have noticed their cancellation.
-        entry.task = asyncio.Task(self._run(request, entry, batch))  # never an eager task
+        entry.task = asyncio.Task(self._run(request, entry, batch), name=request.method)  # never an eager task
         self._use_slot(entry.task)
 
     async def _run(self, request: Request, entry: _ActiveRequest, batch: _ReceivedBatch | None) -> None:
