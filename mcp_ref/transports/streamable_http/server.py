@@ -30,7 +30,7 @@ Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 
 from ...basic.access import Access, ScopeTable
 from ...basic.headers import ParameterHeaders
@@ -42,7 +42,6 @@ from ...jsonrpc.messages import (
     Incoming,
     Malformed,
     Notification,
-    Object,
     Request,
     RequestId,
     decode,
@@ -51,7 +50,7 @@ from ...jsonrpc.messages import (
 from ...lib.http.message import Exchange, HeaderList, Rest
 from ...lib.http.sse import encode_event
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, REVISIONS_BY_NAME, Revision, find_revision
-from ..base import Begin, Drain, Hold, Notify, Trace, finish
+from ..base import Begin, Trace, finish
 from ..trace import traced_exchange
 from .checks import (
     JSON_HEADERS,
@@ -69,12 +68,9 @@ from .event_store import Event, MemoryEventStore, stream_of
 from .posted_session import EndpointLimits, Heartbeat, check_initialize
 from .session import HttpSession, Stream
 from .session_table import SessionTable, shutting_down
-from .stateless import InFlight, StatelessExchange, check_request
+from .stateless import InFlight, ServeStateless, StatelessExchange, check_request
 
 _LEGACY = frozenset(LEGACY)  # a set, because to compare two revisions is slow
-
-ServeStateless = Callable[[Request, Notify, Drain, str | None, Hold], Coroutine[object, object, Object]]
-"""A function that serves one stateless request: `server.stateless.serve_request`."""
 
 
 class StreamableHttpEndpoint:
@@ -299,9 +295,7 @@ class StreamableHttpEndpoint:
                 # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST NOT send responses
                 raise HttpRefusal(400, "the body must be a single request or notification")
 
-    async def _serve_stateless(
-        self, exchange: Exchange, checked: CheckedRequest, request: Request, access: Access
-    ) -> None:
+    def _serve_stateless(self, exchange: Exchange, checked: CheckedRequest, request: Request, access: Access) -> Rest:
         assert self._serve_request is not None
         accepts_sse = checked.accepts_sse and not self._json_responses
         in_flight = self._requests
@@ -315,10 +309,10 @@ class StreamableHttpEndpoint:
         try:
             check_request(request, checked, exchange.request.headers, self._parameters)
         except ProtocolError as error:
-            return reply.refuse(error)
-        in_flight.add(reply, access.caller)
+            reply.refuse(error)
+            return None
         self._start_heartbeat()
-        await reply.serve(self._serve_request(request, reply.notify, reply.drain, access.id, reply.hold), access)
+        return reply.serve(self._serve_request, access)
 
     def _send(
         self, exchange: Exchange, stream: Stream, headers: HeaderList, missed: list[Event] | None, ends_at: float | None

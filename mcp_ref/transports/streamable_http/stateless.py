@@ -35,9 +35,12 @@ from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, O
 from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
-from ..base import HeldResponse, Trace
+from ..base import Drain, HeldResponse, Hold, Notify, Trace
 from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest, HttpRefusal
 from .session_table import RETRY_LATER
+
+ServeStateless = Callable[[Request, Notify, Drain, str | None, Hold], Coroutine[object, object, Object]]
+"""A function that serves one stateless request: `server.stateless.serve_request`."""
 
 
 def status_of(response: Response | ErrorResponse) -> int:
@@ -124,17 +127,20 @@ class StatelessExchange:
         self._on_end: Callable[[], object] | None = None  # not None while the response is held back
         self._held_response = b""
 
-    async def serve(self, result: Coroutine[object, object, Object], access: Access) -> None:
-        """Wait for the result and respond, or hold back the response. Cancel the request if the client disconnects.
+    async def serve(self, serve_request: ServeStateless, access: Access) -> None:
+        """Serve the request and respond, or hold back the response. Cancel the request if the client disconnects.
 
-        Raise AccessRefused if the handler refused the access before anything was sent.
+        Raise HttpRefusal if too many requests are in flight. Raise AccessRefused if the handler refused the access
+        before anything was sent.
         """
+        self._in_flight.add(self, access.caller)
         task = self.task = asyncio.current_task()
         assert task is not None
         self._expected_cancellations = task.cancelling()
         self._exchange.on_disconnect(self._cancel)
         response: Response | ErrorResponse | None = None
         try:
+            result = serve_request(self._request, self.notify, self.drain, access.id, self.hold)
             response = await respond(self._request, result)
         except asyncio.CancelledError:
             if task.cancelling() > self._expected_cancellations:
