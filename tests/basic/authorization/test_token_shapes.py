@@ -13,14 +13,15 @@ from mcp_ref.lib.jose.keys import JoseError
 from tests.basic.authorization.key_server import RESOURCE, KeyServer, key_server, saying
 
 NOW = int(time.time())
-TIMES: Object = {"iat": NOW, "exp": NOW + 300}
+"""The time of issue. `KeyServer.token` adds the end, because the tests can run a long time after the import."""
 USER = "f:0b7f6a52-3f0e-4a57-8f0c-6d2f0f3e5f11:alice"
 TENANT = "72f988bf-0000-4000-8000-2d7cd011db47"
 
 #: A realm of Keycloak, whose issuer has a path. The mapper "Audience" has added the resource to `aud`.
 KEYCLOAK: Object = {
-    **TIMES, "auth_time": NOW - 5, "jti": "onrtac:5d1d3c41-7d6e-4b0e-9a2d-0f7a3a8a3f3e", "aud": [RESOURCE, "account"],
-    "sub": USER, "typ": "Bearer", "azp": "mcp-client", "sid": "0e6a4a5b", "acr": "1", "client_id": None,
+    "iat": NOW, "auth_time": NOW - 5, "jti": "onrtac:5d1d3c41-7d6e-4b0e-9a2d-0f7a3a8a3f3e",
+    "aud": [RESOURCE, "account"], "sub": USER,
+    "typ": "Bearer", "azp": "mcp-client", "sid": "0e6a4a5b", "acr": "1", "client_id": None,
     "allowed-origins": ["http://127.0.0.1"], "scope": "openid profile notes:read email", "email_verified": True,
     "realm_access": {"roles": ["offline_access", "default-roles-notes"]}, "preferred_username": "alice",
     "resource_access": {"account": {"roles": ["manage-account", "view-profile"]}},
@@ -28,7 +29,7 @@ KEYCLOAK: Object = {
 
 #: Entra, version 2.0. It knows no `resource`, so `aud` is the id of the application that stands for the server.
 ENTRA_2: Object = {
-    **TIMES, "nbf": NOW, "aud": "6e74172b-0000-4000-8000-f0cf8f25a8f1", "aio": "AXQAi/8TAAAA", "azpacr": "0",
+    "iat": NOW, "nbf": NOW, "aud": "6e74172b-0000-4000-8000-f0cf8f25a8f1", "aio": "AXQAi/8TAAAA", "azpacr": "0",
     "azp": "29d9ed98-0000-4000-8000-a66a6c0f5d42", "name": "Alice", "oid": "690222be-0000-4000-8000-76dc6e2e2b3f",
     "preferred_username": "alice@notes.example", "rh": "0.ARoAv4j5", "scp": "notes.read notes.write",
     "sub": "HKZpfaHyWadeOouYlitjrI-KffTm222X5rrV3xDqfKQ", "tid": TENANT, "uti": "fqiBqXLPj0eQa82S", "ver": "2.0",
@@ -37,7 +38,7 @@ ENTRA_2: Object = {
 
 #: Entra, version 1.0: a program that acts for itself, with roles, and without scopes.
 ENTRA_1: Object = {
-    **TIMES, "nbf": NOW, "aud": "api://notes", "aio": "E2ZgYDjS", "appid": "0f3c4e2a-0000-4000-8000-1c9d7e1f3b55",
+    "iat": NOW, "nbf": NOW, "aud": "api://notes", "aio": "E2ZgYDjS", "appid": "0f3c4e2a-0000-4000-8000-1c9d7e1f3b55",
     "appidacr": "1", "idp": f"https://sts.windows.net/{TENANT}/", "oid": "5f1d0000-0000-4000-8000-9a3f2f0c7a10",
     "roles": ["Notes.Read.All"], "sub": "5f1d0000-0000-4000-8000-9a3f2f0c7a10", "tid": TENANT, "ver": "1.0",
     "client_id": None,

@@ -531,23 +531,23 @@ async def test_introspection_asks_once_for_a_token_and_authenticates_with_encode
 
 
 @pytest.mark.parametrize(
-    "response",
+    "claims",
     [
-        {"active": False, "sub": "alice", "aud": RESOURCE},
-        active(active="true"),
-        active(active=1),
-        active(active=None),
-        active(aud="https://other.example"),
-        active(aud=None),
-        active(iss="https://evil.example"),
-        active(nbf=time.time() + 600),
-        active(exp="soon"),
-        active(sub=None, client_id=None),
+        {"active": False},
+        {"active": "true"},
+        {"active": 1},
+        {"active": None},
+        {"aud": "https://other.example"},
+        {"aud": None},
+        {"iss": "https://evil.example"},
+        {"nbf": 1e11},
+        {"exp": "soon"},
+        {"sub": None, "client_id": None},
     ],
 )
-async def test_introspection_refuses_a_token_that_is_not_active_here(response: Object) -> None:
+async def test_introspection_refuses_a_token_that_is_not_active_here(claims: Object) -> None:
     async with key_server() as issuer:
-        issuer.introspected["opaque"] = response
+        issuer.introspected["opaque"] = active(**claims)  # with an end from now, not from the import
         assert await introspection(issuer)("opaque") is None
 
 
