@@ -56,7 +56,7 @@ def check_options(options: Mapping[str, object], known: type) -> None:
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Raise TypeError for an option of the wrong type. With it, clients would refuse the list with the description."""
+    """Raise TypeError for an option of the wrong type, because clients would refuse a list that contains the option."""
     codec = codec_for(REVISIONS[-1])
     try:
         read = codec.decode(type(description), codec.encode(description)) if options else description

@@ -142,7 +142,7 @@ class ResourceUpdatedNotificationParams(_UriParams):
 
 
 class ResourceNotFound(Exception):
-    """The error of a template's function for a URI that matches the template, but names nothing. It needs no text."""
+    """The error of a template's function for a URI that matches the template, but names no resource."""
 
 
 class ResourceOptions(TypedDict, total=False):

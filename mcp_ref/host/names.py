@@ -77,7 +77,7 @@ def full_name(server: str, name: str) -> str:
 
 
 def model_name(server: str, name: str, digits: int = 8) -> str:
-    """Return the model name, which matches `^[A-Za-z][A-Za-z0-9_-]{0,59}$`. A changed one ends with a hash."""
+    """Return the model name, which matches `^[A-Za-z][A-Za-z0-9_-]{0,59}$`. A changed name ends with a hash."""
     whole = f"{server}__{name}"
     if _TOOL_NAME.fullmatch(name) and len(whole) <= MAX_MODEL_NAME:
         return whole
