@@ -55,9 +55,6 @@ def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:
     return asyncio.run(bounded())
 
 
-EAGER_TASKS = getattr(asyncio, "eager_task_factory", None)
-"""The task factory for eager tasks, which a program can set since Python 3.12; None before."""
-
 SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").split()
 """The kinds of `raw_client`, all with the same behavior. CI runs the others once: "http-json", "http+sse", "asgi"."""
 

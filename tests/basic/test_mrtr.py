@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from mcp_ref.server import stateless
 from tests.messages import error_of, result_of, server_info_meta, stateless_request
 from tests.raw_http_client import Talk, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
-from tests.settings import EAGER_TASKS, STATELESS_TRANSPORTS, run
+from tests.settings import STATELESS_TRANSPORTS, TASK_FACTORIES, run
 
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 MISSING_CAPABILITY = -32021
@@ -324,9 +325,9 @@ async def test_input_required_after_the_response_is_an_error_of_the_author(kind:
 
 
 @KINDS
-@pytest.mark.parametrize("eager", [False, True])
-async def test_input_required_works_in_plain_functions_and_task_groups(kind: str, eager: bool) -> None:
-    asyncio.get_running_loop().set_task_factory(EAGER_TASKS if eager else None)
+@pytest.mark.parametrize("task_factory", TASK_FACTORIES)
+async def test_input_required_works_in_plain_functions_and_task_groups(kind: str, task_factory: Any) -> None:
+    asyncio.get_running_loop().set_task_factory(task_factory)
     server = Server("s")
 
     @server.tool()

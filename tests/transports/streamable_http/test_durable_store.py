@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from mcp_ref.transports.streamable_http import durable_store, session_table
 from mcp_ref.transports.streamable_http.event_store import Event, MemoryEventStore, StoreFailed
 from tests.messages import initialize, request
 from tests.raw_http_client import Held, Talk, answered, call, eventually, http_session, said, served_over_http
-from tests.settings import EAGER_TASKS, run
+from tests.settings import TASK_FACTORIES, run
 
 
 class Storage(DurableEventStore):
@@ -58,8 +59,9 @@ def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_session, "FINISH_SECONDS", 0.01)
 
 
-async def test_store_with_eager_tasks_saves_the_changes_after_a_flush_without_changes() -> None:
-    asyncio.get_running_loop().set_task_factory(EAGER_TASKS)
+@pytest.mark.parametrize("task_factory", TASK_FACTORIES)
+async def test_store_saves_the_changes_after_a_flush_without_changes(task_factory: Any) -> None:
+    asyncio.get_running_loop().set_task_factory(task_factory)
     store = Storage()
     await store.flush(5.0)
     store.add_session("s", b"{}", None)
@@ -300,6 +302,26 @@ async def test_restored_session_serves_other_requests_if_the_first_is_cancelled(
         assert (await Talk(web, "earlier").post(request("ping"))).status == 200
         served = web.site._endpoint.sessions["earlier"].served
         assert isinstance(served, server_session.ServerSession) and served.phase is OPERATING
+
+
+async def test_session_that_is_deleted_while_another_request_loads_it_is_404() -> None:
+    held, store, loads, gate = Held(), Storage(), list[str](), threading.Event()
+    store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None)
+
+    def block(session: str) -> None:
+        loads.append(session)
+        if len(loads) == 2:
+            gate.wait(5.0)
+
+    store.obstacle = block
+    async with served_over_http(held.server, store=store) as web:
+        sent = [await Talk(web, "earlier").send(request("ping")) for _ in range(2)]
+        assert (await web.take(sent[0])).status == 200
+        assert (await Talk(web, "earlier").delete()).status == 204
+        gate.set()
+        assert (await web.take(sent[1])).status == 404
+        await store.flush(5.0)
+        assert loads[:2] == ["earlier", "earlier"] and not store.table and not web.site._endpoint.sessions
 
 
 @pytest.mark.parametrize("step", ["load", "handshake"])
