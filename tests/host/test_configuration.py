@@ -41,6 +41,8 @@ FORMATS = {
         "fs": {"command": "npx", "args": ["-y", "fs"], "cwd": "/", "timeout": 600000, "trust": true},
         "docs": {"httpUrl": "https://docs.example/mcp", "includeTools": ["a"], "excludeTools": ["b"]},
         "off": {"url": "https://off.example/sse"}}}""",
+    "gemini-allowed.json": """{"mcp": {"allowed": ["fs"]}, "mcpServers": {
+        "fs": {"command": "npx", "args": ["-y", "fs"]}, "off": {"url": "https://off.example/sse"}}}""",
     "config.toml": """
         model = "x"
         [mcp_servers.fs]
@@ -102,6 +104,8 @@ def test_read_config_reads_the_file_of_each_known_host(name: str, tmp_path: Path
             assert launches["fs"].env == {"A": "1", "B": None}
             assert launches["docs"].headers == {"X-Key": "typed"}
             assert servers["docs"].inputs == {"key": ("API key", True)} and servers["fs"].inputs == {}
+        case "gemini-allowed.json":
+            assert servers["off"].is_disabled and not servers["fs"].is_disabled
         case "gemini.json":
             assert servers["off"].is_disabled and not servers["fs"].is_disabled
             assert servers["docs"].allows_tool("a") and not servers["docs"].allows_tool("b")
@@ -265,8 +269,8 @@ async def test_secrets_are_in_no_output(tmp_path: Path, caplog: pytest.LogCaptur
     servers = {
         "env": {
             "command": "sh",
-            "args": ["-c", "echo $T $U >&2; exit 1"],
-            "env": {"T": "${TOKEN}", "U": "${input:id}"},
+            "args": ["-c", "echo $T $U $API_KEY >&2; exit 1"],
+            "env": {"T": "${TOKEN}", "U": "${input:id}", "API_KEY": "MARKER-key"},
         },
         "remote": {"url": "http://127.0.0.1:1/${TOKEN}", "headers": {"Authorization": "Bearer MARKER-literal"}},
         "bad": {"command": "c", "env": {"T": ["MARKER-list"]}},

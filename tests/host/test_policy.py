@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from pathlib import Path
@@ -37,7 +38,7 @@ from mcp_ref.features.tools import Tool
 from mcp_ref.host import policy, supervisor
 from mcp_ref.host.approval import command_warnings, escape_hidden, url_warnings
 from mcp_ref.host.policy import definition_hash
-from mcp_ref.jsonrpc.messages import Notification, Object, Request
+from mcp_ref.jsonrpc.messages import JSON, Notification, Object, Request
 from mcp_ref.transports import system
 from mcp_ref.transports.system import Windows
 from tests.host.peers import Person, Scripted, calculator, error, lines, opened, state, tool, until
@@ -344,6 +345,46 @@ async def test_remembered_decisions_end_with_a_changed_configuration(tmp_path: P
     assert second.asked == []
 
 
+@pytest.mark.acceptance("17", "18")
+async def test_remembered_call_is_of_one_server_one_tool_and_one_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MIN_PAUSE", 0.01)
+    tools: list[JSON] = [tool("t", "Adds"), tool("u", "Adds")]
+    server = Scripted(lambda method, params: {"tools": tools} if method == "tools/list" else {"content": []})
+    other = Scripted(lambda method, params: {"tools": [tool("t", "Adds")]} if method == "tools/list" else None)
+    person = Person({"call": Allow("always")})
+    async with opened(Host({"s": server, "other": other}, approve=person)) as host:
+        for name in ("s.t", "s.t", "s.u", "s.t"):
+            await host.call_tool(name)
+        with pytest.raises(RequestTimeout):
+            await host.call_tool("other.t", timeout=0.01)
+        assert [request.name for request in person.asked] == ["s.t", "s.u", "other.t"]
+        tools[0] = tool("t", "Deletes")
+        await notify_change(server)
+        await until(lambda: person.kinds()[-1] == "definition" and host.status()[0].tools == 2)
+        await host.call_tool("s.t")
+        assert [request.name for request in person.asked][3:] == ["s.t", "s.t"]
+
+
+@pytest.mark.acceptance("18")
+async def test_decisions_about_sampling_elicitation_and_dangerous_starts_are_never_stored(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"a": {"command": "sh", "args": ["-c", "exit 1"]}}}')
+    always = Allow("always")
+    person = Person({"sample": always, "sampled": always, "elicit": always, "start": always})
+    approvals: dict[str, str] = {}
+    async with opened(
+        Host({"s": asking()}, approve=person, approvals=approvals, sampling=model, elicitation=form)
+    ) as host:
+        for _ in range(2):
+            await host.call_tool("s.summarize")
+            await host.call_tool("s.order")
+    kinds = person.kinds()
+    assert [kinds.count(kind) for kind in ("sample", "sampled", "elicit")] == [1, 1, 2]
+    async with opened(Host(path, approve=person, approvals=approvals, startup_wait=15)):
+        assert person.kinds()[-1] == "start"
+    assert "allow" not in approvals.values()
+
+
 @pytest.mark.acceptance("19", "A15")
 @pytest.mark.parametrize("fault", ["raises", "hangs", "nonsense", "false"])
 async def test_approve_function_that_does_not_allow_denies(fault: str) -> None:
@@ -398,6 +439,32 @@ async def test_edited_params_are_validated_and_sent() -> None:
         assert person.asked[-1].content.blocks == [TextContent("asking 50")]
 
 
+@pytest.mark.acceptance("20", "21")
+async def test_edited_sampling_request_stays_within_the_budget() -> None:
+    request = CreateMessageRequestParams([SamplingMessage("user", TextContent("all of it"))], 10**9)
+    person = Person({"sample": Allow(params=request)})
+    budget = Budget(sample_tokens=1000)
+    async with opened(Host({"s": asking()}, approve=person, sampling=model, budget=budget)) as host:
+        assert (await host.call_tool("s.summarize")).text == "s 1000"
+
+
+@pytest.mark.acceptance("21", "A9")
+@pytest.mark.parametrize("revision", ERAS)
+async def test_elicitations_of_one_call_are_limited(revision: str) -> None:
+    server = Server("curious", revisions=[revision])
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        schema: Object = {"type": "object", "properties": {"name": {"type": "string"}}}
+        return " ".join([(await context.elicit(f"Name {number}?", schema)).action for number in range(5)])
+
+    person = Person()
+    async with opened(Host({"s": server}, approve=person, elicitation=form)) as host:
+        for _ in range(2):
+            assert (await host.call_tool("s.ask")).text == "accept accept accept cancel cancel"
+    assert person.kinds().count("elicit") == 6
+
+
 @pytest.mark.acceptance("21")
 async def test_each_budget_of_calls_has_its_error() -> None:
     for budget, allowed in ((Budget(calls=2), 2), (Budget(calls_per_minute=3), 3), (Budget(calls=0), 0)):
@@ -440,6 +507,21 @@ async def test_budget_of_seconds_limits_the_last_call_and_refuses_the_next() -> 
         for name in ("s.add", "t.add"):  # the servers share the budget of the host
             with pytest.raises(BudgetExceeded, match=r"the budget seconds=0\.05 of the (host|server s) is used up"):
                 await host.call_tool(name, ADD)
+
+
+@pytest.mark.acceptance("21")
+async def test_budget_of_seconds_holds_although_progress_restarts_the_time_limit() -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def tick(context: Context) -> None:
+        for number in itertools.count():
+            await context.report_progress(number)
+            await asyncio.sleep(0.005)
+
+    async with opened(Host({"s": server}, budget=Budget(seconds=0.05))) as host:
+        with pytest.raises(RequestTimeout):
+            await host.call_tool("s.tick", max_timeout=1000)
 
 
 @pytest.mark.acceptance("21")

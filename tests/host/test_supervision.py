@@ -176,7 +176,9 @@ async def test_list_that_reports_its_own_change_is_fetched_ever_more_rarely(quic
 
 
 @pytest.mark.acceptance("28")
-@pytest.mark.parametrize("fault", ["endless pages", "one cursor", "too many tools", "a large definition"])
+@pytest.mark.parametrize(
+    "fault", ["endless pages", "one cursor", "too many tools", "a large definition", "many large definitions"]
+)
 async def test_list_over_a_limit_costs_only_its_server(fault: str, quick: None) -> None:
     numbers = itertools.count()
 
@@ -188,6 +190,8 @@ async def test_list_over_a_limit_costs_only_its_server(fault: str, quick: None) 
                 return {"tools": [], "nextCursor": "again"}
             case "too many tools":
                 return {"tools": [tool(f"t{number}") for number in range(1005)]}
+            case "many large definitions":
+                return {"tools": [tool(f"t{number}", "x" * 60_000) for number in range(70)]}
         return {"tools": [tool("large", "x" * 70_000), tool("small")]}
 
     server = Scripted(respond)
@@ -196,7 +200,8 @@ async def test_list_over_a_limit_costs_only_its_server(fault: str, quick: None) 
             await until(lambda: state(host, "s") == "failed")
             assert "pages do not end" in error(host, "s")
         else:
-            dropped, kept = (5, 1000) if fault == "too many tools" else (1, 1)
+            kept = {"too many tools": 1000, "a large definition": 1, "many large definitions": 69}[fault]
+            dropped = {"too many tools": 5}.get(fault, 1)
             assert host.status()[0].dropped == {"tools": dropped} and host.status()[0].tools == kept
         assert server.received.count("tools/list") <= 600
         assert (await host.call_tool("other.add", ADD)).text == "3"
