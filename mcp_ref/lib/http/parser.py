@@ -76,7 +76,7 @@ class RequestParser:
         """True if the client waits for a 100 (Continue) response before it sends the body."""
         self.cached_heads: dict[bytes, RequestHead] = {}
         self._limits, self._parse_small = limits, parse_small or parse_request_head
-        self._searched_bytes = 0  # number of bytes that were already searched for the end of a head
+        self._search_from = 0  # the position at which the search for the end of a head continues
         self._chunk_decoder: ChunkDecoder | None = None
         self._body = bytearray()  # the decoded part of a chunked body
 
@@ -111,17 +111,17 @@ class RequestParser:
         buffer = self.buffer
         while buffer.startswith(b"\r\n"):
             del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore empty lines before the request line
-            self._searched_bytes = 0
-        end = buffer.find(b"\r\n\r\n", max(0, self._searched_bytes - 3))
+            self._search_from = 0
+        end = buffer.find(b"\r\n\r\n", self._search_from)
         # [RFC 9112 2.2] a recipient MAY accept LF as a line end. Some proxies see no line end there, so we refuse LF.
         if end < 0 and buffer.count(b"\n") != buffer.count(b"\r\n"):
             raise BadMessage(400, "a line of the head ends in LF without CR")
         if (len(buffer) if end < 0 else end + 4) > self._limits.head_size:
             raise BadMessage(431, f"the head is larger than {self._limits.head_size} bytes")
         if end < 0:
-            self._searched_bytes = len(buffer)
+            self._search_from = max(0, len(buffer) - 3)
             return None
-        self._searched_bytes = 0
+        self._search_from = 0
         raw = bytes(buffer[: end + 4])
         del buffer[: end + 4]
         head = self.cached_heads.get(raw)
