@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import JSON, Object, Request
-from .versioning import HEADER_MISMATCH, PROTOCOL_VERSION
+from .versioning import HEADER_MISMATCH, read_required_meta
 
 if TYPE_CHECKING:
     from ..lib.http.message import Headers
@@ -156,10 +156,12 @@ def _is_equal(text: str, value: JSON) -> bool:
     return text == value
 
 
-def mirrored_fields(request: Request) -> tuple[JSON, str, str | None]:
-    """Return the fields that a request's headers repeat: revision, method, and name (or None)."""
-    meta = request.params.get("_meta")
-    version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
+def mirrored_fields(request: Request) -> tuple[str, str, str | None]:
+    """Return the fields that a request's headers repeat: revision, method, and name (or None).
+
+    Raise MalformedRequest if the request has no valid `_meta`.
+    """
+    _, version, _ = read_required_meta(request.params)
     name = request.params.get(NAME_FIELDS.get(request.method, ""))
     return version, request.method, name if isinstance(name, str) else None
 
@@ -167,7 +169,7 @@ def mirrored_fields(request: Request) -> tuple[JSON, str, str | None]:
 def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str, str]:
     """Return the headers that mirror a request. [2026-07-28 basic/transports/streamable-http#client-behavior]"""
     version, method, name = mirrored_fields(request)
-    headers = {"MCP-Protocol-Version": str(version), METHOD_HEADER: method}
+    headers = {"MCP-Protocol-Version": version, METHOD_HEADER: method}
     if name is not None:
         headers[NAME_HEADER] = encode_value(name)
         if method == "tools/call":
@@ -179,11 +181,10 @@ def header_mismatch(why: str) -> ProtocolError:
     return ProtocolError(HEADER_MISMATCH, f"Header mismatch: {why}")
 
 
-def check_headers(headers: Headers, fields: tuple[JSON, str, str | None]) -> None:
+def check_headers(headers: Headers, fields: tuple[str, str, str | None]) -> None:
     """Raise ProtocolError if the headers differ from the `mirrored_fields` of a request."""
     version, method, name = fields
-    if version is not None:  # else another check refuses the request
-        _check(headers, "MCP-Protocol-Version", version, encoded=False)
+    _check(headers, "MCP-Protocol-Version", version, encoded=False)
     _check(headers, METHOD_HEADER, method, encoded=False)
     if name is not None:
         _check(headers, NAME_HEADER, name)

@@ -57,7 +57,7 @@ class StatelessRequest(Channel):
         self.loop = asyncio.get_running_loop()
         self.revision, self.peer_capabilities = meta.revision, meta.capabilities
         # [2026-07-28 server/utilities/logging#per-request-log-level] without a level, MUST NOT send log messages
-        self.logging_level = cast("str | None", meta.log_level) if catalog.logging else None
+        self.logging_level = meta.log_level if catalog.logging and isinstance(meta.log_level, str) else None
         self.is_over = False
         self.may_need_input = False
         """True if the result of the method can be `input_required`."""
@@ -225,8 +225,9 @@ async def serve_request(
     if meta.revision not in catalog.info_as_json:
         catalog.info_as_json[meta.revision] = codec.encode(catalog.info)
     # [2026-07-28 basic/index#_meta] every result SHOULD contain the server's info
-    given = cast("Object | None", wire.get("_meta"))
-    wire["_meta"] = {**(given or {}), versioning.SERVER_INFO: catalog.info_as_json[meta.revision]}
+    info: Object = {versioning.SERVER_INFO: catalog.info_as_json[meta.revision]}
+    given = wire.get("_meta")
+    wire["_meta"] = {**given, **info} if isinstance(given, dict) else info
     return wire
 
 

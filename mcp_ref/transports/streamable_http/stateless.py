@@ -28,7 +28,7 @@ from collections.abc import Callable, Coroutine
 
 from ...basic.access import Access
 from ...basic.headers import ParameterHeaders, check_headers, check_parameters, mirrored_fields
-from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless, read_required_meta
+from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless
 from ...jsonrpc.dispatcher import respond, writable
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
@@ -55,10 +55,9 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
     """Check that a request has a valid `_meta`, and that its headers mirror its body. Raises ProtocolError."""
     if request.method == "initialize" and not is_stateless(request.params):
         return  # the client is a legacy client, which does not send these headers
-    read_required_meta(request.params)  # checked first, because a client without `_meta` speaks another revision
+    mirrored = mirrored_fields(request)  # `_meta` is checked first: a client without it speaks another revision
     if request.method == "initialize":
         return  # a modern revision has no such method, so no headers are compared
-    mirrored = mirrored_fields(request)
     if checked.compared_fields != mirrored:  # else the same headers were compared with the same fields before
         check_headers(headers, mirrored)
         checked.compared_fields = mirrored
@@ -76,13 +75,14 @@ class InFlight(dict["StatelessExchange", str]):
 
     def add(self, exchange: StatelessExchange, caller: str) -> None:
         """Add an exchange. Raise HttpRefusal if the caller has no place left, or if all places are taken."""
-        if self._counts.get(caller, 0) >= self._limit_per_caller:
+        count = self._counts.get(caller, 0)
+        if count >= self._limit_per_caller:
             why = f"your {self._limit_per_caller} requests are still in flight"
             raise HttpRefusal(503, f"{why}; try again later", RETRY_LATER)
         if len(self) >= self._limit:
             raise HttpRefusal(503, f"the server already serves {self._limit} requests; try again later", RETRY_LATER)
         self[exchange] = caller
-        self._counts[caller] = self._counts.get(caller, 0) + 1
+        self._counts[caller] = count + 1
 
     def remove(self, exchange: StatelessExchange) -> None:
         """Remove an exchange that was added."""
