@@ -49,7 +49,7 @@ from urllib.parse import urlsplit
 
 from ...basic.access import Access, AccessRefused, current_access
 from ...basic.principal import Principal
-from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
+from ...jsonrpc.messages import INVALID_REQUEST, Error, ErrorResponse, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest, Rest, network_of
 from ...lib.turns import LARGE_MESSAGE, take_turn_to_start
 from ...revisions import LEGACY, Revision, find_revision
@@ -147,7 +147,7 @@ class CheckedRequest:
     accepts_sse: bool
     deferred_failure: HttpRefusal | None
     """The first failure among checks 6 to 8, or None. It is raised after check 5 (authentication)."""
-    compared_fields: tuple[JSON, str, str | None] | None = None
+    compared_fields: tuple[str, str, str | None] | None = None
     """The `mirrored_fields` of the latest body that matched these headers. Equal fields are not compared again."""
 
 
@@ -186,7 +186,8 @@ class RequestChecks:
 
     def guard(self, exchange: Exchange, authorize: Authorize | None, serve: Serve) -> Rest:
         """Make all checks, then call `serve`. Respond to preflight requests, and to refusals by checks or `serve`."""
-        request, cors = exchange.request, list[tuple[str, str]]()
+        request = exchange.request
+        cors: HeaderList = []
         try:
             checked = self.check(request)
             cors = checked.cors
