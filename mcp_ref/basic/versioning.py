@@ -133,11 +133,7 @@ def without_legacy_codes(error: ProtocolError) -> ProtocolError:
     return error if code is None else ProtocolError(code, error.message, error.data)
 
 
-def with_request_meta(
-    params: Object, revision: Revision, capabilities: Object, info: Object, log_level: str | None
-) -> Object:
+def with_request_meta(params: Object, revision: Revision, capabilities: Object, info: Object) -> Object:
     """Return a copy of `params` with the `_meta` that a stateless request requires."""
     fields: Object = {PROTOCOL_VERSION: revision.name, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
-    if log_level is not None:
-        fields[LOG_LEVEL] = log_level
     return {**params, "_meta": extended_meta(params, fields)}

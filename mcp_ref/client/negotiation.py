@@ -160,7 +160,7 @@ async def _discover(
     revision, refused = client.revisions_of("modern")[-1], list[Revision]()
     while True:
         codec = codec_for(revision)
-        params = with_request_meta({}, revision, codec.encode(client.capabilities), codec.encode(client.info), None)
+        params = with_request_meta({}, revision, codec.encode(client.capabilities), codec.encode(client.info))
         try:
             wire = await session.dispatcher.request("server/discover", params, timeout=timeout)
             result = codec.decode(DiscoverResult, wire)
@@ -217,7 +217,7 @@ def _use_modern_revision(
     session.use_revision(revision)
     codec = session.codec
     session.capabilities = codec.encode(client.capabilities)
-    meta = with_request_meta({}, revision, session.capabilities, codec.encode(client.info), None)["_meta"]
+    meta = with_request_meta({}, revision, session.capabilities, codec.encode(client.info))["_meta"]
     session.request_meta = cast(Object, meta)
     session.peer_capabilities = codec.encode(result.capabilities)
     try:

@@ -211,7 +211,7 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.claim("one call in the program became two requests", screen.sent_counts["tools/call"] == before + 2)
     screen.say("The server signs each state for one call. It refuses every other state, such as this forged state:")
     again: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
-    params = with_request_meta(again, client.revision, {}, {"name": "forger", "version": "1"}, None)
+    params = with_request_meta(again, client.revision, {}, {"name": "forger", "version": "1"})
     forged = client.session.dispatcher.request("tools/call", params, timeout=DEFAULT_TIMEOUT)
     await screen.claim_error("a forged state", -32602, forged)
 

@@ -137,17 +137,13 @@ class ServerSession(Session, Announcer):
         from ..extensions.tasks.types import CreateTaskResult  # lazy: few clients run tasks
 
         created = await self.request(method, params, CreateTaskResult, timeout=timeout, related=related)
-        running = RunningTask(partial(self._request_about_task, related), self.revision, created.task, result)
+        send = partial(self.request, timeout=DEFAULT_TIMEOUT, related=related)
+        running = RunningTask(send, self.revision, created.task, result)
         try:
             return await running.result(timeout)
         except BaseException:
             cancel_in_background(running, self._cancelling)
             raise
-
-    async def _request_about_task(
-        self, related: RequestId, method: str, params: object, result: type[T], timeout: float | None
-    ) -> T:
-        return await self.request(method, params, result, timeout=timeout or DEFAULT_TIMEOUT, related=related)
 
     def phase_error(self, method: str) -> str | None:
         if self.phase is OPERATING and method != "initialize":

@@ -186,8 +186,9 @@ class ThreadWriter(asyncio.WriteTransport):
         with contextlib.suppress(RuntimeError):  # the loop has ended
             try:
                 while (data := self._queue.get()) is not None and not self._is_closing:
-                    for start in range(0, len(data), PIECE):
-                        _write_all(sink, memoryview(data)[start : start + PIECE])
+                    unwritten = memoryview(data)
+                    while unwritten:
+                        unwritten = unwritten[os.write(sink, unwritten[:PIECE]) :]
                     self._loop.call_soon_threadsafe(self._note_sent, len(data))
             except OSError as error:
                 self._loop.call_soon_threadsafe(self._protocol.connection_lost, error)
@@ -198,8 +199,3 @@ class ThreadWriter(asyncio.WriteTransport):
         if self._is_paused and self._unsent <= MAX_UNSENT // 4:
             self._is_paused = False
             self._protocol.resume_writing()
-
-
-def _write_all(sink: int, piece: memoryview) -> None:
-    while piece:
-        piece = piece[os.write(sink, piece) :]

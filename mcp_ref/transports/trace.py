@@ -75,7 +75,7 @@ class Tracer:
 
     def head(self, direction: Direction, line: str, headers: Iterable[tuple[str, str]]) -> None:
         """Write a line for an HTTP head. `line` is the start of the head: "POST /mcp" or "200"."""
-        fields = [f"{name}: {'***' if _sounds_secret(name) else value}" for name, value in headers]
+        fields = [f"{name}: {'***' if _SECRET.search(name) else value}" for name, value in headers]
         self._write(direction, "  ".join([line, *fields]))
 
     def _write(self, direction: Direction, text: str) -> None:
@@ -116,11 +116,8 @@ def redact(value: JSON) -> JSON:
 
 
 def _is_secret(name: str, member: JSON) -> bool:
-    return isinstance(member, (str, list)) and name.lower() not in _HARMLESS_NAMES and _sounds_secret(name)
-
-
-def _sounds_secret(name: str) -> bool:
-    return _SECRET.search(name) is not None
+    is_marked = _SECRET.search(name) is not None and name.lower() not in _HARMLESS_NAMES
+    return is_marked and isinstance(member, (str, list))
 
 
 def _revision_in(value: JSON) -> str | None:

@@ -47,8 +47,8 @@ CANCEL_TIMEOUT_SECONDS = 5.0
 class SendRequest(Protocol):
     """A function that sends a request to the receiver of the task."""
 
-    async def __call__(self, method: str, params: object, result: type[R], timeout: float | None, /) -> R:
-        """Send a request and return its result. `timeout` is in seconds; None means the default time limit."""
+    async def __call__(self, method: str, params: object, result: type[R], /) -> R:
+        """Send a request with the default time limit, and return its result."""
 
 
 class RunningTask(Generic[T]):
@@ -89,7 +89,7 @@ class RunningTask(Generic[T]):
     async def status(self) -> Task | None:
         """Return the current state of the task, or None without a task. Raise RemoteError for an unknown task."""
         if self.task is not None and not self.task.is_over:
-            self.task = await self._send_request("tasks/get", TaskRequestParams(self.task.task_id), Task, None)
+            self.task = await self._send_request("tasks/get", TaskRequestParams(self.task.task_id), Task)
         return self.task
 
     async def cancel(self) -> None:
@@ -98,10 +98,10 @@ class RunningTask(Generic[T]):
             return
         params = TaskRequestParams(self.task.task_id)
         if not self._revision.tasks_are_core:
-            await self._send_request("tasks/cancel", params, EmptyResult, None)
+            await self._send_request("tasks/cancel", params, EmptyResult)
             return
         try:
-            self.task = await self._send_request("tasks/cancel", params, Task, None)
+            self.task = await self._send_request("tasks/cancel", params, Task)
         except RemoteError as error:
             # [2025-11-25 basic/utilities/tasks#task-cancellation] -32602: the task is over, or unknown
             if error.code != unknown_task().code:
@@ -149,7 +149,7 @@ class RunningTask(Generic[T]):
         while True:
             try:
                 # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD send tasks/result if input is required
-                return await self._send_request("tasks/result", params, self._result_type, None)
+                return await self._send_request("tasks/result", params, self._result_type)
             except RequestTimeout:
                 await self.status()  # raises RequestTimeout if the receiver does not respond
 
@@ -188,7 +188,7 @@ class RunningTask(Generic[T]):
         if self._handle_input is None:
             raise InvalidMessage(f"no handler serves the request {request.method[:80]}, which task {self.id} contains")
         params = UpdateTaskRequestParams(id, {key: await self._handle_input(request)})
-        await self._send_request("tasks/update", params, EmptyResult, None)
+        await self._send_request("tasks/update", params, EmptyResult)
 
     async def _stop_responding(self) -> None:
         tasks = {key: each for key, each in self._responding.items() if not each.done()}

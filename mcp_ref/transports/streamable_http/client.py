@@ -25,7 +25,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from enum import Enum, auto
 from functools import partial
 from typing import Final, cast
 
@@ -84,23 +83,14 @@ DELETE_SECONDS: Final = 2.0
 HTTP_LIMITS: Final = ClientLimits(head_time=None, idle=None)
 
 
-class ClientState(Enum):
-    """The states of a `StreamableHttpClientTransport`, whose docstring has a diagram."""
-
-    STATELESS = auto()  # before `initialize` is sent: only stateless requests are in flight
-    SESSION = auto()  # after `initialize` is sent: messages are POSTs of one session
-    HTTP_SSE = auto()  # the server speaks HTTP+SSE: an `SseClientTransport` sends the messages
-    CLOSED = auto()  # after `close`: no more messages are sent
-
-
 class StreamableHttpClientTransport(Transport):
     """The client's transport to the server at `url`.
 
-        STATELESS --initialize--> SESSION --400, 404 or 405, then an endpoint event--> HTTP_SSE
-                                   | ^
-                                   +-+ 404: a new session
+        only stateless requests --initialize--> a session --400, 404 or 405, then an endpoint event--> HTTP+SSE
+                                                 | ^
+                                                 +-+ 404: a new session
 
-    `close` leads to CLOSED from every state.
+    After `close`, no more messages are sent.
 
     Args:
         url: The MCP endpoint, or the stream of an HTTP+SSE server.
@@ -123,7 +113,6 @@ class StreamableHttpClientTransport(Transport):
         time_limits: TimeLimits | None = None,
     ) -> None:
         self.url = url
-        self.state = ClientState.STATELESS
         self._own_headers = dict(headers or {})
         self._http = traced_http_client(http or HttpClient(limits=HTTP_LIMITS), trace)
         self._time_limits = time_limits or TimeLimits()
@@ -133,15 +122,15 @@ class StreamableHttpClientTransport(Transport):
         self._stateless = StatelessRequests(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive = lambda message: None  # until `start`
         self._end = EndReport()
-        self._initialize: Request | None = None  # the `initialize` request
+        self._initialize: Request | None = None  # before this request, only stateless requests are in flight
         self._session: str | None = None
         self._revision: Revision | None = None
         self._posts: dict[asyncio.Task[None], set[RequestId]] = {}  # with the ids of the requests not cancelled
         self._last_one_way_post: asyncio.Task[None] | None = None  # the last POST of a notification or response
         self._listener: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[str | None] | None = None
-        self._http_sse: SseClientTransport | None = None
-        self._closing: asyncio.Task[None] | None = None
+        self._http_sse: SseClientTransport | None = None  # sends the messages, if the server speaks HTTP+SSE
+        self._closing: asyncio.Task[None] | None = None  # not None after `close`
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Store both functions. The transport connects to the server when the first message is sent."""
@@ -150,7 +139,7 @@ class StreamableHttpClientTransport(Transport):
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """POST a message. Before a legacy message, wait until all earlier notifications and responses are accepted."""
-        if self.state is ClientState.CLOSED:
+        if self._closing is not None:
             return
         if isinstance(message, Request) and is_stateless(message.params):
             return self._stateless.send(message, self._receive)
@@ -163,7 +152,7 @@ class StreamableHttpClientTransport(Transport):
             return  # else a server that sends requests, and accepts no responses, would fill the memory
         frame = encode(message)
         if isinstance(message, Request) and message.method == "initialize":
-            self._initialize, self.state = message, ClientState.SESSION
+            self._initialize = message
         task = asyncio.get_running_loop().create_task(self._post_in_order(message, frame, ids, self._last_one_way_post))
         self._posts[task] = set(ids)
         task.add_done_callback(self._posts.pop)
@@ -178,7 +167,7 @@ class StreamableHttpClientTransport(Transport):
             return False
         # Before the handshake, all requests are stateless. A notification for an unknown id is dropped, because that
         # request already has its response.
-        return self._stateless.cancel(notification.params.get("requestId")) or self.state is ClientState.STATELESS
+        return self._stateless.cancel(notification.params.get("requestId")) or self._initialize is None
 
     def _after_notification(self, notification: Notification, task: asyncio.Task[None]) -> None:
         if notification.method == "notifications/initialized":
@@ -208,7 +197,6 @@ class StreamableHttpClientTransport(Transport):
     async def close(self) -> None:
         """End all requests in flight and the session."""
         if self._closing is None:
-            self.state = ClientState.CLOSED
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)  # closing continues if the caller is cancelled
 
@@ -310,7 +298,7 @@ class StreamableHttpClientTransport(Transport):
         except ConnectionClosed as error:
             log.debug("the server does not speak HTTP+SSE either: %s", error)
             return self._deliver_refusal(response, body, ids, self._receive)
-        self._http_sse, self.state = older, ClientState.HTTP_SSE
+        self._http_sse = older
         older.send(self._initialize)
 
     async def _listen(self, before: asyncio.Task[None] | None = None) -> None:
