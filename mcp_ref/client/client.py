@@ -95,6 +95,10 @@ class Client(Connector):
         limits: Limits of the session, such as the maximum number of open requests.
         cache: True for the client's own cache, False for no cache, or a `ResponseCache` to share with other clients.
         trace: Called with the direction and the bytes of each message.
+
+    Raises:
+        TypeError: `server` is unusable, such as an empty command, or a text that is not a URL.
+        ValueError: The URL or a header is invalid, or another argument is unusable.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from ..jsonrpc.time_limits import TimeLimits
 from ..revisions import Revision
 from ..transports.base import Trace, Transport
 from ..transports.memory import memory_pair
-from ..transports.stdio.client import StdioClientTransport
+from ..transports.stdio.client import StdioClientTransport, check_command
 from ..transports.trace import trace_from_environment
 from .session import CacheKey
 
@@ -50,6 +50,15 @@ class Target:
     revisions: Sequence[Revision] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.server, (list, tuple)):
+            check_command(self.server)
+        elif isinstance(self.server, str) and self.server.startswith(("http://", "https://")):
+            check_url(self.server, self.headers or {})
+        elif not isinstance(self.server, (InProcessServer, Transport)):
+            kinds = (
+                'a command such as ["python3", "server.py"], a URL with http:// or https://, a Server or a transport'
+            )
+            raise TypeError(f"the server must be {kinds}, not {self.server!r:.200}")
         if self.authorization is not None and not isinstance(self.server, str):
             raise ValueError("`authorization` is for URLs; a command gets its credentials by `env`")
         if self.authorization is not None and any(name.lower() == "authorization" for name in self.headers or {}):
@@ -93,9 +102,6 @@ class Target:
         if isinstance(server, (list, tuple)):
             return StdioClientTransport(server, env=self.env, cwd=self.cwd, on_stderr=self.on_stderr, trace=trace), None
         if isinstance(server, str):
-            if not server.startswith(("http://", "https://")):
-                command = 'a command as a list, ["python3", "server.py"]'
-                raise TypeError(f"the server must be a URL with http:// or https://, or {command}, not {server!r}")
             from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
 
             login = self.authorization
@@ -107,9 +113,15 @@ class Target:
         if isinstance(server, InProcessServer):
             ours, theirs = memory_pair(trace)
             return ours, asyncio.create_task(_serve(server, theirs))
-        if not isinstance(server, Transport):
-            raise TypeError(f"the server must be a command as a list, a URL, a Server or a transport, not {server!r}")
+        assert isinstance(server, Transport)
         return server, None
+
+
+def check_url(url: str, headers: Mapping[str, str]) -> None:
+    """Raise ValueError if a client cannot send requests to the URL with these headers. Open no connection."""
+    from ..lib.http.client import check_request  # lazy: a command needs no HTTP
+
+    check_request(url, headers.items())
 
 
 async def _serve(server: InProcessServer, transport: Transport) -> None:

@@ -194,13 +194,19 @@ def read_servers(servers: ServersLike) -> Configuration:
     for key, value in servers.items():
         if isinstance(value, InProcessServer):
             found.append(ServerConfig(server_name(key), key, server=value))
-        elif isinstance(value, Mapping):
-            found.append(parse_server(key, dict(value)))
-        else:  # `$` has no meaning in the program's own commands and URLs
-            words = [word.replace("${", "$${") for word in ([value] if isinstance(value, str) else value)]
-            entry = {"url": words[0]} if isinstance(value, str) else {"command": words[0], "args": words[1:]}
-            found.append(parse_server(key, entry))
+        elif isinstance(value, str):
+            found.append(parse_server(key, {"url": _escape(value)}))
+        elif isinstance(value, (list, tuple)):
+            words = [_escape(word) for word in value] or [""]
+            found.append(parse_server(key, {"command": words[0], "args": words[1:]}))
+        else:
+            found.append(parse_server(key, dict(value) if isinstance(value, Mapping) else value))
     return Configuration(tuple(found))
+
+
+def _escape(text: str) -> str:
+    """Return a text in which `${` has no meaning, as in the program's own commands and URLs."""
+    return text.replace("${", "$${") if isinstance(text, str) else text
 
 
 def read_config(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] | None = None) -> Configuration:

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..client.target import check_url
 from ..transports.stdio.client import INHERITED_VARIABLES
 from .configuration import ConfigurationError, ServerConfig
 
@@ -57,9 +58,7 @@ class Launch:
         """Raise ConfigurationError for a forbidden character in a URL, header or command. Quote no variable's value."""
         try:
             if self.url is not None:
-                from ..lib.http.client import check_request  # lazy: a command needs no HTTP
-
-                check_request(self.url, self.headers.items())
+                check_url(self.url, self.headers)
             texts = [*self.command, self.cwd or "", *self.env, *(value or "" for value in self.env.values())]
             if b"\0" in os.fsencode("".join(texts)) or any("=" in name for name in self.env):
                 raise ValueError("the command, cwd or env contains NUL, or the name of a variable contains '='")

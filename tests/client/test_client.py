@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
-from mcp_ref import Client, Server
+from mcp_ref import Client, Server, SyncClient
 from mcp_ref.basic.lifecycle import CapabilityError
 from mcp_ref.client import subscriptions as subscribing
 from mcp_ref.client.subscriptions import Subscription
@@ -461,11 +462,34 @@ async def test_server_info_and_capabilities_are_known_after_connect() -> None:
         assert [client.server_can(name) for name in asked] == [True, False, True, False, False]
 
 
-@pytest.mark.parametrize("server", [None, 5, Path("server.py")])
-async def test_client_of_an_unknown_kind_of_server_names_it(server: object) -> None:
-    with pytest.raises(TypeError, match="the server must be a command as a list, a URL, a Server or a transport"):
-        async with Client(server):  # type: ignore[arg-type]
-            pass
+@pytest.mark.parametrize("client", [Client, SyncClient])
+@pytest.mark.parametrize(
+    ("server", "error", "why"),
+    [
+        (None, TypeError, "a Server or a transport, not None"),
+        (Path("server.py"), TypeError, "a Server or a transport, not "),
+        (
+            "server.py",
+            TypeError,
+            'the server must be a command such as ["python3", "server.py"], a URL with http://',
+        ),
+        ([], TypeError, 'the command must be a list of strings, such as ["python3", "server.py"], not []'),
+        (["", "x"], TypeError, "the command must be a list of strings"),
+        (["python3", 3], TypeError, "the command must be a list of strings"),
+        ("https://[x", ValueError, "invalid URL: the host or port cannot be parsed"),
+        ("https://ada:s3cret@x/mcp", ValueError, "the URL contains credentials"),
+    ],
+)
+def test_client_refuses_an_unusable_server_before_it_connects(
+    client: type[Client | SyncClient], server: Any, error: type[Exception], why: str
+) -> None:
+    with pytest.raises(error, match=re.escape(why)):
+        client(server)
+
+
+def test_client_refuses_a_header_that_cannot_be_sent_before_it_connects() -> None:
+    with pytest.raises(ValueError, match="the header 'X-A' cannot be sent"):
+        Client("https://x/mcp", headers={"X-A": "a\nb"})
 
 
 def test_client_revisions_refuses_a_single_string() -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -366,6 +367,21 @@ def test_launch_of_quotes_long_texts_only_in_part(entry: dict[str, object]) -> N
     with pytest.raises(ConfigurationError) as failure:
         launch_of(config, {}, {}).check(config)
     assert len(str(failure.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        ([], "command: expected at least 1 character"),
+        (["x", 3], "args[0]: expected a string, got 3"),
+        ("server.py", "url must begin with http:// or https://"),
+        ("https://[x", "invalid URL"),
+        (None, "the entry must be an object, not None"),
+    ],
+)
+async def test_host_with_an_unusable_server_of_the_program_marks_it_misconfigured(server: Any, why: str) -> None:
+    async with opened(Host({"s": server})) as host:
+        assert state(host, "s") == "misconfigured" and why in error(host, "s")
 
 
 def test_launch_of_quotes_the_path_of_the_env_file_as_written() -> None:

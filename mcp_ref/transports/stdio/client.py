@@ -42,6 +42,14 @@ def server_environment(extra: Mapping[str, str | None] | None = None) -> dict[st
     return {name: value for name, value in variables.items() if value is not None}
 
 
+def check_command(command: Sequence[str]) -> None:
+    """Raise TypeError if a command is not a list of strings that begins with a program."""
+    words = [] if isinstance(command, str) else list(command)
+    if not words or not words[0] or not all(isinstance(word, str) for word in words):
+        example = '["python3", "server.py"]'
+        raise TypeError(f"the command must be a list of strings, such as {example}, not {command!r:.200}")
+
+
 def corrected_command(word: str) -> str:
     """Return a correction of a word that is not a program: a command (also the word itself), or a URL, or ""."""
     if re.match(r"[\w.-]+ ", word):
@@ -76,8 +84,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         grace: float = 2.0,
         trace: Trace | None = None,
     ) -> None:
-        if isinstance(command, str) or not command:
-            raise TypeError(f'command must be a list such as ["python3", "server.py"], got {command!r}')
+        check_command(command)
         super().__init__(max_line, trace)
         self.command = list(command)
         self.stderr_tail = b""

@@ -1171,10 +1171,7 @@ async def test_closing_in_any_state_leaves_nothing(
         assert client.transport._http._all == set()  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    "url", ["http://", "http://127.0.0.1:1/mcp", "http://127.0.0.1:x/", "http://user:pw@127.0.0.1/"]
-)
-async def test_a_url_that_cannot_be_asked_is_an_error_of_the_first_call(url: str) -> None:
+async def test_a_url_that_cannot_be_asked_is_an_error_of_the_first_call() -> None:
     with pytest.raises(ConnectionClosed):
-        async with Client(url):
+        async with Client("http://127.0.0.1:1/mcp"):
             pass
