@@ -173,7 +173,7 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
         value, end = _read_json(text)
         if end != len(text):
             raise json.JSONDecodeError("Extra data", text, end)
-        if "\\u" in text and ("\\ud" in text or "\\uD" in text):  # perhaps half of a surrogate pair
+        if "\\" in text and ("\\ud" in text or "\\uD" in text):  # perhaps half of a surrogate pair
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except RecursionError:
