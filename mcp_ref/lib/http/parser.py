@@ -108,6 +108,22 @@ class RequestParser:
 
     def next_head(self) -> RequestHead | None:
         """Remove a head from the buffer. Return None if incomplete. Raise BadMessage if invalid."""
+        head: RequestHead | None
+        for raw in self.cached_heads:
+            if self.buffer.startswith(raw):  # faster than to search for the end of the head
+                del self.buffer[: len(raw)]
+                head = self.cached_heads[raw]
+                break
+        else:
+            head = self._parse_head()
+        if head is not None:
+            self._search_from = 0
+            self._check_body_size(head.length)
+            self.must_send_continue = head.expects_continue and not self.buffer
+            self.head = head
+        return head
+
+    def _parse_head(self) -> RequestHead | None:
         buffer = self.buffer
         while buffer.startswith(b"\r\n"):
             del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore empty lines before the request line
@@ -121,20 +137,14 @@ class RequestParser:
         if end < 0:
             self._search_from = max(0, len(buffer) - 3)
             return None
-        self._search_from = 0
         raw = bytes(buffer[: end + 4])
         del buffer[: end + 4]
-        head = self.cached_heads.get(raw)
-        if head is None:
-            is_small = len(raw) <= MAX_CACHED_HEAD_SIZE
-            head = (self._parse_small if is_small else parse_request_head)(raw, self._limits.header_count)
-            if len(self.cached_heads) >= MAX_CACHED_REQUEST_HEADS:
-                self.cached_heads.clear()
-            if is_small:
-                self.cached_heads[raw] = head
-        self._check_body_size(head.length)
-        self.must_send_continue = head.expects_continue and not buffer
-        self.head = head
+        if len(raw) > MAX_CACHED_HEAD_SIZE:
+            return parse_request_head(raw, self._limits.header_count)
+        head = self._parse_small(raw, self._limits.header_count)
+        if len(self.cached_heads) >= MAX_CACHED_REQUEST_HEADS:
+            self.cached_heads.clear()
+        self.cached_heads[raw] = head
         return head
 
     def _take_chunks(self) -> bytes | None:

@@ -58,6 +58,16 @@ def test_request_parser_parses_a_repeated_head_once_and_keeps_few_heads() -> Non
     assert len(parser.cached_heads) <= MAX_CACHED_REQUEST_HEADS
 
 
+def test_request_parser_finds_a_short_head_after_a_repeated_head_that_arrived_in_two_pieces() -> None:
+    parser = RequestParser(HttpLimits())
+    for piece in (HEAD + b"{}", HEAD[:-1], b"\n{}GET / HTTP/1.1\r\nHost: x\r\n\r\n"):
+        parser.buffer += piece
+        request = next_request(parser)
+    assert request is not None and request[0].path == "/mcp"
+    request = next_request(parser)
+    assert request is not None and request[0].method == "GET"
+
+
 def test_request_parser_does_not_keep_large_heads() -> None:
     parser = RequestParser(HttpLimits())
     for size in (MAX_CACHED_HEAD_SIZE, MAX_CACHED_HEAD_SIZE + 1):
