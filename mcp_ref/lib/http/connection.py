@@ -22,16 +22,10 @@ from enum import Enum
 from typing import Final, cast
 
 from ..turns import LARGE_MESSAGE
-from .connections import Connections
+from .connections import Connections, SlowReader
 from .exchange import HttpExchange, HttpStreamingResponse
 from .framing import BadMessage
-from .message import (
-    CLIENT_DISCONNECTED,
-    SMALL_BODY,
-    BodyError,
-    HttpRequest,
-    Rest,
-)
+from .message import CLIENT_DISCONNECTED, SMALL_BODY, BodyError, HttpRequest, Rest
 from .parser import RequestHead, RequestParser
 
 log = logging.getLogger(__name__)
@@ -44,12 +38,6 @@ LINGER_SECONDS: Final = 2.0
 
 MAX_REFUSED: Final = 8
 """Maximum number of connections over the limit that stay open until their clients have read the status 503."""
-
-FULL_WRITE_SECONDS: Final = 1.0
-"""Seconds in which a client must read a part of its data, if all clients together have over `unread_size` unread."""
-
-FULL_READ_SHARE: Final = 1 / 16
-"""The part of its unread data that a client must read in this time. So a slow reader cannot hold the memory."""
 
 _EAGER: Final[dict[str, bool]] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 """Options of an `asyncio.Task` that runs at once, up to its first wait. Most requests end there, so they cost no
@@ -93,8 +81,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._connections, self._limits, self._loop = connections, connections.limits, connections.loop
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
-        self._tls = self._reading_paused = False
-        self.client_disconnected = False
+        self._reading_paused = self.client_disconnected = False
         self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits, connections.parse_head)
         self.head_writer, self.cached_heads = connections.head_writer, self.parser.cached_heads
@@ -104,10 +91,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._task: asyncio.Task[None] | None = None  # runs the handler
         self.response: HttpStreamingResponse | None = None
         self._handler_returned = False  # True while the response lasts longer than its handler
-        self._written = self._written_before = 0  # bytes, and their number before the current response
-        self._responds_small = False  # True if the last response was small, so that the next one is probably small too
-        self._drained: asyncio.Future[None] | None = None  # not None while the client reads too slowly
-        self._last_read = (0.0, 0.0)  # bytes that left the write buffer, and the time of the last change
+        self._response_size = LARGE_MESSAGE + 1  # of the last response, in bytes; before the first, as if it were large
+        self._slow_reader: SlowReader | None = None  # not None while the client reads too slowly
 
     def _enter_phase(self, phase: Phase, seconds: float = math.inf) -> None:
         self._phase = phase
@@ -117,7 +102,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's class does not inherit from asyncio's
         peer = transport.get_extra_info("peername")
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
-        self._tls = transport.get_extra_info("sslcontext") is not None
         self._enter_phase(IDLE, self._limits.head_time)
         self._connections.open.add(self)
         if len(self._connections.open) > self._connections.max_open:
@@ -193,10 +177,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         request = HttpRequest(head.method, head.path, head.query, head.headers, b"", self._client)
         exchange = self._exchange = HttpExchange(request, self, head, body)
         self._phase, self._deadline = RESPONSE, math.inf
-        self._handler_returned, self._written_before = False, self._written
+        self._handler_returned = False
+        # if the last response was large, the next one is probably large too
+        was_large, self._response_size = self._response_size > LARGE_MESSAGE, 0
         # Each handler gets a copy of the context, so that its context variables do not leak into the next request.
         context, turns = self._connections.context.copy(), self._connections.turns
-        if turns.is_taken and turns.is_crowded and not self._responds_small:
+        if was_large and turns.is_taken and turns.is_crowded:
             rest: Rest = self._wait_and_handle(exchange)
         else:
             try:
@@ -226,7 +212,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             # The client has disconnected, or has only stopped sending. A false notification costs less than a late one.
             exchange.notify_disconnect()
         # Stay open for a short response. Close a stream, because it could last until the server stops.
-        return self._phase is RESPONSE and not self._tls and self.response is None
+        is_tls = self._transport.get_extra_info("sslcontext") is not None
+        return self._phase is RESPONSE and not is_tls and self.response is None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the connection's resources. A running handler is notified, and continues."""
@@ -280,12 +267,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not self._handler_returned:
             return
         self._handler_returned, self._exchange, self.response = False, None, None
-        self._responds_small = self._written - self._written_before <= LARGE_MESSAGE
         self._forget_body()  # before the next request, whose handler can start at once and ask for its own body
         if self._phase is CLOSED:
             self._connections.remove(self)
-        elif self.keep_alive and self._drained is not None:
-            self._drained.add_done_callback(self._next_request)  # run no handler for a client that does not read
+        elif self.keep_alive and self._slow_reader is not None:
+            # run no handler for a client that does not read
+            self._slow_reader.drained.add_done_callback(self._next_request)
         elif self.parser.buffer:
             self._loop.call_soon(self._next_request)  # otherwise many requests at once would be nested calls
         else:
@@ -341,10 +328,10 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def write(self, data: bytes) -> None:
         if not self._transport.is_closing():
-            self._written += len(data)
+            self._response_size += len(data)
             self._transport.write(data)
-            if self._drained is not None:
-                self._connections.count_unread(self, self._transport.get_write_buffer_size())
+            if self._slow_reader is not None:
+                self._slow_reader.note_written(len(data))
 
     def write_piece(self, data: bytes) -> None:
         if self._transport.get_write_buffer_size() > self._limits.write_buffer:
@@ -354,21 +341,20 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.write(data)
 
     def pause_writing(self) -> None:
-        self._drained, self._last_read = self._loop.create_future(), (-math.inf, 0.0)
+        self._slow_reader = SlowReader(self._connections, self._transport, self._client)
 
     def resume_writing(self) -> None:
-        if self._drained is not None:
-            self._drained.set_result(None)
-            self._drained = None
-            self._connections.count_unread(self, 0)
+        if self._slow_reader is not None:
+            self._slow_reader.end()
+            self._slow_reader = None
 
     @property
     def has_room(self) -> bool:
-        return self._drained is None
+        return self._slow_reader is None
 
     async def drain(self) -> None:
-        if self._drained is not None:
-            await asyncio.shield(self._drained)
+        if self._slow_reader is not None:
+            await asyncio.shield(self._slow_reader.drained)
 
     def _refuse(self, status: int, why: str) -> None:
         """Send an error response and close the connection."""
@@ -412,7 +398,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         return None
 
     def check_time_limits(self, now: float) -> None:
-        self.check_reading(now)
+        if self._slow_reader is not None:
+            self._slow_reader.check(now)
         if now < self._deadline:
             return
         if self._phase is IDLE:
@@ -424,16 +411,3 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._refuse_body(BodyError(408, why))
         else:
             self._transport.abort()
-
-    def check_reading(self, now: float) -> None:
-        if self._drained is not None:
-            unread, seconds, least = self._transport.get_write_buffer_size(), self._limits.write_time, 1.0
-            if self._connections.unread_bytes >= self._limits.unread_size:
-                seconds, least = min(seconds, FULL_WRITE_SECONDS), unread * FULL_READ_SHARE
-            self._connections.count_unread(self, unread)
-            read = self._written - unread
-            if read - self._last_read[0] >= least:
-                self._last_read = (read, now)
-            elif now >= self._last_read[1] + seconds:
-                log.info("disconnected %s, which read less than %d bytes in %s s", self._client, least, seconds)
-                self._transport.abort()

@@ -9,14 +9,24 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import logging
+import math
 import time
 from collections import deque
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..turns import Turns, current_turns
 from .framing import MAX_RECEIVED_BYTES, ResponseHeadWriter
 from .message import BodyMemory, Handler, HttpLimits
 from .parser import MAX_SHARED_HEADS, parse_request_head
+
+log = logging.getLogger(__name__)
+
+FULL_WRITE_SECONDS: Final = 1.0
+"""Seconds in which a client must read a part of its data, if all clients together have over `unread_size` unread."""
+
+FULL_READ_SHARE: Final = 1 / 16
+"""The part of its unread data that a client must read in this time. So a slow reader cannot hold the memory."""
 
 
 class OpenConnection(Protocol):
@@ -25,14 +35,45 @@ class OpenConnection(Protocol):
     def check_time_limits(self, now: float) -> None:
         """End a phase or a write that has exceeded its time limit. The server calls this at regular intervals."""
 
-    def check_reading(self, now: float) -> None:
-        """Disconnect a client that has much unread data, and has read too little for too long."""
-
     def close_after_response(self) -> None:
         """Close the connection after the current response, or now if no handler runs. Called when the server stops."""
 
     def abort(self) -> asyncio.Task[None] | None:
         """Abort the connection and cancel its handler. Return the handler's task, or None if no handler runs."""
+
+
+class SlowReader:
+    """A client that has much unread data: more than 64 KiB (512 KiB with TLS), until it has read most of the data."""
+
+    def __init__(self, connections: Connections, transport: asyncio.Transport, client: object) -> None:
+        self._connections, self._transport, self._client = connections, transport, client
+        self.drained: asyncio.Future[None] = connections.loop.create_future()
+        """Done when the client has read most of the data, or has disconnected."""
+        self._written = 0  # bytes, since this object exists
+        self._last_read = (-math.inf, 0.0)  # bytes that left the write buffer, and the time of the last change
+
+    def note_written(self, size: int) -> None:
+        self._written += size
+        self._connections.count_unread(self, self._transport.get_write_buffer_size())
+
+    def check(self, now: float) -> None:
+        """Disconnect the client if it has read too little for too long."""
+        limits, unread = self._connections.limits, self._transport.get_write_buffer_size()
+        seconds, least = limits.write_time, 1.0
+        if self._connections.unread_bytes >= limits.unread_size:
+            seconds, least = min(seconds, FULL_WRITE_SECONDS), unread * FULL_READ_SHARE
+        self._connections.count_unread(self, unread)
+        read = self._written - unread
+        if read - self._last_read[0] >= least:
+            self._last_read = (read, now)
+        elif now >= self._last_read[1] + seconds:
+            log.info("disconnected %s, which read less than %d bytes in %s s", self._client, least, seconds)
+            self._transport.abort()
+
+    def end(self) -> None:
+        """Continue the requests that wait for the client, which has read most of the data or has disconnected."""
+        self.drained.set_result(None)
+        self._connections.count_unread(self, 0)
 
 
 class Connections:
@@ -43,10 +84,9 @@ class Connections:
         self.loop = asyncio.get_running_loop()
         self.turns = Turns(self.has_room)
         self.unread_bytes = 0
-        """Number of unread bytes of the `slow` connections."""
-        self.slow: dict[OpenConnection, int] = {}
-        """The connections whose clients have more than 64 KiB unread (512 KiB with TLS), and the number of
-        unread bytes of each connection."""
+        """Number of unread bytes of the `slow` readers."""
+        self.slow: dict[SlowReader, int] = {}
+        """The number of unread bytes of each slow reader."""
         self.context = contextvars.copy_context()
         self.context.run(current_turns.set, self.turns)
         """The context variables at the start of the server. Each handler gets a copy."""
@@ -63,15 +103,15 @@ class Connections:
     def has_room(self) -> bool:
         """Return True if clients have less than `unread_size` unread. If not, disconnect slow readers."""
         if self.unread_bytes >= self.limits.unread_size:
-            for connection in tuple(self.slow):
-                connection.check_reading(time.monotonic())
+            for reader in tuple(self.slow):
+                reader.check(time.monotonic())
         return self.unread_bytes < self.limits.unread_size
 
-    def count_unread(self, connection: OpenConnection, size: int) -> None:
-        """Set the number of unread bytes of a connection; 0 if it is not slow."""
-        self.unread_bytes += size - self.slow.pop(connection, 0)
+    def count_unread(self, reader: SlowReader, size: int) -> None:
+        """Set the number of unread bytes of a slow reader; 0 at its end."""
+        self.unread_bytes += size - self.slow.pop(reader, 0)
         if size:
-            self.slow[connection] = size
+            self.slow[reader] = size
 
     def remove(self, connection: OpenConnection) -> None:
         """Remove a connection that is closed and whose handler has ended."""

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-import mcp_ref.lib.http.connection as connection_module
+import mcp_ref.lib.http.connections as connections_module
 import mcp_ref.lib.http.server as server_module
 from mcp_ref.lib.http.connection import MAX_REFUSED, HttpConnection, Phase
-from mcp_ref.lib.http.connections import Connections
+from mcp_ref.lib.http.connections import Connections, SlowReader
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
 from mcp_ref.lib.http.server import HttpServer, allowed_connections, start_server
@@ -808,7 +808,7 @@ async def test_response_to_a_client_that_stops_reading_is_cut_after_write_time()
 async def test_client_that_reads_nothing_is_cut_early_if_all_clients_have_unread_size_unread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection_module, "FULL_WRITE_SECONDS", 0.1)
+    monkeypatch.setattr(connections_module, "FULL_WRITE_SECONDS", 0.1)
 
     async def send(exchange: Exchange) -> None:
         exchange.respond(200, OK, b"x" * 20_000_000)
@@ -854,12 +854,10 @@ async def test_client_that_reads_little_is_cut_only_if_all_clients_have_unread_s
     unread_size: int, pieces: list[int], is_cut: bool
 ) -> None:
     transport = SlowTransport()
-    connection = connection_module.HttpConnection(Connections(echo, HttpLimits(unread_size=unread_size), 10))
-    connection.connection_made(transport)
-    connection.pause_writing()
+    reader = SlowReader(Connections(echo, HttpLimits(unread_size=unread_size), 10), transport, None)
     for index, piece in enumerate(pieces):
         transport.unread -= piece
-        connection.check_reading(0.4 * index)
+        reader.check(0.4 * index)
     assert transport.is_aborted is is_cut
 
 
