@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from contextvars import copy_context
 from typing import Final, TypeAlias, cast
 
 from ..turns import Turns, current_turns
@@ -21,6 +20,7 @@ from .message import (
     CLIENT_DISCONNECTED,
     BodyError,
     BodyMemory,
+    Exchange,
     Handler,
     HeaderList,
     Headers,
@@ -64,11 +64,10 @@ def application(
         if scope["type"] != "http":
             raise ValueError(f"this application supports only HTTP, not {scope['type']}")
         current_turns.set(turns)
-        exchange, context = AsgiExchange(_http_request(scope), receive, send, limits.body_size, bodies), copy_context()
+        exchange = AsgiExchange(_http_request(scope), receive, send, limits.body_size, bodies)
         try:
-            if (rest := context.run(handler, exchange)) is not None:
-                # A handler can cancel its own task. Without a new task, it would cancel the middleware that called us.
-                await asyncio.get_running_loop().create_task(rest, context=context)
+            # A handler can cancel its own task. Without a new task, it would cancel the middleware that called `app`.
+            await asyncio.create_task(_handle(handler, exchange))
             await exchange.wait_responded()
         except BodyError as error:
             if error.status != CLIENT_DISCONNECTED:
@@ -82,6 +81,11 @@ def application(
             await exchange.finish()
 
     return app
+
+
+async def _handle(handler: Handler, exchange: Exchange) -> None:
+    if (rest := handler(exchange)) is not None:
+        await rest
 
 
 async def _serve_lifespan(

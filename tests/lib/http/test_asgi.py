@@ -328,6 +328,20 @@ async def test_asgi_late_response_is_given_up_if_the_request_is_cancelled(turns:
     assert request.cancelled() and cancelled == late
 
 
+async def test_asgi_request_that_is_cancelled_at_once_leaves_no_coroutine_that_was_never_awaited() -> None:
+    async def respond(exchange: Exchange) -> None:
+        exchange.respond(200, [], b"")
+
+    async def outer(rest: Awaitable[None]) -> None:
+        await rest
+
+    request = asyncio.ensure_future(calling(lambda exchange: outer(respond(exchange)), Call()))
+    await asyncio.sleep(0)
+    request.cancel()  # otherwise Python warns of `respond`, which is a failure of this test
+    await asyncio.wait([request])
+    assert request.cancelled()
+
+
 async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
