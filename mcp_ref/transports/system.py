@@ -22,6 +22,7 @@ import asyncio
 import contextlib
 import os
 import re
+import select
 import signal
 import stat
 import threading
@@ -59,6 +60,12 @@ class Posix:
     def is_shared(self, status: os.stat_result) -> bool:
         """Return True if other users can write to the file with this status."""
         return bool(status.st_mode & 0o022)
+
+    def has_hung_up(self, pipe: int) -> bool:
+        """Return True if all writers have closed the pipe, even if it still contains data."""
+        poll = select.poll()
+        poll.register(pipe, 0)
+        return any(event & select.POLLHUP for _, event in poll.poll(0))
 
     def restore_blocking(self, descriptor: int) -> None:
         """Make the descriptor blocking again, as other programs that share it expect, such as a shell."""

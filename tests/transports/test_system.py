@@ -16,6 +16,7 @@ import pytest
 from mcp_ref import Client, ConnectionClosed
 from mcp_ref.jsonrpc.messages import Incoming, Notification
 from mcp_ref.transports import system
+from mcp_ref.transports.stdio import server as stdio_server
 from mcp_ref.transports.stdio.client import StdioClientTransport, server_environment
 from mcp_ref.transports.stdio.server import StdioServerTransport
 from mcp_ref.transports.system import MAX_UNSENT, Posix, Windows
@@ -82,6 +83,26 @@ async def test_windows_server_whose_client_does_not_read_keeps_its_event_loop_fr
     await asyncio.wait_for(waiting, PATIENCE)
     await transport.close()
     for each in (feeder, reader, source, sink):
+        os.close(each)
+
+
+async def test_stdio_server_that_does_not_read_notices_that_the_client_has_closed_its_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio_server, "PAUSED_CHECK_SECONDS", 0.001)
+    source, feeder = os.pipe()
+    reader, sink = os.pipe()
+    ended = asyncio.Event()
+    transport = StdioServerTransport(source, sink)
+    await transport.start(lambda message: None, lambda error: ended.set())
+    transport.pause_reading()
+    os.write(feeder, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    await asyncio.sleep(0.02)  # several checks
+    assert not ended.is_set()
+    os.close(feeder)
+    await asyncio.wait_for(ended.wait(), PATIENCE)
+    await transport.close()
+    for each in (reader, source, sink):
         os.close(each)
 
 

@@ -25,6 +25,9 @@ from .lines import MAX_LINE, LineTransport, limit_reads
 FLUSH_SECONDS = 0.5
 """Maximum time for sending the last messages in `close`, and for delivering the last lines after EOF, in seconds."""
 
+PAUSED_CHECK_SECONDS = 1.0
+"""Interval at which a transport that does not read checks if the client has closed our input, in seconds."""
+
 
 @contextlib.contextmanager
 def claimed_stdio() -> Iterator[tuple[int, int]]:
@@ -63,6 +66,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         self._source, self._sink = source, sink
         self._reader: asyncio.ReadTransport | None = None
         self._writer: asyncio.WriteTransport | None = None
+        self._paused_check: asyncio.TimerHandle | None = None
         self._closing = False
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
@@ -98,11 +102,32 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
             self._reader = self._writer
 
     def _write(self, line: bytes) -> None:
-        if self._writer is not None:
+        if self._writer is not None and not self._writer.is_closing():
             self._writer.write(line)
 
     def _input(self) -> asyncio.ReadTransport | None:
         return self._reader if self._reader is not None and not self._reader.is_closing() else None
+
+    def pause_reading(self) -> None:
+        super().pause_reading()
+        self._check_later()
+
+    def resume_reading(self) -> None:
+        super().resume_reading()
+        if self._paused_check is not None:
+            self._paused_check.cancel()
+
+    def _check_later(self) -> None:
+        if self._input() is not None:
+            loop = asyncio.get_running_loop()
+            self._paused_check = loop.call_later(PAUSED_CHECK_SECONDS, self._check_paused_input)
+
+    def _check_paused_input(self) -> None:
+        """End the session if the client has closed our input. asyncio would notice that only when it reads again."""
+        if system.SYSTEM.has_hung_up(self._source):
+            self.report_end(None)
+        else:
+            self._check_later()
 
     def data_received(self, data: bytes) -> None:
         """Read bytes from the client. Called by asyncio."""
@@ -129,6 +154,8 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         """Send the pending messages, for at most `FLUSH_SECONDS` seconds, and close."""
         self._write_together()
         self._closing, writer = True, self._writer
+        if self._paused_check is not None:
+            self._paused_check.cancel()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
                 while writer is not None and not writer.is_closing() and writer.get_write_buffer_size():
