@@ -37,8 +37,8 @@ CHANGES
 - These mistakes are now a TypeError: an unknown option of a server over HTTP, one text for `allowed_hosts`,
   `allowed_origins` or `roots`, a resource function that returns None, a parameter `context` without a type, and an
   option of the wrong type of a tool, resource or prompt, such as a dict for `annotations`.
-- `Client(...)` refuses an empty command, and an invalid URL or header. Before, `connect` failed. The exit code of the
-  command line is 2, before 3.
+- `Client(...)` refuses an empty command, and an invalid URL or header. Before, `connect` failed. The command line
+  then ends with exit code 2 instead of 3.
 - The package is under the MIT license.
 
 0.1.0
