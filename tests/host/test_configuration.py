@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mcp_ref import ConfigurationError, Host, read_config
-from mcp_ref.host.configuration import Configuration, ServerConfig, find_configs, parse_server
+from mcp_ref.host.configuration import Configuration, ServerConfig, find_configs, parse_server, read_servers
 from mcp_ref.host.launch import Launch, launch_of
 from tests.host.peers import Person, error, opened, state
 from tests.settings import ROOT
@@ -300,6 +300,29 @@ async def test_secrets_are_in_no_output(tmp_path: Path, caplog: pytest.LogCaptur
     assert "MARKER" not in "\n".join(shown)
 
 
+@pytest.mark.acceptance("2")
+def test_variables_have_no_meaning_in_commands_and_urls_of_the_program() -> None:
+    servers = read_servers({"a": ["c", "${A}"], "b": "https://x/${A}", "c": {"command": "c", "args": ["${A}"]}}).servers
+    first, second, third = (launch_of(server, ENVIRONMENT, {}) for server in servers)
+    assert (first.command, second.url, third.command) == (["c", "${A}"], "https://x/${A}", ["c", "a"])
+
+
+@pytest.mark.acceptance("2")
+async def test_user_types_each_input_once(tmp_path: Path) -> None:
+    entry = {"command": "/nowhere/server", "env": {"K": "${input:id}"}}
+    text = {"servers": {"a": entry, "b": entry}, "inputs": [{"id": "id", "description": "API key", "password": True}]}
+    asked: list[tuple[str, str, bool]] = []
+
+    async def ask(id: str, description: str, is_password: bool) -> str:
+        asked.append((id, description, is_password))
+        return "typed"
+
+    path = written(tmp_path, "mcp.json", json.dumps(text))
+    async with opened(Host(path, approve=Person(), ask=ask)) as host:
+        assert state(host, "a") == state(host, "b") == "failed"
+    assert asked == [("id", "API key", True)]
+
+
 @pytest.mark.acceptance("8")
 def test_read_config_starts_no_process_and_opens_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: object, **options: object) -> None:
@@ -405,6 +428,7 @@ def test_type_ignores_case_and_hyphens(kind: str) -> None:
         ("a.json", "[]", "must contain a JSON object"),
         ("a.json", "{}", "mcpServers, servers, context_servers, mcp_servers; it has none"),
         ("a.json", '{"mcpServers": {}, "servers": {}}', "it has mcpServers, servers"),
+        ("a.json", '{"mcpServers": []}', "with an object: mcpServers, .*; it has mcpServers"),
         ("a.json", '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "duplicate key 'a'"),
         ("a.yaml", "mcpServers:", "write these servers as JSON"),
         ("a.toml", "x = ", "cannot read the configuration"),

@@ -147,6 +147,20 @@ async def test_without_approve_no_capability_is_declared(revision: str, tmp_path
     assert seen in ([[]], [["extensions"]])
 
 
+@pytest.mark.parametrize("revision", ERAS)
+async def test_elicitation_by_url_is_declared_only_if_the_program_shows_urls(revision: str) -> None:
+    server = Server("s", revisions=[revision])
+
+    @server.tool()
+    def modes(context: Context) -> list[bool]:
+        return [context.client_can("elicitation"), context.client_can("elicitation.url")]
+
+    for shows_urls in (False, True):
+        host = Host({"s": server}, approve=Person(), elicitation=form, elicitation_url=shows_urls)
+        async with opened(host):
+            assert await host.call_tool("s.modes", returns=list[bool]) == [True, shows_urls]
+
+
 def changed(before: Object, after: Object) -> tuple[Scripted, dict[str, Object]]:
     """Return a server whose only tool changes when a test replaces `current["tool"]`."""
     current = {"tool": before, "next": after}
@@ -363,6 +377,34 @@ async def test_remembered_call_is_of_one_server_one_tool_and_one_definition(monk
         await until(lambda: person.kinds()[-1] == "definition" and host.status()[0].tools == 2)
         await host.call_tool("s.t")
         assert [request.name for request in person.asked][3:] == ["s.t", "s.t"]
+
+
+@pytest.mark.acceptance("18")
+async def test_remembered_read_and_prompt_are_of_one_uri_and_one_name() -> None:
+    server = Server("s")
+    server.resource("note://{name}")(lambda name: name)
+    for name in ("p", "q"):
+        server.prompts.add(lambda: "text", name)
+    person = Person({"read": Allow("always"), "prompt": Allow("always")})
+    async with opened(Host({"s": server}, approve=person)) as host:
+        for uri in ("note://a", "note://a", "note://b"):
+            await host.read_resource("s", uri, origin="model")
+        for name in ("s.p", "s.p", "s.q"):
+            await host.get_prompt(name, origin="model")
+    assert [request.name for request in person.asked] == ["note://a", "note://b", "s.p", "s.q"]
+
+
+@pytest.mark.acceptance("18")
+async def test_remembered_roots_are_of_the_same_directories(tmp_path: Path) -> None:
+    approvals: dict[str, str] = {}
+    other = tmp_path / "other"
+    other.mkdir()
+    asked: list[object] = []
+    for roots in ([tmp_path], [tmp_path], [tmp_path, other]):
+        person = Person({"roots": Allow("always")})
+        async with opened(Host({"s": calculator()}, approve=person, approvals=approvals, roots={"s": roots})):
+            asked.append([request.content for request in person.asked])
+    assert asked == [[[str(tmp_path)]], [], [[str(tmp_path), str(other)]]]
 
 
 @pytest.mark.acceptance("18")
@@ -621,6 +663,15 @@ async def test_audit_has_a_line_for_each_decision_and_result() -> None:
 
 
 @pytest.mark.acceptance("22")
+async def test_audit_has_the_arguments_of_calls_only_if_the_program_wants_them() -> None:
+    for wanted, arguments in ((False, None), (True, ADD)):
+        audit: list[str] = []
+        async with opened(Host({"s": calculator()}, audit=audit.append, audit_arguments=wanted)) as host:
+            await host.call_tool("s.add", ADD)
+        assert lines(audit)[-1].get("arguments") == arguments
+
+
+@pytest.mark.acceptance("22")
 async def test_audit_that_fails_refuses_the_call() -> None:
     called: list[int] = []
     server = Server("s")
@@ -787,6 +838,14 @@ async def test_file_in_the_working_directory_starts_nothing_without_approve(
     monkeypatch.chdir(tmp_path)
     async with opened(Host("mcp.json")) as host:
         assert state(host, "a") == "unapproved" and "give approve=" in error(host, "a")
+    (tmp_path / "folder").mkdir()
+    link = tmp_path / "folder" / "link"
+    link.symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path / "folder")
+    path.rename(tmp_path / "folder" / "mcp.json")
+    path = link / "folder" / "mcp.json"
+    async with opened(Host(path)) as host:
+        assert state(host, "a") == "unapproved"
     monkeypatch.chdir("/")
     path.chmod(0o666)
     async with opened(Host(path)) as host:

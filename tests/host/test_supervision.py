@@ -7,6 +7,7 @@ import itertools
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from mcp_ref import ConnectionClosed, Host, RequestTimeout, Server, ServerStatus
 from mcp_ref.client.target import InProcessServer
 from mcp_ref.host import host as host_module
 from mcp_ref.host import supervisor
+from mcp_ref.host.hosted import MAX_BURST, Throttle
 from mcp_ref.host.supervisor import Pauses
 from mcp_ref.jsonrpc.messages import Notification, Object
 from tests.host.peers import Fragile, Person, Scripted, calculator, error, lines, opened, state, tool, until
@@ -99,6 +101,14 @@ def test_pause_is_short_again_after_a_minute_of_readiness_only() -> None:
 
 
 @pytest.mark.acceptance("26")
+def test_failures_that_are_far_apart_are_followed_by_a_start_after_a_minute_at_most() -> None:
+    pauses = Pauses()
+    for number in range(10):
+        pause = pauses.after_failure(200.0 * number, ready_seconds=1)
+        assert pause is not None and pause <= 1.2 * supervisor.MAX_PAUSE
+
+
+@pytest.mark.acceptance("26")
 async def test_server_that_ends_at_each_start_fails_after_six_starts(quick: None) -> None:
     fragile = Fragile(fails=True)
     async with opened(Host({"s": fragile})) as host:
@@ -154,6 +164,23 @@ async def test_server_that_floods_waits_and_others_do_not() -> None:
         assert sorted(times)[100] < 0.05
         await until(lambda: host.status()[0].dropped.get("log messages", 0) > 0)
     assert len(logs) < 1000
+
+
+@pytest.mark.acceptance("27", "A13")
+async def test_client_pauses_reading_after_a_burst_of_messages_that_are_not_responses() -> None:
+    calls: list[str] = []
+    resumed = asyncio.Event()
+    throttle = Throttle(None)
+    transport = SimpleNamespace(pause_reading=lambda: calls.append("pause"), resume_reading=resumed.set)
+    throttle.client = SimpleNamespace(transport=transport)  # type: ignore[assignment]
+    for _ in range(1000):  # requests and their responses
+        throttle("->", b"{}")
+        throttle("<-", b"{}")
+    assert calls == []
+    for _ in range(3 * MAX_BURST):
+        throttle("<-", b"{}")
+    assert calls
+    await asyncio.wait_for(resumed.wait(), 5)
 
 
 @pytest.mark.acceptance("28", "A13")
