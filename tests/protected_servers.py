@@ -325,10 +325,3 @@ def basic_credentials(seen: Seen) -> tuple[str, str]:
     pair = base64.b64decode(seen.headers["authorization"].removeprefix("Basic ")).decode()
     client_id, _, secret = pair.partition(":")
     return unquote_plus(client_id), unquote_plus(secret)
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)

@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Unpack
 
@@ -320,10 +320,3 @@ def answered(text: str, id: JSON = 1) -> Object:
 
 
 CHANGED = notification("notifications/tools/list_changed")
-
-
-async def eventually(true: Callable[[], bool]) -> None:
-    """Wait until a condition is true, for at most `PATIENCE` seconds."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0.005)

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange, HeaderList, HttpRequest
 from mcp_ref.lib.http.server import start_server
-from tests.settings import PATIENCE
 
 SSE: HeaderList = [("Content-Type", "text/event-stream")]
 JSON_HEADERS: HeaderList = [("Content-Type", "application/json")]
@@ -140,10 +139,3 @@ async def scripted() -> AsyncIterator[Scripted]:
         yield site
     finally:
         await server.close(0.0)
-
-
-async def eventually(true: Callable[[], bool]) -> None:
-    """Wait until a condition is true, for at most `PATIENCE` seconds."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0.002)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,6 +53,13 @@ def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:
             return await test
 
     return asyncio.run(bounded())
+
+
+async def eventually(is_true: Callable[[], object]) -> None:
+    """Wait until a condition is true, for at most `PATIENCE` seconds."""
+    async with asyncio.timeout(PATIENCE):
+        while not is_true():
+            await asyncio.sleep(0.002)
 
 
 SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").split()

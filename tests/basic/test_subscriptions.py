@@ -23,9 +23,9 @@ from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from tests.forked_python import python
 from tests.messages import error_of, notification, result_of, server_info_meta, stateless_request
-from tests.raw_http_client import Held, Reply, Talk, eventually, served_over_http
+from tests.raw_http_client import Held, Reply, Talk, served_over_http
 from tests.raw_peers import Wire, _wire_of, add_and_remove, connected_client, raw_client
-from tests.settings import META, PATIENCE, STATELESS_TRANSPORTS, run
+from tests.settings import META, PATIENCE, STATELESS_TRANSPORTS, eventually, run
 
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 CONNECTED = pytest.mark.parametrize("kind", ["memory", "stdio"])

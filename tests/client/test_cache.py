@@ -19,8 +19,8 @@ from mcp_ref.transports.memory import MemoryTransport
 from tests.messages import notification
 from tests.raw_peers import Wire, handshake, raw_server
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
-from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
-from tests.settings import PATIENCE
+from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, frame, scripted
+from tests.settings import PATIENCE, eventually
 
 OFFERS: Object = {
     "tools": {"listChanged": True},

@@ -33,13 +33,12 @@ from tests.scripted_http_server import (
     Step,
     error,
     events,
-    eventually,
     frame,
     result,
     scripted,
     status,
 )
-from tests.settings import PATIENCE
+from tests.settings import PATIENCE, eventually
 
 LATEST = "2025-11-25"
 

@@ -25,8 +25,8 @@ from tests.forked_python import python, quick_python
 from tests.messages import notification
 from tests.raw_peers import Wire, raw_server
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
-from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
-from tests.settings import PATIENCE, run
+from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, frame, scripted
+from tests.settings import PATIENCE, eventually, run
 
 ERAS = ["2025-11-25", MODERN]
 WATCHED: Object = {"resources": {"subscribe": True, "listChanged": True}, "tools": {"listChanged": True}}

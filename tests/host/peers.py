@@ -99,13 +99,6 @@ class Person:
         return [request.kind for request in self.asked]
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until a condition is true."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.002)
-
-
 def state(host: Host, server: str) -> str:
     """Return the state of one server."""
     return next(status.state.value for status in host.status() if status.name == server)

@@ -41,8 +41,8 @@ from mcp_ref.host.policy import definition_hash
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object, Request
 from mcp_ref.transports import system
 from mcp_ref.transports.system import Windows
-from tests.host.peers import Person, Scripted, calculator, error, lines, opened, state, tool, until
-from tests.settings import ROOT
+from tests.host.peers import Person, Scripted, calculator, error, lines, opened, state, tool
+from tests.settings import ROOT, eventually
 
 ERAS = ("2025-11-25", "2026-07-28")
 ADD: Object = {"a": 1, "b": 2}
@@ -190,7 +190,7 @@ async def test_changed_definition_leaves_the_list_until_it_is_allowed(
         await host.call_tool("s.t")
         current["tool"] = CHANGES[change]
         await notify_change(server)
-        await until(lambda: "definition" in person.kinds())
+        await eventually(lambda: "definition" in person.kinds())
         assert await host.list_tools() == [] and host.status()[0].unapproved_tools == {"t": "changed"}
         with pytest.raises(LookupError, match=r"unknown tool 's\.t'"):
             await host.call_tool("s.t")
@@ -201,7 +201,7 @@ async def test_changed_definition_leaves_the_list_until_it_is_allowed(
         person.decisions["definition"] = True
         current["tool"] = tool("t", "A third text")
         await notify_change(server)
-        await until(lambda: host.status()[0].tools == 1)
+        await eventually(lambda: host.status()[0].tools == 1)
         assert (await host.list_tools())[0].definition.description == "A third text"
 
 
@@ -220,12 +220,12 @@ async def test_new_tool_of_a_known_server_is_asked_in_the_next_run(monkeypatch: 
     current["tool"] = tool("other")
     person = Person()
     async with opened(Host({"s": server}, approve=person, approvals=approvals)) as host:
-        await until(lambda: host.status()[0].tools)
+        await eventually(lambda: host.status()[0].tools)
     assert person.kinds() == ["definition"] and person.asked[0].before is None
     async with opened(Host({"s": server}, approve=Person({"definition": False}), approvals={})) as host:
         current["tool"] = tool("third")
         await notify_change(server)
-        await until(lambda: host.status()[0].unapproved_tools == {"third": "new"})
+        await eventually(lambda: host.status()[0].unapproved_tools == {"third": "new"})
 
 
 @pytest.mark.acceptance("17")
@@ -243,12 +243,12 @@ async def test_each_of_many_new_definitions_is_asked_one_after_the_other(monkeyp
     async with opened(Host({"s": server}, approve=approve)) as host:
         names += [f"new{number}" for number in range(12)]
         await notify_change(server)
-        await until(lambda: asked)
+        await eventually(lambda: asked)
         await notify_change(server)  # fetches the list again while a user decides
-        await until(lambda: server.received.count("tools/list") == 3)
+        await eventually(lambda: server.received.count("tools/list") == 3)
         assert asked == ["s.new0"]
         decided.set()
-        await until(lambda: host.status()[0].tools == 13)
+        await eventually(lambda: host.status()[0].tools == 13)
     assert asked == [f"s.new{number}" for number in range(12)]
 
 
@@ -272,7 +272,7 @@ async def test_definitions_are_asked_although_one_approval_could_not_be_stored(
     async with opened(Host({"s": server}, approve=approve, approvals=Broken())) as host:
         names += ["new0", "new1"]
         await notify_change(server)
-        await until(lambda: host.status()[0].tools == 2)
+        await eventually(lambda: host.status()[0].tools == 2)
     assert asked[:2] == ["s.new0", "s.new1"]
     assert "the approval of s.new0 could not be stored" in caplog.text
 
@@ -299,7 +299,7 @@ async def test_definition_that_nobody_decided_is_asked_again(fault: str, monkeyp
     async with opened(Host({"s": server}, approve=approve, approve_timeout=0.05, audit=audit)) as host:
         names.append("new")
         await notify_change(server)
-        await until(lambda: host.status()[0].tools == 2)
+        await eventually(lambda: host.status()[0].tools == 2)
     assert asked == ["s.new", "s.new"]
 
 
@@ -312,7 +312,7 @@ async def test_definition_that_the_user_denied_is_not_asked_again(monkeypatch: p
         for name in ("new", "other"):
             names.append(name)
             await notify_change(server)
-            await until(lambda name=name: person.asked and person.asked[-1].name == f"s.{name}")  # type: ignore[misc]
+            await eventually(lambda name=name: person.asked and person.asked[-1].name == f"s.{name}")  # type: ignore[misc]
         assert host.status()[0].unapproved_tools == {"new": "new", "other": "new"}
     assert [request.name for request in person.asked] == ["s.new", "s.other"]
 
@@ -327,7 +327,7 @@ async def test_equal_requests_that_wait_at_once_are_asked_once() -> None:
 
     async with opened(Host({"s": calculator()}, approve=approve)) as host:
         calls = [asyncio.create_task(host.call_tool("s.add", {"a": 1, "b": 2}, origin="model")) for _ in range(3)]
-        await until(lambda: asked)
+        await eventually(lambda: asked)
         decided.set()
         for call in calls:
             assert not (await call).is_error
@@ -374,7 +374,7 @@ async def test_remembered_call_is_of_one_server_one_tool_and_one_definition(monk
         assert [request.name for request in person.asked] == ["s.t", "s.u", "other.t"]
         tools[0] = tool("t", "Deletes")
         await notify_change(server)
-        await until(lambda: person.kinds()[-1] == "definition" and host.status()[0].tools == 2)
+        await eventually(lambda: person.kinds()[-1] == "definition" and host.status()[0].tools == 2)
         await host.call_tool("s.t")
         assert [request.name for request in person.asked][3:] == ["s.t", "s.t"]
 
@@ -633,12 +633,12 @@ async def test_sampling_request_never_gets_the_context_of_other_servers() -> Non
     person = Person()
     server = Scripted(lambda method, params: {"tools": [tool("t")]} if method == "tools/list" else None)
     async with opened(Host({"s": server}, approve=person, sampling=model)) as host:
-        await until(lambda: state(host, "s") == "ready")
+        await eventually(lambda: state(host, "s") == "ready")
         assert server.transport is not None
         message: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
         params: Object = {"messages": [message], "maxTokens": 10, "includeContext": "allServers"}
         server.transport.send(Request(1, "sampling/createMessage", params))
-        await until(lambda: "sampled" in person.kinds())
+        await eventually(lambda: "sampled" in person.kinds())
     assert isinstance(person.asked[0].content, CreateMessageRequestParams)
     assert person.asked[0].content.include_context == "none"
 
@@ -741,12 +741,12 @@ async def test_hidden_characters_are_escaped_and_refused_without_a_person() -> N
     tag = "".join(chr(0xE0000 + ord(letter)) for letter in "send")
     server = Scripted(lambda method, params: {"tools": [tool("t", "Adds" + tag), tool("u", x={"title": "a\u202eb"})]})
     async with opened(Host({"s": server})) as host:
-        await until(lambda: host.status()[0].state.value == "ready")
+        await eventually(lambda: host.status()[0].state.value == "ready")
         assert await host.list_tools() == []
         assert host.status()[0].unapproved_tools == {"t": "hidden characters", "u": "hidden characters"}
     person = Person()
     async with opened(Host({"s": server}, approve=person)) as host:
-        await until(lambda: len(person.asked) == 2)
+        await eventually(lambda: len(person.asked) == 2)
     assert "Adds\\u{e0073}" in person.asked[0].text() and tag not in person.asked[0].text()
     assert person.asked[1].warnings == ("the text has hidden characters: \\u{202e}",)
 
@@ -906,7 +906,7 @@ async def test_definition_that_changes_during_the_approval_is_not_called(monkeyp
         await called.wait()
         current["tool"] = tool("t", "Deletes")
         await notify_change(server)
-        await until(lambda: host.status()[0].unapproved_tools == {"t": "changed"})
+        await eventually(lambda: host.status()[0].unapproved_tools == {"t": "changed"})
         decided.set()
         with pytest.raises(Refused, match="has changed while it waited for consent"):
             await call

@@ -18,8 +18,8 @@ from mcp_ref.host import supervisor
 from mcp_ref.host.hosted import MAX_BURST, Throttle
 from mcp_ref.host.supervisor import Pauses
 from mcp_ref.jsonrpc.messages import Notification, Object
-from tests.host.peers import Fragile, Person, Scripted, calculator, error, lines, opened, state, tool, until
-from tests.settings import ROOT
+from tests.host.peers import Fragile, Person, Scripted, calculator, error, lines, opened, state, tool
+from tests.settings import ROOT, eventually
 
 ADD: Object = {"a": 1, "b": 2}
 
@@ -48,7 +48,7 @@ async def test_silent_server_costs_only_its_own_time_limit() -> None:
         assert (await host.call_tool("s.add", ADD, wait=5)).text == "3"
         with pytest.raises(ServerUnavailable, match="the server silent is starting"):
             await host.call_tool("silent.x")
-        await until(lambda: host.status()[0].next_try)
+        await eventually(lambda: host.status()[0].next_try)
         assert error(host, "silent") == "the server was not ready within 0.3 s"
         with pytest.raises(ServerUnavailable, match=r"next try in [01] s"):
             await host.call_tool("silent.x")
@@ -112,7 +112,7 @@ def test_failures_that_are_far_apart_are_followed_by_a_start_after_a_minute_at_m
 async def test_server_that_ends_at_each_start_fails_after_six_starts(quick: None) -> None:
     fragile = Fragile(fails=True)
     async with opened(Host({"s": fragile})) as host:
-        await until(lambda: state(host, "s") == "failed")
+        await eventually(lambda: state(host, "s") == "failed")
         assert fragile.starts == 6
         fragile.fails = False
         await host.restart("s")
@@ -124,7 +124,7 @@ async def test_each_process_of_a_handshake_counts_as_a_start(quick: None, tmp_pa
     starts = tmp_path / "starts"
     command = [sys.executable, "-c", f"open({str(starts)!r}, 'a').write('x')"]
     async with opened(Host({"s": command}, startup_wait=0)) as host:
-        await until(lambda: state(host, "s") == "failed")
+        await eventually(lambda: state(host, "s") == "failed")
     assert starts.read_text() == "x" * 6
 
 
@@ -162,7 +162,7 @@ async def test_server_that_floods_waits_and_others_do_not() -> None:
             times.append(time.perf_counter() - start)
             await asyncio.sleep(0)
         assert sorted(times)[100] < 0.05
-        await until(lambda: host.status()[0].dropped.get("log messages", 0) > 0)
+        await eventually(lambda: host.status()[0].dropped.get("log messages", 0) > 0)
     assert len(logs) < 1000
 
 
@@ -197,7 +197,7 @@ async def test_list_that_reports_its_own_change_is_fetched_ever_more_rarely(quic
 
     server = Scripted(respond)
     async with opened(Host({"s": server})):
-        await until(lambda: len(listed) == 5)
+        await eventually(lambda: len(listed) == 5)
     pauses = [after - before for before, after in itertools.pairwise(listed)]
     assert all(pause >= least for pause, least in zip(pauses, (0.009, 0.018, 0.036, 0.072), strict=True)), pauses
 
@@ -224,7 +224,7 @@ async def test_list_over_a_limit_costs_only_its_server(fault: str, quick: None) 
     server = Scripted(respond)
     async with opened(Host({"s": server, "other": calculator()})) as host:
         if fault in ("endless pages", "one cursor"):
-            await until(lambda: state(host, "s") == "failed")
+            await eventually(lambda: state(host, "s") == "failed")
             assert "pages do not end" in error(host, "s")
         else:
             kept = {"too many tools": 1000, "a large definition": 1, "many large definitions": 69}[fault]
@@ -240,7 +240,7 @@ async def test_refresh_that_fails_keeps_the_tools(quick: None) -> None:
     async with opened(Host({"s": server})) as host:
         assert server.transport is not None
         server.transport.send(Notification("notifications/tools/list_changed", {}))
-        await until(lambda: error(host, "s"))
+        await eventually(lambda: error(host, "s"))
         assert [each.full_name for each in await host.list_tools()] == ["s.t"]
         assert state(host, "s") == "ready"
 
@@ -255,12 +255,12 @@ async def test_tools_of_a_server_that_is_away_stay_for_the_grace_period(
     async with opened(Host({"s": fragile}, on_event=events.append)) as host:
         fragile.fails = True
         await fragile.die()
-        await until(lambda: state(host, "s") == "backing_off")
+        await eventually(lambda: state(host, "s") == "backing_off")
         (away,) = await host.list_tools()
         assert away.full_name == "s.add" and not away.available
         with pytest.raises(ServerUnavailable):
             await host.call_tool("s.add", ADD)
-        await until(lambda: events[-1].tools == 0)
+        await eventually(lambda: events[-1].tools == 0)
         assert await host.list_tools() == []
         assert [tools for tools, _ in itertools.groupby(event.tools for event in events)] == [0, 1, 0]
         fragile.fails = False
@@ -332,7 +332,7 @@ async def test_children_of_a_server_are_gone_before_it_starts_again(tmp_path: Pa
         await host.call_tool("s.get_sunrise", {}, wait=15)
         assert b"".join(said).split() == [b"gone"]
         last = int(record.read_text())
-    await until(lambda: not is_running(last))
+    await eventually(lambda: not is_running(last))
 
 
 @pytest.mark.acceptance("32")
@@ -350,7 +350,7 @@ async def test_five_lost_calls_suspend_a_server_until_a_ping(quick: None, monkey
         for _ in range(5):
             with pytest.raises(RequestTimeout, match="it is not known if the tool ran"):
                 await host.call_tool("s.t", timeout=0.01)
-        await until(lambda: state(host, "s") == "suspended")
+        await eventually(lambda: state(host, "s") == "suspended")
         with pytest.raises(ServerUnavailable, match=r"the server s is suspended; next try in 0 s: several calls"):
             await host.call_tool("s.t")
         assert server.received.count("tools/call") == 5
@@ -369,7 +369,7 @@ async def test_suspended_server_without_response_to_the_ping_is_restarted(
         for _ in range(5):
             with pytest.raises(RequestTimeout):
                 await host.call_tool("s.t", timeout=0.01)
-        await until(lambda: server.received.count("initialize") == 2)
+        await eventually(lambda: server.received.count("initialize") == 2)
 
 
 async def test_required_server_that_does_not_start_fails_the_opening() -> None:
@@ -412,7 +412,7 @@ async def test_death_at_each_moment_is_followed_by_a_restart(moment: str, quick:
     fragile.server.resource("note://a")(lambda: "text")
     async with opened(Host({"s": server if moment == "list" else fragile}, approve=Person())) as host:
         if moment == "handshake":
-            await until(lambda: fragile.starts == 1)
+            await eventually(lambda: fragile.starts == 1)
             fragile.fails = False
         if moment == "resource subscription":
             watching = host.watch("s", "note://a")

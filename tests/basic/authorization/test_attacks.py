@@ -54,8 +54,8 @@ from mcp_ref.lib.jose.tokens import sign_jwt
 from tests.basic.authorization.hostile_documents import HARMLESS, PLACES, ROUNDS, hostile_documents
 from tests.basic.authorization.key_server import RESOURCE
 from tests.basic.authorization.protected_server import modern_call
-from tests.protected_servers import PRM_PATH, eventually, protected, silence, status
-from tests.settings import MODERN, ROOT
+from tests.protected_servers import PRM_PATH, protected, silence, status
+from tests.settings import MODERN, ROOT, eventually
 
 MAX_GROWTH = 6_000_000
 """Maximum growth of the memory of an attacked process, in bytes. One hostile document has 10 MB."""

@@ -42,12 +42,11 @@ from tests.protected_servers import (
     World,
     authorization_server,
     basic_credentials,
-    eventually,
     protected,
     silence,
     status,
 )
-from tests.settings import MODERN
+from tests.settings import MODERN, eventually
 
 LEGACY = "2025-11-25"
 

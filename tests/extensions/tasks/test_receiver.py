@@ -21,9 +21,9 @@ from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.revisions import LATEST_LEGACY
 from mcp_ref.server.http import HttpApp
 from tests.messages import error_of, initialize, notification, request, result_of, stateless_request
-from tests.raw_http_client import Talk, Web, eventually, served_over_http
+from tests.raw_http_client import Talk, Web, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
-from tests.settings import PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
+from tests.settings import PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, eventually
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 ALONE = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)

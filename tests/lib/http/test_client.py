@@ -19,7 +19,7 @@ import pytest
 from mcp_ref.lib.http.client import ForbiddenAddress, HttpClient, fetch
 from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
 from mcp_ref.lib.http.response import ClientConnection, ClientLimits, HttpError, HttpTimeout, StaleConnection
-from tests.settings import PATIENCE, run
+from tests.settings import PATIENCE, eventually, run
 
 PEM = Path(__file__).parent / "localhost.pem"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -179,13 +179,6 @@ async def get(
 ) -> tuple[int, bytes]:
     async with http.request(method, url, headers, body) as response:
         return response.status, await response.read(LIMIT)
-
-
-async def eventually(true: Callable[[], bool]) -> None:
-    """Wait until a condition is true, with a time limit."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0.002)
 
 
 def answer(*fields: str, body: bytes = b"", status: str = "200 OK") -> bytes:

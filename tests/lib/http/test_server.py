@@ -25,7 +25,7 @@ from mcp_ref.lib.http.connections import Connections, SlowReader
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
 from mcp_ref.lib.http.server import HttpServer, allowed_connections, start_server
-from tests.settings import PATIENCE, run
+from tests.settings import PATIENCE, eventually, run
 
 OK = [("Content-Type", "text/plain")]
 
@@ -142,13 +142,6 @@ def post(body: bytes = b"", *fields: str, length: int | None = None) -> bytes:
 
 def chunked(body: bytes) -> bytes:
     return b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body
-
-
-async def eventually(true: Callable[[], bool]) -> None:
-    """Wait until a condition is true, with a time limit."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 @contextlib.asynccontextmanager

@@ -23,11 +23,10 @@ from tests.raw_http_client import (
     Web,
     answered,
     call,
-    eventually,
     said,
     served_over_http,
 )
-from tests.settings import MODERN, PATIENCE
+from tests.settings import MODERN, PATIENCE, eventually
 
 OLD = "2024-11-05"
 NO_SESSION = "unknown session: GET the stream first, then POST to the URL in its endpoint event"

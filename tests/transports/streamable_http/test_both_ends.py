@@ -10,8 +10,8 @@ import pytest
 
 from mcp_ref import Client, ClientLimits, Context, HttpClient, Server
 from mcp_ref.lib.http.message import HttpRequest
-from tests.raw_http_client import JSON_TYPE, SSE_TYPE, STREAMABLE, Held, Web, eventually, served_over_http
-from tests.settings import PATIENCE
+from tests.raw_http_client import JSON_TYPE, SSE_TYPE, STREAMABLE, Held, Web, served_over_http
+from tests.settings import PATIENCE, eventually
 
 
 class Seen:

@@ -43,7 +43,6 @@ from tests.scripted_http_server import (
     after,
     error,
     events,
-    eventually,
     frame,
     note,
     result,
@@ -51,7 +50,7 @@ from tests.scripted_http_server import (
     silence,
     status,
 )
-from tests.settings import PATIENCE, run
+from tests.settings import PATIENCE, eventually, run
 
 LATEST = "2025-11-25"
 STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]

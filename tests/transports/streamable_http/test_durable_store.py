@@ -17,8 +17,8 @@ from mcp_ref.server import session as server_session
 from mcp_ref.transports.streamable_http import durable_store, session_table
 from mcp_ref.transports.streamable_http.event_store import Event, MemoryEventStore, StoreFailed
 from tests.messages import initialize, request
-from tests.raw_http_client import Held, Talk, answered, call, eventually, http_session, said, served_over_http
-from tests.settings import TASK_FACTORIES, run
+from tests.raw_http_client import Held, Talk, answered, call, http_session, said, served_over_http
+from tests.settings import TASK_FACTORIES, eventually, run
 
 
 class Storage(DurableEventStore):

@@ -33,7 +33,7 @@ from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from mcp_ref.transports.streamable_http.session import HttpSession, StreamState
 from tests.messages import initialize, notification, request
 from tests.server_programs import Program, serving
-from tests.settings import PATIENCE, run
+from tests.settings import PATIENCE, eventually, run
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what a process holds by /proc")
 
@@ -138,13 +138,6 @@ async def is_served(url: str) -> None:
     """Check that a fresh client is served within a second."""
     async with asyncio.timeout(SECOND), Client(url) as client:
         assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
-
-
-async def eventually(true: Callable[[], bool]) -> None:
-    """Wait until a condition holds, with a bound."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 @dataclass

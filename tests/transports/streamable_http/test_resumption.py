@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,20 +24,13 @@ from mcp_ref.transports.streamable_http.resumption import resume_header
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.raw_http_client import Held, Talk, call, served_over_http
 from tests.server_programs import serving
-from tests.settings import PATIENCE, run
+from tests.settings import PATIENCE, eventually, run
 
 LATEST = "2025-11-25"
 STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]
 STEPS = 6
 CALL = (b'"tools/call"', b"Last-Event-ID: ")
 """The text in a connection that carries a call's stream."""
-
-
-async def eventually(true: Callable[[], bool]) -> None:
-    """Wait until a condition holds, with a bound."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0.002)
 
 
 @pytest.fixture(autouse=True)

@@ -29,13 +29,12 @@ from tests.raw_http_client import (
     Talk,
     answered,
     call,
-    eventually,
     http_session,
     messages,
     said,
     served_over_http,
 )
-from tests.settings import PATIENCE, run
+from tests.settings import PATIENCE, eventually, run
 
 BATCHES = "2025-03-26"
 every_revision = pytest.mark.parametrize("revision", STREAMABLE)

@@ -34,13 +34,12 @@ from tests.raw_http_client import (
     Web,
     answered,
     call,
-    eventually,
     http_session,
     messages,
     said,
     served_over_http,
 )
-from tests.settings import run
+from tests.settings import eventually, run
 
 every_revision = pytest.mark.parametrize("revision", STREAMABLE)
 GONE = "unknown session, or it has ended: begin a new one with an initialize request"

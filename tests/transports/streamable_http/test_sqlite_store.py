@@ -15,8 +15,8 @@ from mcp_ref.transports.streamable_http import durable_store, session_table, sql
 from mcp_ref.transports.streamable_http.durable_store import SessionChange
 from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, StoredSession
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
-from tests.raw_http_client import Held, Talk, call, eventually, http_session
-from tests.settings import run
+from tests.raw_http_client import Held, Talk, call, http_session
+from tests.settings import eventually, run
 
 
 @pytest.fixture(autouse=True)

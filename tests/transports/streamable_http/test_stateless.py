@@ -27,12 +27,11 @@ from tests.raw_http_client import (
     Held,
     Reply,
     Talk,
-    eventually,
     messages,
     said,
     served_over_http,
 )
-from tests.settings import META, MODERN, PATIENCE, run
+from tests.settings import META, MODERN, PATIENCE, eventually, run
 
 SPEAKS = pytest.mark.parametrize("speaks", [["2025-11-25", MODERN], [MODERN]], ids=["both eras", "modern alone"])
 

@@ -30,14 +30,13 @@ from tests.scripted_http_server import (
     Step,
     after,
     events,
-    eventually,
     frame,
     note,
     scripted,
     silence,
     status,
 )
-from tests.settings import PATIENCE, run
+from tests.settings import PATIENCE, eventually, run
 
 OFFERS: Object = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {}}
 USUAL = {"host", "accept-encoding", "content-length"}
