@@ -245,6 +245,16 @@ async def legacy_initialize(wire: Wire) -> Object:
     return asked
 
 
+async def answer(wire: Wire, method: str, result: Object) -> Object:
+    """Respond to the client's next request, and return its params."""
+    asked = await wire.receive_object()
+    assert asked["method"] == method, asked
+    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+    params = asked.get("params", {})
+    assert isinstance(params, dict)
+    return params
+
+
 async def handshake(
     client: Client, wire: Wire, revision: str = "2025-11-25", capabilities: Object | None = None
 ) -> Object:

@@ -27,20 +27,10 @@ from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, R
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import notification
-from tests.raw_peers import Wire, handshake, raw_server
+from tests.raw_peers import Wire, answer, handshake, raw_server
 from tests.settings import PATIENCE, run
 
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
-
-
-async def answer(wire: Wire, method: str, result: Object) -> Object:
-    """Respond to the client's next request, and return its params."""
-    asked = await wire.receive_object()
-    assert asked["method"] == method, asked
-    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-    params = asked.get("params", {})
-    assert isinstance(params, dict)
-    return params
 
 
 # ------------------------------------------------------------------------------------------------ lists

@@ -34,7 +34,7 @@ from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MIN_POLL_SECOND
 from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
 from mcp_ref.jsonrpc.messages import Object
-from tests.raw_peers import Wire, handshake, raw_server
+from tests.raw_peers import Wire, answer, handshake, raw_server
 from tests.settings import PATIENCE
 
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -275,16 +275,6 @@ def task(status: str = "working", **more: object) -> Object:
     at = "2025-11-25T10:30:00Z"
     found: Object = {"taskId": "t", "status": status, "createdAt": at, "lastUpdatedAt": at, **more}  # type: ignore[dict-item]
     return found
-
-
-async def answer(wire: Wire, method: str, result: Object) -> Object:
-    """Respond to the client's next request, and return its params."""
-    asked = await wire.receive_object()
-    assert asked["method"] == method, asked
-    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-    params = asked.get("params", {})
-    assert isinstance(params, dict)
-    return params
 
 
 TASKS: Object = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}, "cancel": {}, "list": {}}}
