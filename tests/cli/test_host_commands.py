@@ -248,6 +248,15 @@ def test_server_without_consent_is_not_started_and_exits_with_3(tmp_path: Path, 
     assert "weather  unapproved: " in capsys.readouterr().out and not started.exists()
 
 
+def test_option_yes_is_valid_for_one_command_only(tmp_path: Path, state: Path, capsys: Captured) -> None:
+    (tmp_path / "python").symlink_to(sys.executable)
+    words = config(tmp_path, weather=entry(WEATHER, command=str(tmp_path / "python")))  # a command without warnings
+    assert main(["call", "forecast", "city=Ghent", *words, "--yes"]) == 0
+    assert capsys.readouterr().out == "rain in Ghent\n"
+    assert main(["call", "forecast", "city=Ghent", *words]) == 3
+    assert "--yes allows the servers of this file" in capsys.readouterr().err
+
+
 def test_user_at_a_terminal_allows_the_exact_command_and_the_decision_is_kept(tmp_path: Path, state: Path) -> None:
     (tmp_path / "python").symlink_to(sys.executable)
     command = str(tmp_path / "python")  # outside the folder of the file, the program would be a danger

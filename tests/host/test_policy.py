@@ -734,6 +734,9 @@ async def test_ask_unless_read_only_ignores_the_annotations_of_an_untrusted_serv
         for name in ("git.look", "git.act", "other.look"):
             await host.call_tool(name)
     assert [request.name for request in person.asked] == ["git.act", "other.look"]
+    read_only = Tool("look", {"type": "object"}, annotations=ToolAnnotations(read_only_hint=True))
+    assert await ask_unless_read_only(person)(Approval("definition", "git", "server", tool=read_only, trusted=True))
+    assert person.asked[-1].kind == "definition"  # the annotations of a changed tool are not yet trusted
 
 
 @pytest.mark.acceptance("A4")
