@@ -286,12 +286,8 @@ async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -
 
 
 async def reply(wire: Wire, method: str, result: Object) -> Object:
-    """Receive the next request, which must have that method, and send its result. Return its params."""
-    asked = await wire.receive_object()
-    assert asked["method"] == method, asked
-    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete", **result}})
-    assert isinstance(asked["params"], dict)
-    return asked["params"]
+    """Respond to the client's next request as a server of 2026-07-28, and return its params."""
+    return await answer(wire, method, {"resultType": "complete", **result})
 
 
 def add_and_remove(server: Server, feature: str) -> None:
