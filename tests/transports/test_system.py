@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -100,6 +101,31 @@ async def test_stdio_server_that_does_not_read_notices_that_the_client_has_close
     await asyncio.sleep(0.02)  # several checks
     assert not ended.is_set()
     os.close(feeder)
+    await asyncio.wait_for(ended.wait(), PATIENCE)
+    await transport.close()
+    for each in (reader, source, sink):
+        os.close(each)
+
+
+async def test_stdio_server_that_does_not_read_serves_a_client_that_has_closed_its_input_and_reads_slowly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio_server, "PAUSED_CHECK_SECONDS", 0.05)
+    source, feeder = os.pipe()
+    reader, sink = os.pipe()
+    os.set_blocking(reader, False)
+    ended = asyncio.Event()
+    transport = StdioServerTransport(source, sink)
+    await transport.start(lambda message: None, lambda error: ended.set())
+    unread = 2_000_000
+    transport.send(Notification("notifications/message", {"level": "info", "data": "x" * unread}))
+    transport.pause_reading()
+    os.close(feeder)
+    while unread > 65536:  # the rest is in the pipe
+        assert not ended.is_set()
+        with contextlib.suppress(BlockingIOError):
+            unread -= len(os.read(reader, 65536))
+        await asyncio.sleep(0.01)
     await asyncio.wait_for(ended.wait(), PATIENCE)
     await transport.close()
     for each in (reader, source, sink):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import socket
 import stat
@@ -26,7 +27,7 @@ FLUSH_SECONDS = 0.5
 """Maximum time for sending the last messages in `close`, and for delivering the last lines after EOF, in seconds."""
 
 PAUSED_CHECK_SECONDS = 1.0
-"""Interval at which a transport that does not read checks if the client has closed our input, in seconds."""
+"""Interval at which a transport that does not read checks if the client has left, in seconds."""
 
 
 @contextlib.contextmanager
@@ -110,24 +111,29 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
 
     def pause_reading(self) -> None:
         super().pause_reading()
-        self._check_later()
+        self._check_later(math.inf)
 
     def resume_reading(self) -> None:
         super().resume_reading()
         if self._paused_check is not None:
             self._paused_check.cancel()
 
-    def _check_later(self) -> None:
+    def _check_later(self, unread: float) -> None:
         if self._input() is not None:
             loop = asyncio.get_running_loop()
-            self._paused_check = loop.call_later(PAUSED_CHECK_SECONDS, self._check_paused_input)
+            self._paused_check = loop.call_later(PAUSED_CHECK_SECONDS, self._check_paused_input, unread)
 
-    def _check_paused_input(self) -> None:
-        """End the session if the client has closed our input. asyncio would notice that only when it reads again."""
-        if system.SYSTEM.has_hung_up(self._source):
+    def _check_paused_input(self, unread_before: float) -> None:
+        """End the session if the client has closed our input and does not read our output.
+
+        asyncio would notice the closed input only when it reads again. A client such as `cat requests | server | less`
+        also closes our input early, but still reads.
+        """
+        unread = self._writer.get_write_buffer_size() if self._writer is not None else 0
+        if unread >= unread_before and system.SYSTEM.has_hung_up(self._source):
             self.report_end(None)
         else:
-            self._check_later()
+            self._check_later(unread)
 
     def data_received(self, data: bytes) -> None:
         """Read bytes from the client. Called by asyncio."""
