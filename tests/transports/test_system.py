@@ -9,6 +9,8 @@ import re
 import signal
 import socket
 import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,7 +24,7 @@ from mcp_ref.transports.stdio.client import StdioClientTransport, server_environ
 from mcp_ref.transports.stdio.server import StdioServerTransport
 from mcp_ref.transports.system import MAX_UNSENT, Posix, Windows
 from tests.forked_python import python
-from tests.settings import PATIENCE
+from tests.settings import PATIENCE, eventually
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="these tests use programs and signals of POSIX")
 
@@ -74,9 +76,7 @@ async def test_windows_server_whose_client_does_not_read_keeps_its_event_loop_fr
     transport.send(Notification("n", {"text": "x" * (1 << 20)}))  # more than a pipe takes
     waiting = asyncio.create_task(transport.drain())
     os.write(feeder, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-    async with asyncio.timeout(PATIENCE):
-        while not received:
-            await asyncio.sleep(0.001)
+    await eventually(lambda: received)
     assert not waiting.done()
     size = 0
     while size < 1 << 20:
@@ -87,49 +87,57 @@ async def test_windows_server_whose_client_does_not_read_keeps_its_event_loop_fr
         os.close(each)
 
 
-async def test_stdio_server_that_does_not_read_notices_that_the_client_has_closed_its_input(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(stdio_server, "PAUSED_CHECK_SECONDS", 0.001)
+@dataclass
+class PausedServer:
+    """A server's transport that does not read, and the client's ends of its pipes."""
+
+    transport: StdioServerTransport
+    feeder: int
+    reader: int
+    ended: asyncio.Event
+
+
+@contextlib.asynccontextmanager
+async def paused_server() -> AsyncIterator[PausedServer]:
+    """Yield a paused server. Its client must close the server's input, and the server must then end."""
     source, feeder = os.pipe()
     reader, sink = os.pipe()
     ended = asyncio.Event()
     transport = StdioServerTransport(source, sink)
     await transport.start(lambda message: None, lambda error: ended.set())
     transport.pause_reading()
-    os.write(feeder, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-    await asyncio.sleep(0.02)  # several checks
-    assert not ended.is_set()
-    os.close(feeder)
+    yield PausedServer(transport, feeder, reader, ended)
     await asyncio.wait_for(ended.wait(), PATIENCE)
     await transport.close()
     for each in (reader, source, sink):
         os.close(each)
+
+
+async def test_stdio_server_that_does_not_read_notices_that_the_client_has_closed_its_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio_server, "PAUSED_CHECK_SECONDS", 0.001)
+    async with paused_server() as server:
+        os.write(server.feeder, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        await asyncio.sleep(0.02)  # several checks
+        assert not server.ended.is_set()
+        os.close(server.feeder)
 
 
 async def test_stdio_server_that_does_not_read_serves_a_client_that_has_closed_its_input_and_reads_slowly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stdio_server, "PAUSED_CHECK_SECONDS", 0.05)
-    source, feeder = os.pipe()
-    reader, sink = os.pipe()
-    os.set_blocking(reader, False)
-    ended = asyncio.Event()
-    transport = StdioServerTransport(source, sink)
-    await transport.start(lambda message: None, lambda error: ended.set())
-    unread = 2_000_000
-    transport.send(Notification("notifications/message", {"level": "info", "data": "x" * unread}))
-    transport.pause_reading()
-    os.close(feeder)
-    while unread > 65536:  # the rest is in the pipe
-        assert not ended.is_set()
-        with contextlib.suppress(BlockingIOError):
-            unread -= len(os.read(reader, 65536))
-        await asyncio.sleep(0.01)
-    await asyncio.wait_for(ended.wait(), PATIENCE)
-    await transport.close()
-    for each in (reader, source, sink):
-        os.close(each)
+    async with paused_server() as server:
+        os.set_blocking(server.reader, False)
+        unread = 2_000_000
+        server.transport.send(Notification("notifications/message", {"level": "info", "data": "x" * unread}))
+        os.close(server.feeder)
+        while unread > 65536:  # the rest is in the pipe
+            assert not server.ended.is_set()
+            with contextlib.suppress(BlockingIOError):
+                unread -= len(os.read(server.reader, 65536))
+            await asyncio.sleep(0.01)
 
 
 def test_windows_server_ends_at_ctrl_c_while_its_thread_reads() -> None:

@@ -581,7 +581,7 @@ async def test_keep_open_stream_ends_with_the_server() -> None:
 
 @dataclass
 class Late:
-    """A handler that returns without a response to /late."""
+    """A handler that responds later to requests for "/", and calls `echo` for other paths."""
 
     exchanges: list[Exchange] = field(default_factory=list)
     cancelled: list[Exchange] = field(default_factory=list)
@@ -593,6 +593,13 @@ class Late:
             self.exchanges.append(exchange)
         else:
             await echo(exchange)
+
+    async def request(self, b: Bench) -> Client:
+        """Return a client that waits for a late response."""
+        client = await b.client()
+        await client.send(post(b"x"))
+        await eventually(lambda: len(self.exchanges) == 1)
+        return client
 
 
 async def test_late_response_precedes_the_response_to_the_next_request() -> None:
@@ -612,9 +619,7 @@ async def test_late_response_precedes_the_response_to_the_next_request() -> None
 async def test_late_response_after_a_disconnect_frees_the_connection(how: str) -> None:
     late = Late()
     async with bench(late.handle) as b:
-        client = await b.client()
-        await client.send(post(b"x"))
-        await eventually(lambda: len(late.exchanges) == 1)
+        client = await late.request(b)
         if how == "half":
             client.writer.write_eof()
         else:
@@ -629,9 +634,7 @@ async def test_late_response_after_a_disconnect_frees_the_connection(how: str) -
 async def test_server_close_gives_up_late_responses(how: str) -> None:
     late = Late()
     async with bench(late.handle) as b:
-        client = await b.client()
-        await client.send(post(b"x"))
-        await eventually(lambda: len(late.exchanges) == 1)
+        client = await late.request(b)
         if how == "reset":
             await client.cut()
             await eventually(lambda: _open_connections(b.server)[0].client_disconnected)
