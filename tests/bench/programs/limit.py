@@ -1,7 +1,8 @@
 """The limit for any implementation on asyncio: `limit.py http|sse|stdio|client`, with `json` and without validation.
 
-It knows the tools and the messages of the benchmark, and trusts that each message is one of them. The docstring
-of `tests/bench/implementations.py` describes them.
+It knows the tools and the messages of the benchmark, and trusts that each message is one of them, whole, and with its
+headers in the spelling of `tests/bench/load.py`. So it builds no header objects, reads one header, and writes once. The
+docstring of `tests/bench/implementations.py` describes the messages.
 """
 
 from __future__ import annotations
@@ -30,9 +31,15 @@ META = {"io.modelcontextprotocol/serverInfo": HELLO["serverInfo"]}
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+"""Made once: `json.dumps` with other separators than its own makes an encoder for each call."""
+
+
 def encode(message: object) -> bytes:
     """Return a message as JSON."""
-    return json.dumps(message, separators=(",", ":")).encode()
+    return encode_json(message).encode()
 
 
 def respond(request: dict[str, Any]) -> bytes:
@@ -71,38 +78,35 @@ class HttpServer(asyncio.Protocol):
         STREAMS.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        data = self.rest + data
-        head, _, body = data.partition(b"\r\n\r\n")
-        if head.startswith(b"GET"):
+        if self.rest:
+            data = self.rest + data
+        end = data.find(b"\r\n\r\n") + 4
+        begin = data.find(b"Content-Length: ", 0, end)
+        if begin < 0:
             self.subscription: object = None
             return self.open_stream()
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
-        if len(body) < length:
+        if len(data) - end < int(data[begin + 16 : data.find(b"\r", begin)]):
             self.rest = data
             return
         self.rest = b""
-        request = json.loads(body)
+        request = json.loads(data[end:])
         if "id" not in request:
             return self.transport.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
-        if request["method"] == "subscriptions/listen":
+        method = request["method"]
+        if method == "subscriptions/listen":
             self.subscription = request["id"]
             self.open_stream()
             told = {"notifications": {"toolsListChanged": True}, "_meta": self.label()}
-            method = "notifications/subscriptions/acknowledged"
-            return self.transport.write(sse_chunk(encode({"jsonrpc": "2.0", "method": method, "params": told})))
+            notification = {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": told}
+            return self.transport.write(sse_chunk(encode(notification)))
         name = request["params"].get("name")
         if name == "count":
             return self.count(request)
         if name == "announce":
             self.announce()
-        answer = respond(request)
-        self.transport.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: %b\r\n"
-            b"Content-Length: %d\r\n\r\n%b" % (os.urandom(16).hex().encode(), len(answer), answer)
-            if request["method"] == "initialize"
-            else b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
-            % (len(answer), answer)
-        )
+        response = respond(request)
+        session = b"\r\nMcp-Session-Id: " + os.urandom(16).hex().encode() if method == "initialize" else b""
+        self.transport.write(b"%b%d%b\r\n\r\n%b" % (HEAD, len(response), session, response))
 
     def label(self) -> dict[str, object]:
         """Return the metadata of a notification to this subscription."""
@@ -110,9 +114,7 @@ class HttpServer(asyncio.Protocol):
 
     def start_events(self) -> None:
         """Send the head of a response with server-sent events."""
-        self.transport.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
+        self.transport.write(EVENTS)
 
     def open_stream(self) -> None:
         """Begin a stream that stays open."""
@@ -213,14 +215,15 @@ class HttpClient(asyncio.Protocol):
         self.transport.write(b"%b%d\r\n\r\n%b" % (self.head, len(body), body))
 
     def data_received(self, data: bytes) -> None:
-        data = self.rest + data
-        head, _, body = data.partition(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or -1)
-        if len(body) != length:
+        if self.rest:
+            data = self.rest + data
+        end = data.find(b"\r\n\r\n") + 4
+        begin = data.find(b"Content-Length: ", 0, end) + 16
+        if begin < 16 or len(data) - end != int(data[begin : data.find(b"\r", begin)]):
             self.rest = data
             return
         self.rest = b""
-        self.turn.finish(json.loads(body), self)
+        self.turn.finish(json.loads(data[end:]), self)
 
 
 class StdioClient(asyncio.SubprocessProtocol):
