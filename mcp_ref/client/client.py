@@ -27,6 +27,8 @@ from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
 from .connector import ConnectionState, Connector
 from .negotiation import ClientIdentity
+from .requests import ClientRequests
+from .session import ClientSession
 from .subscriptions import ServerNotifications, Subscription
 from .target import InProcessServer, Target
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from ..extensions.tasks.requestor import RunningTask
     from ..extensions.tasks.types import Task
     from ..features.completion import Completion, Reference
+    from ..features.custom_methods import CustomMethod
     from ..features.elicitation import ElicitationHandler
     from ..features.logging import LoggingMessageNotificationParams
     from ..features.prompts import GetPromptResult, Prompt
@@ -55,7 +58,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Client(Connector):
+class Client(ClientRequests):
     """An MCP client for one server. Use it as an async context manager. A client connects only once.
 
     A request raises NotInRevision if the revision lacks the method, and CapabilityError if the server did not declare
@@ -134,10 +137,13 @@ class Client(Connector):
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
         invalidate = partial(results.invalidate, target.cache_key[0])
         self._notifications = ServerNotifications(on_log, on_changed, invalidate)
-        super().__init__(
-            target, limits, self._handlers, results, timeout, {} if eras is None else eras,
-            on_notification=self._notifications.receive, on_disconnect=self._notifications.end_subscriptions,
-        )  # fmt: skip
+        custom_methods: dict[str, CustomMethod] = {}
+        make_session = partial(
+            ClientSession, limits, self._handlers, results, lambda: target.cache_key, self._notifications.receive,
+            custom_methods)  # fmt: skip
+        known_eras = {} if eras is None else eras
+        connector = Connector(target, make_session, known_eras, self._notifications.end_subscriptions)
+        super().__init__(connector, results, timeout, custom_methods)
         self.extensions = {**checked_extensions(extensions), EXTENSION: {}}
         self.extensions |= {} if authorization is None else authorization.extensions
         self._closing: asyncio.Task[None] | None = None
@@ -157,12 +163,12 @@ class Client(Connector):
             UnsupportedRevision: If client and server have no revision in common.
             RuntimeError: If the client has connected before.
         """
-        if self.state is not ConnectionState.NEW:
+        if self.connector.state is not ConnectionState.NEW:
             raise RuntimeError("a Client can connect only once: create a new Client for a new connection")
         capabilities = self._handlers.capabilities() if self._handlers is not None else ClientCapabilities()
         capabilities.extensions = self.extensions
         try:
-            await self._connect(ClientIdentity(self.revisions, self._info, capabilities))
+            await self.connector.connect(ClientIdentity(self.revisions, self._info, capabilities), self.timeout)
             await self._notifications.listen(self)
         except BaseException:
             await self.close()
@@ -175,12 +181,12 @@ class Client(Connector):
         await asyncio.shield(self._closing)  # closing continues if the caller is cancelled
 
     async def _close(self) -> None:
-        await self.stop_reconnecting()
+        await self.connector.stop_reconnecting()
         await self._notifications.close()
         if "_tools" in self.__dict__:
             await self._tools.close()
         try:
-            await self._close_session()
+            await self.connector.close()
         finally:
             if self._handlers is not None:
                 await self._handlers.close()

@@ -17,7 +17,7 @@ Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/life
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ..basic import mrtr
@@ -39,6 +39,7 @@ from ..session import Handler, SendRequest, Session, load_type
 from ..transports.base import Transport
 
 if TYPE_CHECKING:
+    from ..features.custom_methods import CustomMethod
     from ..features.elicitation import ElicitationCompleteNotificationParams
     from .handlers import ClientHandlers
 
@@ -55,6 +56,9 @@ CacheKey: TypeAlias = tuple[Hashable, Hashable]
 Listener: TypeAlias = Callable[[str, object], None]
 """A function that gets the notifications of one `subscriptions/listen` request, as method and params."""
 
+OnSessionEnd: TypeAlias = "Callable[[ClientSession], None]"
+"""A function that is called when the transport of a session has ended."""
+
 
 class ClientSession(Session):
     """The client's end of one transport: a legacy session, or stateless requests."""
@@ -62,9 +66,10 @@ class ClientSession(Session):
     def __init__(
         self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
         cache_key: Callable[[], CacheKey], on_notification: Callable[[str, object], None],
-        on_end: Callable[[ClientSession], None], transport: Transport,
+        custom_methods: Mapping[str, CustomMethod], on_end: OnSessionEnd, transport: Transport,
     ) -> None:  # fmt: skip
         super().__init__("client", transport, limits)
+        self.custom_methods = custom_methods
         self.request_meta: Object = {}
         """The `_meta` of each stateless request: revision, client info, capabilities and an optional log level."""
         self.listeners: dict[RequestId, Listener] = {}

@@ -32,7 +32,7 @@ from ..basic.subscriptions import (
 from ..basic.versioning import LOG_LEVEL
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
-from .connector import Connector
+from .requests import ClientRequests
 
 if TYPE_CHECKING:
     from ..features.logging import LoggingMessageNotificationParams
@@ -69,19 +69,19 @@ class ServerNotifications:
     subscriptions: list[Subscription] = field(default_factory=list)
     """The open subscriptions of the legacy era."""
 
-    async def listen(self, connector: Connector) -> None:
+    async def listen(self, client: ClientRequests) -> None:
         """Request the notifications that have a callback. A legacy server needs no request."""
-        if connector.revision.era == "legacy":
+        if client.revision.era == "legacy":
             return
         if self._on_log is not None:
-            connector.session.request_meta[LOG_LEVEL] = "debug"
+            client.session.request_meta[LOG_LEVEL] = "debug"
         wanted = SubscriptionFilter()
         for kind, function in self._on_changed.items():
-            if function is not None and connector.server_can(f"{kind}.listChanged"):
+            if function is not None and client.server_can(f"{kind}.listChanged"):
                 setattr(wanted, f"{kind}_list_changed", True)
         if wanted == SubscriptionFilter():
             return
-        request = ListenRequest(connector, wanted, lambda method, uri: self._list_changed(method), self._log_end)
+        request = ListenRequest(client, wanted, lambda method, uri: self._list_changed(method), self._log_end)
         try:
             await request.open(ACKNOWLEDGE_SECONDS)
             self._listening = request
@@ -136,8 +136,8 @@ class Subscription:
     this URI.
     """
 
-    def __init__(self, connector: Connector, legacy: list[Subscription], uri: str, lists: Sequence[str] = ()) -> None:
-        self.uri, self._connector, self._lists = uri, connector, lists
+    def __init__(self, client: ClientRequests, legacy: list[Subscription], uri: str, lists: Sequence[str] = ()) -> None:
+        self.uri, self._client, self._lists = uri, client, lists
         self._legacy = legacy  # the open subscriptions of the legacy era
         self._changed: dict[str, None] = {}  # unread URIs without duplicates, in order of change
         self._wakeup = asyncio.Event()
@@ -147,20 +147,20 @@ class Subscription:
 
     async def __aenter__(self) -> Subscription:
         for name in self._lists:
-            if not self._connector.server_can(f"{name}.listChanged"):
+            if not self._client.server_can(f"{name}.listChanged"):
                 raise CapabilityError(f"the server does not offer {name}.listChanged, so it reports no changes")
-        if self._connector.revision.era == "modern":
+        if self._client.revision.era == "modern":
             wanted = SubscriptionFilter(resource_subscriptions=None if self._lists else [self.uri])
             for name in self._lists:
                 setattr(wanted, f"{name}_list_changed", True)
-            self._request = ListenRequest(self._connector, wanted, self.receive, self.end)
-            await self._request.open(self._connector.timeout)
+            self._request = ListenRequest(self._client, wanted, self.receive, self.end)
+            await self._request.open(self._client.timeout)
             return self
         self._legacy.append(self)  # an update can arrive before the response
         if self._lists:
             return self  # legacy servers report changed lists without a request
         try:
-            await self._connector.request_by_name("resources/subscribe", None, uri=self.uri)
+            await self._client.request_by_name("resources/subscribe", None, uri=self.uri)
         except BaseException:
             self._legacy.remove(self)
             raise
@@ -172,7 +172,7 @@ class Subscription:
         self._legacy.remove(self)
         is_last = all(other.uri != self.uri for other in self._legacy)
         if is_last and not self._ended and not self._lists:
-            await self._connector.request_by_name("resources/unsubscribe", None, uri=self.uri)
+            await self._client.request_by_name("resources/unsubscribe", None, uri=self.uri)
 
     def __aiter__(self) -> Subscription:
         return self
@@ -225,7 +225,7 @@ class ListenState(Enum):
 class ListenRequest:
     """One `subscriptions/listen` request, which is sent again after its connection is lost."""
 
-    _connector: Connector
+    _client: ClientRequests
     _wanted: SubscriptionFilter
     _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
     _on_end: Callable[[Exception | None], None]  # called when an acknowledged subscription ends, unless by `close`
@@ -282,7 +282,7 @@ class ListenRequest:
             self._state = ListenState.LISTENING
 
     def _report(self, method: str, uri: str | None) -> None:
-        self._connector.cache.invalidate(self._connector.target.cache_key[0], method, uri)
+        self._client.cache.invalidate(self._client.connector.target.cache_key[0], method, uri)
         self._on_change(method, uri)
 
     async def _listen(self) -> None:
@@ -293,7 +293,7 @@ class ListenRequest:
                 await self._listen_once()
                 return self._end(None)
             except ConnectionClosed as error:
-                can_retry = self._connector.can_reconnect() and self._attempts < MAX_ATTEMPTS
+                can_retry = self._client.connector.can_reconnect() and self._attempts < MAX_ATTEMPTS
                 if self._state is ListenState.OPENING or not can_retry:
                     return self._end(error)
                 log.info("a subscription lost its connection and is requested again: %s", _first_line(error))
@@ -304,10 +304,10 @@ class ListenRequest:
             self._state = ListenState.RECONNECTING
             self._attempts += 1
             pause, self._pause = self._pause, min(2 * self._pause, MAX_RETRY_PAUSE)
-            await self._connector.pause(pause)
+            await self._client.connector.pause(pause)
 
     async def _listen_once(self) -> None:
-        session = await self._connector.ready()
+        session = await self._client.connector.ready()
         ids: list[RequestId] = []
 
         def register(id: RequestId) -> None:

@@ -33,7 +33,7 @@ from ..features.typed_json import json_schema, read_json, type_name
 from ..jsonrpc.errors import InvalidMessage, RemoteError
 from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object, RequestId, parse_json
 from ..revisions import Revision
-from .connector import Connector
+from .requests import ClientRequests
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -61,15 +61,17 @@ class CallToolOutcome:
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
         """Return {"task": wire} or {"result": wire}. A task has the key `task`, or since 2026-07-28 a `resultType`."""
-        core = revision.tasks_are_core and "task" in wire and "content" not in wire
-        return {"task" if core or wire.get("resultType") == "task" else "result": wire}
+        is_task = wire.get("resultType") == "task"
+        if revision.tasks_are_core and "task" in wire and "content" not in wire:
+            is_task = True
+        return {"task": wire} if is_task else {"result": wire}
 
 
 class ToolCalls:
     """The tool calls of one client."""
 
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
+    def __init__(self, client: ClientRequests) -> None:
+        self._client = client
         self._checker: ResultChecker | None = None
         self._task_support: dict[str, str] = {}  # by tool name
         self._cancellations: set[asyncio.Task[None]] = set()  # each one cancels a task on the server
@@ -92,7 +94,7 @@ class ToolCalls:
 
     async def list_tools(self, timeout: Seconds) -> list[Tool]:
         """Return all tools with valid headers. Store their output schemas, HTTP headers and task support."""
-        listed = cast("list[Tool]", await self._connector.request_all_pages("tools/list", "tools", timeout))
+        listed = cast("list[Tool]", await self._client.request_all_pages("tools/list", "tools", timeout))
         tools = self._with_valid_headers(listed)
         self._checker = self._checker or ResultChecker()
         self._checker.replace_schemas(tools)
@@ -101,7 +103,7 @@ class ToolCalls:
 
     def _with_valid_headers(self, tools: list[Tool]) -> list[Tool]:
         """Return the tools whose `x-mcp-header` annotations are valid. They matter only over HTTP in the modern era."""
-        if not self._connector.target.is_url or self._connector.revision.era == "legacy":
+        if not self._client.connector.target.is_url or self._client.revision.era == "legacy":
             return tools
         valid, headers = [], {}
         for tool in tools:
@@ -111,13 +113,13 @@ class ToolCalls:
             except ValueError as error:
                 # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude the tool, SHOULD log
                 log.warning("ignored the tool %.100r: its header annotations are invalid: %s", tool.name, error)
-        self._connector.parameter_headers = headers
+        self._client.connector.parameter_headers = headers
         return valid
 
     @property
     def _calls_can_be_tasks(self) -> bool:
         """True if `tools/call` can request a task: only in 2025-11-25, and if the server declares the capability."""
-        return self._connector.revision.tasks_are_core and self._connector.server_can("tasks.requests.tools.call")
+        return self._client.revision.tasks_are_core and self._client.server_can("tasks.requests.tools.call")
 
     def _add_required_task(self, params: CallToolRequestParams) -> None:
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task if the tool requires tasks, but
@@ -127,7 +129,7 @@ class ToolCalls:
 
     def _check_result(self, name: str | None, result: CallToolResult) -> None:
         """Raise InvalidMessage if a result does not match the tool's output schema."""
-        if name is not None and self._checker is not None and self._connector.revision.structured_results:
+        if name is not None and self._checker is not None and self._client.revision.structured_results:
             self._checker.check(name, result)
 
     async def call_tool(
@@ -153,15 +155,15 @@ class ToolCalls:
             InvalidMessage: The data do not fit the type.
         """
         if result.is_error:
-            raise ToolError(result.text or f"tool {name!r} failed without a text")
-        faults = ["it has neither structured content nor a single text"]
+            raise ToolError(result.text or f"tool {name!r} failed without an error message")
+        fault = None  # of the most probable data
         for data in _possible_data(result, json_schema(returns)):
             try:
                 return read_json(data, returns)
             except ValueError as unfit:
-                faults.append(str(unfit))
-        why = f"is not of the type {type_name(returns)}: {faults[:2][-1]}"
-        raise InvalidMessage(f"the result of tool {name!r} {why}")
+                fault = fault or str(unfit)
+        fault = fault or "it has neither structured content nor a single text"
+        raise InvalidMessage(f"the result of tool {name!r} is not of the type {type_name(returns)}: {fault}")
 
     async def start_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, ttl: Seconds
@@ -177,7 +179,7 @@ class ToolCalls:
 
     async def find_task(self, id: str, timeout: Seconds) -> RunningTask[CallToolResult]:
         """Return the task of an earlier tool call, by the task's id."""
-        task = await self._connector.request("tasks/get", TaskRequestParams(id), Task, timeout)
+        task = await self._client.request("tasks/get", TaskRequestParams(id), Task, timeout)
         return self._running_task(None, CallToolOutcome(task=CreateTaskResult(task)))
 
     async def _call(
@@ -186,39 +188,49 @@ class ToolCalls:
         """Send `tools/call`. After an error, send the call once more if `_update_for_retry` changed it."""
         if params.task is None:
             self._add_required_task(params)
-        ids: list[RequestId] = []
-        options = (timeout, max_timeout, on_progress, ids.append)
         try:
-            outcome = await self._connector.request("tools/call", params, CallToolOutcome, *options)
+            outcome = await self._send(params, on_progress, timeout, max_timeout)
         except RemoteError as error:
             if not await self._update_for_retry(error, params, timeout):
                 raise
-            outcome = await self._connector.request("tools/call", params, CallToolOutcome, *options)
+            outcome = await self._send(params, on_progress, timeout, max_timeout)
         if outcome.result is not None:
             self._check_result(params.name, outcome.result)
-        elif on_progress is not None:
-            self._connector.session.follow_progress(ids[-1], on_progress)
+        return outcome
+
+    async def _send(
+        self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
+    ) -> CallToolOutcome:
+        """Send one `tools/call`. If its response is a task, continue to report the progress of the task."""
+        session = self._client.connector.usable or await self._client.connector.ready()
+        tokens: list[RequestId] = []  # a request's id is its progress token; a retry with input has a new one
+        outcome = await session.request(
+            "tools/call", params, CallToolOutcome,
+            timeout=timeout if timeout is not None else self._client.timeout, max_timeout=max_timeout,
+            on_progress=on_progress, before_send=tokens.append if on_progress is not None else None)  # fmt: skip
+        if outcome.task is not None and on_progress is not None:
+            session.follow_progress(tokens.pop(), on_progress)
         return outcome
 
     async def _update_for_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
         """List the tools again after some errors. Return True if the list changes the HTTP headers or `params.task`."""
-        connector = self._connector
+        client, connector = self._client, self._client.connector
         if error.code == HEADER_MISMATCH and connector.target.is_url:
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools and retry
             before = connector.parameter_headers.get(params.name, {})
-            connector.cache.forget(connector.target.cache_key[0], "tools/list")
+            client.forget_results("tools/list")
             await self.list_tools(timeout)
             return connector.parameter_headers.get(params.name, {}) != before
-        if error.code == METHOD_NOT_FOUND and params.task is None and connector.server_can("tasks.requests.tools.call"):
+        if error.code == METHOD_NOT_FOUND and params.task is None and client.server_can("tasks.requests.tools.call"):
             await self.list_tools(timeout)
             self._add_required_task(params)
             return params.task is not None
         return False
 
     def _running_task(self, name: str | None, outcome: CallToolOutcome) -> RunningTask[CallToolResult]:
-        connector, task = self._connector, outcome.task.task if outcome.task is not None else None
-        handle, check = connector.session.handle_input_request, partial(self._check_result, name)
-        return RunningTask(connector.request, connector.revision, task, CallToolResult, outcome.result, handle, check)
+        client, task = self._client, outcome.task.task if outcome.task is not None else None
+        handle, check = client.session.handle_input_request, partial(self._check_result, name)
+        return RunningTask(client.request, client.revision, task, CallToolResult, outcome.result, handle, check)
 
 
 def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
@@ -228,8 +240,7 @@ def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
         if not isinstance(data, dict) or data.keys() != {"result"}:
             return [data]
         # Before 2026-07-28, servers send {"result": ...} for data that are not an object. See `Tools`.
-        properties = schema.get("properties", {"result": {}}) if schema.get("type") == "object" else {}
-        return [data, data["result"]] if "result" in cast(Object, properties) else [data["result"], data]
+        return [data, data["result"]] if _can_have_result(schema) else [data["result"], data]
     if len(result.content) != 1 or result.content[0].type != "text":
         return []
     text = result.text
@@ -239,3 +250,11 @@ def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
         with contextlib.suppress(ValueError):
             possible.insert(0, parse_json(text.encode()))
     return possible
+
+
+def _can_have_result(schema: Object) -> bool:
+    """Return True if the type is an object that can have a member with the name "result"."""
+    if schema.get("type") != "object":
+        return False
+    properties = schema.get("properties")
+    return not isinstance(properties, dict) or "result" in properties

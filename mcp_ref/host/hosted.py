@@ -154,7 +154,7 @@ class HostedServer(Supervisor):
             on_stderr=partial(options.on_stderr, name) if options.on_stderr else None,
             headers=launch.headers or None, authorization=authorizer, trace=throttle,
         )  # fmt: skip
-        client.max_restarts, client.max_pages, client.max_items = 0, MAX_PAGES, MAX_ITEMS
+        client.connector.max_restarts, client.max_pages, client.max_items = 0, MAX_PAGES, MAX_ITEMS
         if throttle is not None:
             throttle.client = client
         return client

@@ -294,7 +294,7 @@ class Supervisor:
         text = self.mask("\n".join([str(error), *getattr(error, "__notes__", ())]))
         log.warning("the server %s is not available: %s", self.config.name, text)
         now = time.monotonic()
-        pause = self._pauses.after_failure(now, now - self._ready_at, client.starts)
+        pause = self._pauses.after_failure(now, now - self._ready_at, client.connector.starts)
         if pause is None or _is_permanent(error):
             self._change(ServerState.FAILED, text)
             return None

@@ -296,7 +296,7 @@ async def test_a_cache_that_clients_share_gives_what_is_private_to_the_same_cred
 def test_servers_in_processes_with_other_variables_are_others(scope: str) -> None:
     cache = ResponseCache()
     made = [Client(["server"], cache=cache, env=env) for env in ({"TOKEN": "a"}, {"TOKEN": "b"}, {"TOKEN": "a"})]
-    one, two, three = [client.target for client in made]
+    one, two, three = [client.connector.target for client in made]
     result: Object = {"resultType": "complete", "tools": [], "ttlMs": 60_000, "cacheScope": scope}
     cache.put(*one.cache_key, "tools/list", {}, result)
     found = [cache.get(*each.cache_key, "tools/list", {}) is not None for each in (one, two, three)]
@@ -308,7 +308,7 @@ def test_cache_key_includes_the_http_client_as_a_credential() -> None:
     # It may show a certificate, or add what it was given elsewhere.
     cache = ResponseCache()
     ours, theirs = HttpClient(), HttpClient()
-    made = [Client("http://x/", http=http, cache=cache).target for http in (ours, theirs, ours)]
+    made = [Client("http://x/", http=http, cache=cache).connector.target for http in (ours, theirs, ours)]
     cache.put(*made[0].cache_key, "tools/list", {}, {"tools": [], "ttlMs": 60_000, "cacheScope": "private"})
     assert [cache.get(*each.cache_key, "tools/list", {}) is not None for each in made] == [True, False, True]
 

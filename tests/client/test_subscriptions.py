@@ -671,7 +671,7 @@ def test_restart_count_is_not_reset_by_a_result_from_the_cache(tmp_path: Path) -
             assert len(await client.list_tools()) == 1
             kill(client)
             for _ in range(2 * MAX_RESTARTS):
-                await asyncio.wait_for((await client.ready()).ended, PATIENCE)
+                await asyncio.wait_for((await client.connector.ready()).ended, PATIENCE)
                 assert len(await client.list_tools()) == 1
             with pytest.raises(ConnectionClosed):
                 await client.call_tool("t")

@@ -268,7 +268,7 @@ try:
     with client:
         pass
 except KeyboardInterrupt:
-    pid = client.client._session.transport.pid
+    pid = client.client.connector._session.transport.pid
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -899,10 +899,10 @@ async def test_private_results_of_two_users_are_kept_apart() -> None:
         for _ in range(2):
             login = AuthorizationCode(open_browser=world.browse)
             async with Client(world.url, revision=MODERN, authorization=login, cache=cache) as client:
-                users.append(client.target.cache_key)
+                users.append(client.connector.target.cache_key)
                 world.auth.tokens.clear()
                 await client.call_tool("read")
-                assert client.target.cache_key == users[-1]  # a refresh does not change the user
+                assert client.connector.target.cache_key == users[-1]  # a refresh does not change the user
         assert users[0] != users[1]
 
 

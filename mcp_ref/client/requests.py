@@ -1,0 +1,245 @@
+"""The requests of a client that belong to no feature of the server: ping, batches, lists, and methods of your own.
+
+If a modern request that changes nothing (`REPEATABLE`) gets no response because the connection was lost, the client
+sends the request again with a new id [2026-07-28 changelog#major-changes]. A tool call is never repeated automatically,
+because the first call could already have sent a mail or moved money.
+
+Spec:  basic/index; 2025-03-26 basic/index#batching; server/utilities/pagination, server/utilities/logging
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from ..basic.lifecycle import CapabilityError, Implementation, declares
+from ..basic.meta import EmptyResult, RequestParams
+from ..basic.progress import ProgressHandler
+from ..basic.versioning import LOG_LEVEL
+from ..features.caching import ResponseCache
+from ..features.pagination import MAX_ITEMS, MAX_PAGES, all_pages
+from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
+from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, RequestId
+from ..revisions import METHODS, SPECIFIED, NotInRevision, Revision
+from ..session import load_type
+from ..transports.base import Transport
+from .connector import ConnectionState, Connector
+from .session import ClientSession
+
+if TYPE_CHECKING:
+    from ..features.custom_methods import CustomMethod
+    from ..features.logging import LoggingLevel
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
+
+REPEATABLE = frozenset({
+    "server/discover", "tools/list", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
+    "resources/read", "completion/complete", "tasks/get",
+})  # fmt: skip
+"""The methods that change nothing on the server. A request of these methods can be sent twice without harm."""
+
+
+class ClientRequests:
+    """The base class of `Client`, without the features of the server."""
+
+    def __init__(
+        self, connector: Connector, cache: ResponseCache, timeout: float | None, custom_methods: dict[str, CustomMethod]
+    ) -> None:
+        self.connector, self.cache = connector, cache
+        """The connection to the server, and the cache of modern-era results."""
+        self.timeout = timeout
+        """Default time limit of a request, in seconds. None means no limit."""
+        self.custom_methods = custom_methods
+        """The handlers of custom methods, by name."""
+        self.extensions: Object = {}
+        """The extensions that the client declares."""
+        self.max_pages, self.max_items = MAX_PAGES, MAX_ITEMS
+        """Maximum number of pages and of items of one list."""
+
+    @property
+    def session(self) -> ClientSession:
+        """The session with the server. Raises RuntimeError before the negotiation is complete."""
+        return self.connector.session
+
+    @property
+    def transport(self) -> Transport | None:
+        """The transport, also during the negotiation. None before the client connects."""
+        return self.connector.transport
+
+    @property
+    def revision(self) -> Revision:
+        """The negotiated revision."""
+        return self.session.revision
+
+    @property
+    def server_info(self) -> Implementation:
+        """The name and version that the server claims. They are unverified."""
+        return cast(Implementation, self.session.peer_info)
+
+    @property
+    def server_capabilities(self) -> Object:
+        """The capabilities that the server declared, as JSON: `{"tools": {"listChanged": True}, ...}`."""
+        return self.session.peer_capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's instructions for the model."""
+        return self.session.instructions
+
+    def server_can(self, capability: str) -> bool:
+        """Return True if the server declared a capability.
+
+        Args:
+            capability: Path of the capability, such as "tools" or "resources.subscribe".
+        """
+        return declares(self.session.peer_capabilities, capability)
+
+    async def request(
+        self, method: str, params: object, returns: type[T], timeout: float | None = None,
+        max_timeout: float | None = None, on_progress: ProgressHandler | None = None,
+        before_send: Callable[[RequestId], None] | None = None, extension: str | None = None,
+    ) -> T:  # fmt: skip
+        """Send a request and return its result. If the connection is lost, repeat a modern `REPEATABLE` request.
+
+        For a method of the specification, `params` and `returns` are dataclasses of this package: the first page of a
+        list is `client.request("tools/list", PaginatedRequestParams(), ListToolsResult)`. For a custom method, they can
+        be any dataclass, model or dict. The extension of a custom method is by default the first two parts of its name.
+        In 2026-07-28, a request raises CapabilityError if client and server did not both declare this extension.
+
+        `Session.request` documents the other arguments and exceptions. Without a `timeout`, use the client's timeout.
+        """
+        seconds = timeout if timeout is not None else self.timeout
+        session = self.connector.usable or await self.connector.ready()
+        if method not in SPECIFIED:
+            from ..features import custom_methods as custom  # lazy: few clients send custom requests
+
+            custom.check_sendable(method, extension, session.revision, session.capabilities, session.peer_capabilities)
+            data = await session.request(
+                method, custom.data_of(params), custom.CustomData, timeout=seconds, max_timeout=max_timeout,
+                on_progress=on_progress, before_send=before_send)  # fmt: skip
+            return custom.read_result(method, data, returns)
+        try:
+            return await session.request(
+                method, params, returns, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
+                before_send=before_send)  # fmt: skip
+        except InvalidMessage:
+            self.forget_results(method)  # otherwise the cache would return this result again
+            raise
+        except ConnectionClosed as error:
+            if isinstance(error, UnrecognizedReply) or method not in REPEATABLE or not self.connector.can_reconnect():
+                raise
+        # [2026-07-28 changelog#major-changes] MUST send a lost request again with a new request ID
+        session = await self.connector.ready()
+        return await session.request(method, params, returns, timeout=seconds)
+
+    def forget_results(self, method: str) -> bool:
+        """Remove this server's results of a method from the cache. Return True if there were any."""
+        return self.cache.forget(self.connector.target.cache_key[0], method)
+
+    async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
+        """Send a request with these params, and return its result. `METHODS` names their dataclasses."""
+        row = next(row for row in METHODS if row.name == method)
+        return await self.request(method, load_type(row.params)(**params), load_type(row.result or ""), timeout)
+
+    async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
+        """Return the items of all pages of a list. `member` is the name of the attribute that contains them."""
+
+        async def fetch(cursor: str | None) -> tuple[list[object], str | None]:
+            page = vars(await self.request_by_name(method, timeout, cursor=cursor))
+            return page[member], page["next_cursor"]
+
+        try:
+            return await all_pages(fetch, self.max_pages, self.max_items)
+        except RemoteError as error:
+            if error.code == METHOD_NOT_FOUND:  # a server can declare a capability, and lack one of its lists
+                log.info("the server has no %s: %s", method, error)
+                return []
+            # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard the cached pages
+            if error.code != INVALID_PARAMS or not self.forget_results(method):
+                raise
+        return await all_pages(fetch, self.max_pages, self.max_items)
+
+    async def ping(self, *, timeout: float | None = None) -> None:
+        """Check that the server responds. Sends `server/discover` in the modern era, which has no `ping`.
+
+        Args:
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
+        """
+        method = "ping" if self.revision.era == "legacy" else "server/discover"
+        self.forget_results(method)  # a cached result would not show that the server responds
+        await self.request(method, RequestParams(), EmptyResult, timeout)
+
+    async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
+        """Set the lowest level of the log messages that the server sends from now on.
+
+        Before this call, a legacy server chooses the level. A modern server sends all messages to a client with
+        `on_log`, and none to other clients.
+
+        Args:
+            level: The level, such as "warning".
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
+        """
+        if self.revision.era == "modern":
+            # [2026-07-28 server/utilities/logging#per-request-log-level] every request names the level
+            self.session.request_meta[LOG_LEVEL] = level
+        else:
+            await self.request_by_name("logging/setLevel", timeout, level=level)
+
+    async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
+        """Send several requests in one JSON-RPC batch (2025-03-26): `await client.batch(client.ping(), ...)`.
+
+        Args:
+            *calls: Coroutines of this client's methods. Each one must send one request.
+
+        Returns:
+            The results in the order of the calls. The list contains the exception of a failed call.
+
+        Raises:
+            CapabilityError: The negotiated revision does not allow batches.
+        """
+        session = self.connector.usable
+        if session is None or not session.revision.batch:
+            for call in calls:
+                call.close()
+            raise CapabilityError(f"revision {self.revision} does not allow batches: send the requests one by one")
+        return await session.dispatcher.batch(*calls)
+
+    async def notify(self, method: str, params: object = None) -> None:
+        """Send a notification with a custom method.
+
+        Args:
+            method: The method, such as `com.example/seen`.
+            params: The params, such as a dataclass or a dict. Default: no params.
+
+        Raises:
+            NotInRevision: The revision is 2026-07-28, in which servers ignore such notifications. Send a request.
+        """
+        from ..features import custom_methods  # lazy: few clients send custom notifications
+
+        session = self.connector.usable or await self.connector.ready()
+        custom_methods.extension_of(method, None)
+        if session.revision.era == "modern":
+            why = "servers ignore custom notifications, because a notification declares no extension: send a request"
+            raise NotInRevision(f"{method} was not sent: in revision {session.revision}, {why}")
+        session.notify(method, custom_methods.data_of(params))
+        await session.transport.drain()
+
+    def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
+        """Return a decorator that registers a handler of a custom method. `Server.method` documents the function.
+
+        Args:
+            name: The method, such as `com.example/confirm`.
+            extension: The extension of the method. Default: the first two parts of the name. The client declares it.
+            notification: True for notifications. The function is then a plain `def` without a result.
+
+        Raises:
+            RuntimeError: The client has connected before.
+        """
+        if self.connector.state is not ConnectionState.NEW:
+            raise RuntimeError("register methods before the client connects, because a client declares extensions once")
+        from ..features.custom_methods import registrar  # lazy: few clients have custom methods
+
+        return registrar(self.custom_methods, self.extensions, None, name, extension, notification)
