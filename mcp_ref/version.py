@@ -39,6 +39,7 @@ CHANGES
   option of the wrong type of a tool, resource or prompt, such as a dict for `annotations`.
 - `Client(...)` refuses an empty command, and an invalid URL or header. Before, `connect` failed. The command line
   then ends with exit code 2 instead of 3.
+- Each request over HTTP gets a response. Before, it could wait without end after large messages of other clients.
 - The package is under the MIT license.
 
 0.1.0

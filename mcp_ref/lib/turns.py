@@ -64,16 +64,23 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._pass_on)
 
     async def wait(self) -> None:
-        """Wait until a large message can be encoded."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        await turn
+        """Wait until a large message can be encoded, at least until the next iteration of the event loop."""
+        await self._wait_in(self._waiting)
 
     async def wait_to_start(self) -> None:
-        """Wait until a request can start."""
+        """Wait until a request can start, at least until the next iteration of the event loop."""
+        await self._wait_in(self._starting)
+
+    async def _wait_in(self, queue: deque[asyncio.Future[None]]) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._starting.append(turn)
-        await turn
+        queue.append(turn)
+        self.take()  # the caller may have found a taken turn that has ended since, so nobody else would end this wait
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # cancelled after it got the turn, which it does not need now
+                _end_one(queue)
+            raise
 
     def _pass_on(self) -> None:
         """Give the turn to the next message, and start the next request."""
@@ -82,7 +89,9 @@ class Turns:
         if has_room:
             _end_one(self._waiting)
         else:  # cancelled messages must not pile up
-            self._waiting = deque(turn for turn in self._waiting if not turn.done())
+            pending = [turn for turn in self._waiting if not turn.done()]
+            self._waiting.clear()
+            self._waiting.extend(pending)
         if len(self._waiting) < MAX_WAITING:
             _end_one(self._starting)
         _end_one(self._starting, newest=True)

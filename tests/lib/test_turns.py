@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -151,6 +152,38 @@ async def test_cancelled_messages_are_forgotten_while_clients_have_too_much_unre
         assert len(turns._waiting) == 1
         has_room = True
         await waits[0]
+
+
+@pytest.mark.parametrize("wait", [Turns.wait, Turns.wait_to_start])
+async def test_wait_ends_although_the_last_turn_ended_before_it_began(
+    wait: Callable[[Turns], Coroutine[object, object, None]],
+) -> None:
+    turns = Turns()
+    turns.take()
+    task = asyncio.create_task(wait(turns))  # runs after the turn has ended
+    async with asyncio.timeout(PATIENCE):
+        await task
+        await wait(turns)  # nobody has taken a turn
+
+
+@pytest.mark.parametrize("wait", [Turns.wait, Turns.wait_to_start])
+async def test_cancelled_wait_passes_its_turn_to_the_next(
+    monkeypatch: pytest.MonkeyPatch, wait: Callable[[Turns], Coroutine[object, object, None]]
+) -> None:
+    turns = Turns()
+    waits = [asyncio.create_task(wait(turns)) for _ in range(3)]
+    await asyncio.sleep(0)
+    queue = turns._waiting or turns._starting
+    first, second = queue[0], queue[1]
+    monkeypatch.setattr(turns, "_pass_on", lambda: None)
+    queue.popleft().set_result(None)
+    waits[0].cancel()
+    await asyncio.wait([waits[0]])
+    assert waits[0].cancelled() and first.done() and second.done()
+    for task in waits:
+        task.cancel()
+    await asyncio.wait(waits)
+    assert not queue
 
 
 @pytest.mark.parametrize("waiting", [MAX_WAITING, MAX_WAITING_FULL])
