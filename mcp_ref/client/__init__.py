@@ -1,5 +1,6 @@
 """The client: `Client`, which connects to one server, and its parts.
 
+options.py         the options of `Client`
 handlers.py        the client's handlers for requests of the server: roots, sampling, elicitation
 session.py         requests in both eras, and multi round-trip requests
 negotiation.py     the negotiation of the era and the revision

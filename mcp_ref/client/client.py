@@ -3,17 +3,16 @@
     async with Client(["python3", "server.py"]) as client:
         print((await client.call_tool("add", {"a": 1, "b": 2})).text)
 
-A program can also let the server use a model (`sampling`), ask the user (`elicitation`), and see directories (`roots`).
-For each of these the client declares a capability. Tool descriptions and results SHOULD be treated as untrusted
-[2025-06-18 server/tools#security-considerations], because their text can contain instructions that mislead the model.
+Tool descriptions and results SHOULD be treated as untrusted [2025-06-18 server/tools#security-considerations], because
+their text can contain instructions that mislead the model.
 
-Spec:  basic/lifecycle; the pages of server/ (the methods) and of client/ (the handlers)
+Spec:  basic/lifecycle; the pages of server/
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
@@ -22,36 +21,31 @@ from ..basic.meta import checked_extensions
 from ..basic.progress import ProgressHandler
 from ..features.caching import ResponseCache
 from ..features.task_augmentation import EXTENSION
-from ..revisions import REVISIONS, Era, Revision, sorted_revisions
+from ..lib.options import check_options
+from ..revisions import REVISIONS, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
 from .connector import ConnectionState, Connector
 from .negotiation import ClientIdentity
+from .options import ClientOptions, LazyRoots, RootPaths
 from .requests import ClientRequests
 from .session import ClientSession
 from .subscriptions import ServerNotifications, Subscription
 from .target import InProcessServer, Target
 
 if TYPE_CHECKING:
-    import os
     from typing import Unpack
 
-    from ..basic.authorization.client import Authorizer
     from ..extensions.tasks.receiver import Tasks
     from ..extensions.tasks.requestor import RunningTask
     from ..extensions.tasks.types import Task
     from ..features.completion import Completion, Reference
     from ..features.custom_methods import CustomMethod
-    from ..features.elicitation import ElicitationHandler
-    from ..features.logging import LoggingMessageNotificationParams
     from ..features.prompts import GetPromptResult, Prompt
     from ..features.resources import ReadResourceResult, Resource, ResourceTemplate
-    from ..features.sampling import SamplingHandler
     from ..features.tools import CallToolResult, Tool
-    from ..jsonrpc.dispatcher import Limits
-    from ..lib.http.client import HttpClient
-    from ..transports.base import Trace, Transport
-    from .handlers import ClientHandlers, LazyRoots, RootPaths
+    from ..transports.base import Transport
+    from .handlers import ClientHandlers
     from .tools import CallOptions, ToolCalls
 
 
@@ -70,81 +64,42 @@ class Client(ClientRequests):
 
     Args:
         server: The server's command as a list, the server's URL, a `Server` object, or a transport.
-        revision: The only revision to speak. Default: the latest revision that client and server both speak.
-        revisions: The revisions to speak. Defaults to all six.
-        eras: A mapping in which the client stores the server's era, so that later clients connect faster.
-        info: The client's name and version, which the server gets.
-        sampling: Async function that returns a message from a model. If given, the client declares `sampling`.
-        sampling_tools: True if the `sampling` function can give tools to the model.
-        elicitation: Async function that shows the user a form. If given, the client declares `elicitation`.
-        elicitation_url: True if the `elicitation` function can also ask the user to visit a URL.
-        roots: Paths, `file://` URIs or `Root`s that the server can use. Even an empty list declares `roots`. Or
-            a function, also an async one, that returns the roots for each request of the server.
-        tasks: True if `sampling` and `elicitation` can run as tasks: the server fetches the result later (2025-11-25).
-        extensions: The extensions that the program implements: a mapping from name to settings (2026-07-28).
-        on_log: Called for each log message of the server. All callbacks block the event loop, so keep them short.
-        on_tools_changed: Called when the server's list of tools has changed.
-        on_resources_changed: Called when the server's list of resources has changed.
-        on_prompts_changed: Called when the server's list of prompts has changed.
-        on_elicitation_complete: Called with the elicitation's id when the server reports the end of a visit to a URL.
-        timeout: Default time limit of each request, in seconds. None means no limit.
-        env: More environment variables for a command. The command gets only these and a few safe ones such as PATH.
-            None removes a variable.
-        cwd: Working directory of a command.
-        on_stderr: Called with the bytes of a command's standard error. By default, only errors quote its last lines.
-        headers: HTTP headers of every request to a URL, such as {"Authorization": "Bearer ..."}.
-        authorization: The way to get tokens for a protected URL, such as `AuthorizationCode()`.
-        http: HTTP client for a URL, with TLS settings, proxy and limits. `Client.close` closes this HTTP client too.
-        limits: Limits of the session, such as the maximum number of open requests.
-        cache: True for the client's own cache, False for no cache, or a `ResponseCache` to share with other clients.
-        trace: Called with the direction and the bytes of each message.
+        options: See `ClientOptions`.
 
     Raises:
-        TypeError: `server` is unusable, such as an empty command, or a text that is not a URL.
+        TypeError: `server` is unusable, such as an empty command, or a text that is not a URL; or an option has an
+            unknown name or the wrong type.
         ValueError: The URL or a header is invalid, or another argument is unusable.
     """
 
     def __init__(
-        self, server: Sequence[str] | str | InProcessServer | Transport, *,
-        revision: Revision | str | None = None, revisions: Sequence[Revision | str] | None = None,
-        eras: MutableMapping[str, Era] | None = None, info: Implementation | None = None,
-        sampling: SamplingHandler | None = None, sampling_tools: bool = False,
-        elicitation: ElicitationHandler | None = None, elicitation_url: bool = False,
-        roots: RootPaths | LazyRoots | None = None, tasks: bool = False,
-        extensions: Mapping[str, object] | None = None,
-        on_log: Callable[[LoggingMessageNotificationParams], None] | None = None,
-        on_tools_changed: Callable[[], None] | None = None, on_resources_changed: Callable[[], None] | None = None,
-        on_prompts_changed: Callable[[], None] | None = None,
-        on_elicitation_complete: Callable[[str], None] | None = None, timeout: float | None = DEFAULT_TIMEOUT,
-        env: Mapping[str, str | None] | None = None, cwd: str | os.PathLike[str] | None = None,
-        on_stderr: Callable[[bytes], None] | None = None,
-        headers: Mapping[str, str] | None = None, authorization: Authorizer | None = None,
-        http: HttpClient | None = None, limits: Limits | None = None, cache: ResponseCache | bool = True,
-        trace: Trace | None = None,
-    ) -> None:  # fmt: skip
+        self, server: Sequence[str] | str | InProcessServer | Transport, **options: Unpack[ClientOptions]
+    ) -> None:
+        check_options(options, ClientOptions)
+        revision, revisions = options.get("revision"), options.get("revisions")
         names = [revision] if revision is not None else REVISIONS if revisions is None else revisions
         self.revisions: Sequence[Revision] = sorted_revisions(names)
-        self._info = info or Implementation("mcp_ref", __version__)
+        self._info = options.get("info") or Implementation("mcp_ref", __version__)
         self._handlers: ClientHandlers | None = None
-        if sampling is not None or elicitation is not None or roots is not None or tasks:
+        if options.get("tasks") or any(options.get(name) is not None for name in ("sampling", "elicitation", "roots")):
             from .handlers import ClientHandlers  # lazy: many clients have no handlers
 
-            self._handlers = ClientHandlers(
-                sampling, sampling_tools, elicitation, elicitation_url, roots, tasks, on_elicitation_complete
-            )
-        target = Target(server, env, cwd, on_stderr, headers, http, trace, authorization, self.revisions)
-        results = cache if isinstance(cache, ResponseCache) else ResponseCache(max_results=None if cache else 0)
-        on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
-        invalidate = partial(results.invalidate, target.cache_key[0])
-        self._notifications = ServerNotifications(on_log, on_changed, invalidate)
+            self._handlers = ClientHandlers(options)
+        target = Target(server, options, self.revisions)
+        cache = options.get("cache", True)
+        if not isinstance(cache, ResponseCache):
+            cache = ResponseCache(max_results=None if cache else 0)
+        invalidate = partial(cache.invalidate, target.cache_key[0])
+        self._notifications = ServerNotifications(options, invalidate)
         custom_methods: dict[str, CustomMethod] = {}
         make_session = partial(
-            ClientSession, limits, self._handlers, results, lambda: target.cache_key, self._notifications.receive,
-            custom_methods)  # fmt: skip
-        known_eras = {} if eras is None else eras
-        connector = Connector(target, make_session, known_eras, self._notifications.end_subscriptions)
-        super().__init__(connector, results, timeout, custom_methods)
-        self.extensions = {**checked_extensions(extensions), EXTENSION: {}}
+            ClientSession, options.get("limits"), self._handlers, cache, lambda: target.cache_key,
+            self._notifications.receive, custom_methods)  # fmt: skip
+        eras = options.get("eras")
+        connector = Connector(target, make_session, {} if eras is None else eras, self._notifications.end_subscriptions)
+        super().__init__(connector, cache, options.get("timeout", DEFAULT_TIMEOUT), custom_methods)
+        authorization = options.get("authorization")
+        self.extensions = {**checked_extensions(options.get("extensions")), EXTENSION: {}}
         self.extensions |= {} if authorization is None else authorization.extensions
         self._closing: asyncio.Task[None] | None = None
 

@@ -19,11 +19,10 @@ Spec:  client/roots, client/sampling, client/elicitation (all revisions); 2025-1
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property, partial
 from inspect import isawaitable
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeVar, cast
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import ClientCapabilities
@@ -40,15 +39,12 @@ from ..jsonrpc.errors import InvalidMessage, RemoteError
 from ..jsonrpc.messages import Object
 from ..revisions import Revision
 from ..session import Handler
+from .options import ClientOptions, LazyRoots, RootPaths
 
 log = logging.getLogger(__name__)
 
 P = TypeVar("P")
 T = TypeVar("T")
-
-RootPaths: TypeAlias = Iterable[Root | str | os.PathLike[str]]
-LazyRoots: TypeAlias = Callable[[], RootPaths | Awaitable[RootPaths]]
-"""A function that returns the roots. The client calls it for each request of the server."""
 
 MAX_ELICITATIONS = 1000
 """Maximum number of stored elicitation ids: one for each URL to visit. If there are more, the oldest id is dropped."""
@@ -57,21 +53,16 @@ MAX_ELICITATIONS = 1000
 class ClientHandlers:
     """The handlers of one client, and the capabilities that the client declares for them."""
 
-    def __init__(
-        self, sampling: sampling.SamplingHandler | None, sampling_tools: bool,
-        elicitation: elicitation.ElicitationHandler | None, elicitation_url: bool,
-        roots: RootPaths | LazyRoots | None, serves_tasks: bool,
-        on_elicitation_complete: Callable[[str], None] | None,
-    ) -> None:  # fmt: skip
-        for name, handler in (("sampling", sampling), ("elicitation", elicitation)):
-            if not callable(handler) and handler is not None:
-                raise TypeError(f"{name} must be an `async def` function, not {handler!r:.80}")
+    def __init__(self, options: ClientOptions) -> None:
         self.roots: list[Root] | LazyRoots | None = None
+        roots = options.get("roots")
         if roots is not None:
             self.set_roots(roots)
-        self._sampling, self._sampling_tools = sampling, sampling_tools
-        self._elicitation, self._elicitation_url = elicitation, elicitation_url
-        self._serves_tasks, self._on_elicitation_complete = serves_tasks, on_elicitation_complete
+        self._sampling, self._elicitation = options.get("sampling"), options.get("elicitation")
+        self._sampling_tools = options.get("sampling_tools", False)
+        self._elicitation_url = options.get("elicitation_url", False)
+        self._serves_tasks = options.get("tasks", False)
+        self._on_elicitation_complete = options.get("on_elicitation_complete")
         self._open_elicitations: dict[str, None] = {}  # ids in order of arrival
 
     def set_roots(self, roots: RootPaths | LazyRoots) -> None:

@@ -32,6 +32,7 @@ from ..basic.subscriptions import (
 from ..basic.versioning import LOG_LEVEL
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
+from .options import ClientOptions
 from .requests import ClientRequests
 
 if TYPE_CHECKING:
@@ -58,16 +59,20 @@ MAX_RETRY_PAUSE = 30.0
 RESOURCE_UPDATED = "notifications/resources/updated"
 
 
-@dataclass(eq=False)
 class ServerNotifications:
     """The callbacks of `Client`, the modern-era request for changed lists, and the legacy subscriptions."""
 
-    _on_log: Callable[[LoggingMessageNotificationParams], None] | None
-    _on_changed: dict[str, Callable[[], None] | None]  # the keys are tools, prompts and resources
-    _invalidate: Callable[[str, str | None], None]  # removes outdated results from the cache
-    _listening: ListenRequest | None = None
-    subscriptions: list[Subscription] = field(default_factory=list)
-    """The open subscriptions of the legacy era."""
+    def __init__(self, options: ClientOptions, invalidate: Callable[[str, str | None], None]) -> None:
+        self._on_log = options.get("on_log")
+        self._on_changed = {
+            "tools": options.get("on_tools_changed"),
+            "resources": options.get("on_resources_changed"),
+            "prompts": options.get("on_prompts_changed"),
+        }
+        self._invalidate = invalidate  # removes outdated results from the cache
+        self._listening: ListenRequest | None = None
+        self.subscriptions: list[Subscription] = []
+        """The open subscriptions of the legacy era."""
 
     async def listen(self, client: ClientRequests) -> None:
         """Request the notifications that have a callback. A legacy server needs no request."""

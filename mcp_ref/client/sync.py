@@ -4,7 +4,7 @@
         print(client.call_tool("add", {"a": 1, "b": 2}).text)
 
 A `SyncClient` runs a `Client` on an event loop in a second thread. Each method call waits for the result from that
-thread. Options are those of the `Client`: `SyncClient(Client(url, timeout=5))`. Callbacks run in the second thread.
+thread. The options are those of `Client`. Callbacks run in the second thread.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ import functools
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
-from typing import Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from ..basic.lifecycle import Implementation
 from ..jsonrpc.errors import ConnectionClosed
 from ..revisions import Revision
 from .client import Client
+from .options import ClientOptions
 from .target import InProcessServer
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -126,11 +130,19 @@ class SyncClient(Synchronous[Client]):
     write `client.run(client.client.start_tool("report"))`.
 
     Args:
-        server: The server's command as a list, the server's URL, a `Server`, or a new `Client` with your options.
+        server: The server's command as a list, the server's URL, a `Server`, or a new `Client`.
+        options: See `ClientOptions`. A `Client` has its own options.
+
+    Raises:
+        TypeError: `server` is a `Client`, and there are options too; or as for `Client`.
     """
 
-    def __init__(self, server: Client | Sequence[str] | str | InProcessServer) -> None:
-        self.client = server if isinstance(server, Client) else Client(server)
+    def __init__(
+        self, server: Client | Sequence[str] | str | InProcessServer, **options: Unpack[ClientOptions]
+    ) -> None:
+        if isinstance(server, Client) and options:
+            raise TypeError(f"give the option {next(iter(options))} to the Client, which exists already")
+        self.client = server if isinstance(server, Client) else Client(server, **options)
         super().__init__(self.client, self.client.connect, self.client.close)
 
     @property

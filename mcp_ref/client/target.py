@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from ..basic.headers import ParameterHeaders
 from ..jsonrpc.time_limits import TimeLimits
 from ..revisions import Revision
-from ..transports.base import Trace, Transport
+from ..transports.base import Transport
 from ..transports.memory import memory_pair
 from ..transports.stdio.client import StdioClientTransport, check_command
 from ..transports.trace import trace_from_environment
+from .options import ClientOptions
 from .session import CacheKey
-
-if TYPE_CHECKING:
-    from ..basic.authorization.client import Authorizer
-    from ..lib.http.client import HttpClient
 
 
 @runtime_checkable
@@ -37,31 +33,26 @@ class InProcessServer(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """The server to connect to, and the settings of the transport. `Client` documents the fields."""
+    """The server to connect to, the client's options, and the revisions that the client speaks."""
 
     server: Sequence[str] | str | InProcessServer | Transport
-    env: Mapping[str, str | None] | None = None
-    cwd: str | os.PathLike[str] | None = None
-    on_stderr: Callable[[bytes], None] | None = None
-    headers: Mapping[str, str] | None = None
-    http: HttpClient | None = None
-    trace: Trace | None = None
-    authorization: Authorizer | None = None
-    revisions: Sequence[Revision] = ()
+    options: ClientOptions
+    revisions: Sequence[Revision]
 
     def __post_init__(self) -> None:
+        headers, authorization = self.options.get("headers") or {}, self.options.get("authorization")
         if isinstance(self.server, (list, tuple)):
             check_command(self.server)
         elif isinstance(self.server, str) and self.server.startswith(("http://", "https://")):
-            check_url(self.server, self.headers or {})
+            check_url(self.server, headers)
         elif not isinstance(self.server, (InProcessServer, Transport)):
             kinds = (
                 'a command such as ["python3", "server.py"], a URL with http:// or https://, a Server or a transport'
             )
             raise TypeError(f"the server must be {kinds}, not {self.server!r:.200}")
-        if self.authorization is not None and not isinstance(self.server, str):
+        if authorization is not None and not isinstance(self.server, str):
             raise ValueError("`authorization` is for URLs; a command gets its credentials by `env`")
-        if self.authorization is not None and any(name.lower() == "authorization" for name in self.headers or {}):
+        if authorization is not None and any(name.lower() == "authorization" for name in headers):
             raise ValueError("give either `authorization` or an Authorization header, not both")
 
     @property
@@ -85,9 +76,10 @@ class Target:
         """The key of this server in a shared cache. Credentials are hashed, so that the cache stores no secret."""
         # The key is the object, not its id(): a later object can have the same id.
         server = self.name or (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self)
-        settings = hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest()
-        user = None if self.authorization is None else self.authorization.server(cast("str", self.server)).id
-        return server, (settings, self.http, user)
+        options, authorization = self.options, self.options.get("authorization")
+        secrets = repr((options.get("headers"), options.get("env"), options.get("cwd")))
+        user = None if authorization is None else authorization.server(cast("str", self.server)).id
+        return server, (hashlib.sha256(secrets.encode()).hexdigest(), options.get("http"), user)
 
     def open(
         self, parameter_headers: ParameterHeaders, time_limits: TimeLimits
@@ -98,18 +90,20 @@ class Target:
             parameter_headers: Function from a tool's name to the headers that mirror its arguments.
             time_limits: The time limits of the session, which stop while a user signs in.
         """
-        server, trace = self.server, self.trace or trace_from_environment()
+        server, options = self.server, self.options
+        trace = options.get("trace") or trace_from_environment()
         if isinstance(server, (list, tuple)):
-            return StdioClientTransport(server, env=self.env, cwd=self.cwd, on_stderr=self.on_stderr, trace=trace), None
+            env, cwd, on_stderr = options.get("env"), options.get("cwd"), options.get("on_stderr")
+            return StdioClientTransport(server, env=env, cwd=cwd, on_stderr=on_stderr, trace=trace), None
         if isinstance(server, str):
             from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
 
-            login = self.authorization
+            login = options.get("authorization")
             wrap = None if login is None else partial(
                 login.wrap, url=server, revisions=self.revisions, while_signing_in=time_limits.stopped)  # fmt: skip
             return StreamableHttpClientTransport(
-                server, headers=self.headers, http=self.http, trace=trace, parameters=parameter_headers,
-                authorize=wrap, time_limits=time_limits), None  # fmt: skip
+                server, headers=options.get("headers"), http=options.get("http"), trace=trace,
+                parameters=parameter_headers, authorize=wrap, time_limits=time_limits), None  # fmt: skip
         if isinstance(server, InProcessServer):
             ours, theirs = memory_pair(trace)
             return ours, asyncio.create_task(_serve(server, theirs))

@@ -49,12 +49,6 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-def check_options(options: Mapping[str, object], known: type) -> None:
-    """Raise TypeError if an option is not a key of the TypedDict `known`."""
-    if unknown := sorted(options.keys() - known.__annotations__.keys()):
-        raise TypeError(f"unknown option {unknown[0]!r}; use one of {', '.join(known.__annotations__)}")
-
-
 def check_description(description: object, options: Mapping[str, object]) -> None:
     """Raise TypeError for an option of the wrong type, because clients would refuse a list that contains the option."""
     codec = codec_for(REVISIONS[-1])

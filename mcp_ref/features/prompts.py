@@ -34,10 +34,11 @@ from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.jsonschema import Validator, compile_schema
+from ..lib.options import check_names
 from ..lib.typed import Signature
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability, Revision
 from .caching import CacheableResult
-from .invoke import call, check_description, check_options, handler_signature
+from .invoke import call, check_description, handler_signature
 from .registry import Registry
 
 
@@ -137,7 +138,7 @@ class Prompts:
         a list of these, or a GetPromptResult. Raise TypeError if a parameter does not accept a str. Raise ValueError
         for a taken name or an invalid scope.
         """
-        check_options(options, PromptOptions)
+        check_names(options, PromptOptions)
         check_meta_keys(options.get("meta"))
         scopes = options.pop("scopes", ())
         signature = handler_signature(function, self._context_type)

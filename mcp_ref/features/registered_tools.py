@@ -27,9 +27,10 @@ from ..basic.mrtr import HandlerNeedsInput
 from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object, json_writer
 from ..lib.jsonschema import Validator, compile_schema
+from ..lib.options import check_names
 from ..lib.typed import Signature, to_json
 from ..revisions import Revision
-from .invoke import call, check_description, check_options, handler_signature
+from .invoke import call, check_description, handler_signature
 from .registry import Registry
 from .task_augmentation import TaskMetadata, TaskSupport
 from .tools import (
@@ -137,7 +138,7 @@ class Tools:
 
         Raise TypeError for an annotation without a JSON Schema. Raise ValueError for a taken name or an invalid option.
         """
-        check_options(options, ToolOptions)
+        check_names(options, ToolOptions)
         check_meta_keys(options.get("meta"))
         task = options.get("task", "forbidden")
         if task not in get_args(TaskSupport):

@@ -46,11 +46,12 @@ from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import Validator, compile_schema
+from ..lib.options import check_names
 from ..lib.typed import Signature, to_json
 from ..lib.uritemplate import MatchedValue, UriTemplate
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
-from .invoke import call, check_description, check_options, handler_signature
+from .invoke import call, check_description, handler_signature
 from .registry import Registry
 
 MAX_SUBSCRIPTIONS = 1000
@@ -223,7 +224,7 @@ class Resources:
 
         Raise ValueError for a taken URI or an invalid argument, or if variables and parameters do not match.
         """
-        check_options(options, ResourceOptions)
+        check_names(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
         hints = hints_for(options.pop("cache_ttl", 0.0), options.pop("cache_scope", "private"))
         scopes = options.pop("scopes", ())

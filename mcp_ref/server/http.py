@@ -29,11 +29,11 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from ..basic.access import Access
-from ..features.invoke import check_options
 from ..jsonrpc.dispatcher import Limits
 from ..lib.http.asgi import application as application
 from ..lib.http.message import Exchange, HttpLimits, Rest, bracket_ipv6
 from ..lib.http.server import start_server
+from ..lib.options import check_options
 from ..transports.base import Trace
 from ..transports.http_sse.server import SseEndpoint
 from ..transports.streamable_http.checks import (
@@ -100,9 +100,6 @@ class HttpApp:
         **options: Unpack[HttpOptions],
     ) -> None:  # fmt: skip
         check_options(options, HttpOptions)  # a misspelled `authorization` must not leave the server open
-        for name in ("allowed_hosts", "allowed_origins"):
-            if isinstance(value := options.get(name), str):
-                raise TypeError(f"{name} must be a list, such as [{value!r}]")
         catalog.check()
         self._catalog = catalog
         self.path = options.get("path", "/mcp")

@@ -470,7 +470,7 @@ async def test_input_request_handler_error_is_raised_from_the_call_as_itself(err
 
 
 def test_client_handler_that_is_not_a_function_raises() -> None:
-    with pytest.raises(TypeError, match="elicitation must be an `async def` function, not True"):
+    with pytest.raises(TypeError, match=r"the option elicitation must have the type Callable.* | None, not bool"):
         Client(["python3"], elicitation=True)  # type: ignore[arg-type]
 
 

@@ -562,7 +562,7 @@ def test_server_decorators_refuse_an_unknown_option_by_name() -> None:
     server = Server("s")
     options: dict[str, Any] = {"titel": "x"}
     for registering in (server.tool(**options), server.prompt(**options), server.resource("test://a", **options)):
-        with pytest.raises(TypeError, match=r"unknown option 'titel'; use one of .*title"):
+        with pytest.raises(TypeError, match=r"unknown option 'titel'; did you mean 'title'\?"):
             registering(lambda: "x")
 
 
@@ -591,7 +591,7 @@ def test_tool_annotations_in_a_dict_are_refused() -> None:
 async def test_server_over_http_refuses_a_misspelled_option() -> None:
     misspelled: dict[str, Any] = {"authorisation": object()}
     for serving in (lambda: Server("s").asgi(**misspelled), lambda: Server("s").run_http(**misspelled)):
-        with pytest.raises(TypeError, match=r"unknown option 'authorisation'; use one of .*authorization"):
+        with pytest.raises(TypeError, match=r"unknown option 'authorisation'; did you mean 'authorization'\?"):
             await asyncio.to_thread(serving)
 
 
