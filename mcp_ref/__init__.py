@@ -145,11 +145,11 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
 
 READING_ORDER = (
     "jsonrpc/__init__.py", "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/time_limits.py", "jsonrpc/requester.py",
-    "lib/turns.py", "jsonrpc/request_queue.py", "jsonrpc/dispatcher.py",
+    "lib/fields.py", "lib/turns.py", "jsonrpc/request_queue.py", "jsonrpc/dispatcher.py",
     "version.py", "revisions.py", "codec.py",
     "basic/__init__.py", "basic/meta.py", "basic/content.py", "basic/lifecycle.py", "basic/ping.py",
     "basic/cancellation.py", "basic/progress.py", "basic/versioning.py", "basic/mrtr.py", "basic/subscriptions.py",
-    "lib/__init__.py", "lib/options.py", "lib/http/__init__.py", "lib/http/message.py",
+    "lib/__init__.py", "lib/http/__init__.py", "lib/http/message.py",
     "basic/headers.py", "basic/principal.py", "basic/access.py", "basic/channel.py",
     "lib/uritemplate.py",
     "lib/jsonschema/limits.py", "lib/jsonschema/values.py", "lib/jsonschema/errors.py",

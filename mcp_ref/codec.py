@@ -26,6 +26,7 @@ from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from .jsonrpc.messages import JSON, Object
+from .lib.fields import QUOTED, dataclasses_of, fits, hints_of, usual_type, without_none, wrong_type
 from .revisions import Availability, NotInRevision, Revision
 
 T = TypeVar("T")
@@ -77,7 +78,10 @@ class Codec:
         self._readers: dict[type, _Read] = {}
 
     def encode(self, value: object) -> Object:
-        """Return the JSON object. Raise NotInRevision if the revision lacks a field that must not be dropped."""
+        """Return the JSON object. Raise TypeError for a field of the wrong type.
+
+        Raise NotInRevision if the revision lacks a field that must not be dropped.
+        """
         cls = type(value)
         write = self._writers.get(cls)
         if write is None:
@@ -102,23 +106,29 @@ class Codec:
 
             return write_other
 
-        plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, JSON name, writer, omitted value
+        # attribute, JSON name, writer, omitted value, default, type that needs no check, annotation
+        plan: list[tuple[str, str, _Write | None, object, object, object, object]] = []
         refused: list[tuple[str, str, object]] = []
         for each in members_of(cls):
             if each.availability.covers(revision):
                 is_always_written = get_origin(each.hint) is Literal or each.availability.requires(revision)
                 omitted = dataclasses.MISSING if is_always_written else each.default
-                plan.append((each.attribute, each.name, self._writer(each.hint), omitted))
+                write_member = self._writer(each.hint, f"{cls.__name__}.{each.attribute}")
+                usual = usual_type(each.hint)
+                plan.append((each.attribute, each.name, write_member, omitted, each.default, usual, each.hint))
             elif each.availability.if_unsupported == "refuse":
                 refused.append((each.attribute, each.name, each.default))
         adjust = getattr(cls, "to_wire", None)
 
         def write(value: object) -> Object:
             wire: Object = {}
-            for attribute, name, convert, omitted in plan:
+            for attribute, name, convert, omitted, default, usual, hint in plan:
                 member = getattr(value, attribute)
-                if member is not omitted:
-                    wire[name] = convert(member) if convert else member
+                if member is omitted:
+                    continue
+                if type(member) is not usual and member is not default and not fits(hint, member):
+                    raise wrong_type(cls, attribute, member)
+                wire[name] = convert(member) if convert else member
             for attribute, name, default in refused:
                 if getattr(value, attribute) is not default:
                     raise NotInRevision(f"{cls.__name__}.{name} does not exist in revision {revision}")
@@ -127,20 +137,34 @@ class Codec:
 
         return write
 
-    def _writer(self, hint: object) -> _Write | None:
-        """Return a writer for a type, or None if values of the type are JSON values already."""
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            return self.encode
+    def _writer(self, hint: object, place: str) -> _Write | None:
+        """Return a writer for the values of a field, or None if they are JSON already. `place` names the field."""
         origin, args = get_origin(hint), get_args(hint)
         if origin is list:
-            item = self._writer(args[0])
+            item = self._writer(args[0], place)
             return item and (lambda values: list(map(item, values)))  # type: ignore[call-overload]
         if origin is dict:
-            member = self._writer(args[1])
+            member = self._writer(args[1], place)
             return member and (lambda values: {k: member(v) for k, v in cast("dict[str, object]", values).items()})
-        if origin in (Union, types.UnionType) and any(self._writer(arg) for arg in args):
-            return self._write_any
-        return None
+        classes = dataclasses_of(hint)
+        if classes:
+            return self._object_writer(classes, place)
+        if (inner := without_none(hint)) is not hint:
+            write_inner = self._writer(inner, place)
+            return write_inner and (lambda value: None if value is None else write_inner(value))
+        return self._write_any if origin in (Union, types.UnionType) and any(map(dataclasses_of, args)) else None
+
+    def _object_writer(self, classes: tuple[type, ...], place: str) -> _Write:
+        writers = self._writers
+
+        def write(value: object) -> JSON:
+            if not isinstance(value, classes):
+                expected = " or ".join(each.__name__ for each in classes)
+                raise TypeError(f"{place} must have objects of {expected}, not {value!r:.{QUOTED}}")
+            known = writers.get(type(value))
+            return known(value) if known is not None else self.encode(value)
+
+        return write
 
     def _write_any(self, value: object) -> JSON:
         write = self._writers.get(type(value))
@@ -272,10 +296,7 @@ class Member(NamedTuple):
 @functools.cache
 def members_of(cls: type) -> list[Member]:
     """Return the members of a dataclass."""
-    # get_type_hints cannot resolve the recursive type JSON. `object` replaces it: values of type JSON are not checked.
-    names = {"JSON": object, "Object": dict[str, object]}
-    hints = typing.get_type_hints(cls, localns=names, include_extras=True)
-    members = []
+    hints, members = hints_of(cls), []
     for field in dataclasses.fields(cls):
         hint, availability = hints[field.name], Availability()
         if get_origin(hint) is Annotated:
@@ -300,9 +321,7 @@ _SCALARS: dict[object, tuple[str, tuple[type, ...]]] = {
 
 def _unchanged_type(hint: object) -> object:
     """Return the Python type whose values need no reader for a type, or None."""
-    members = [arg for arg in get_args(hint) if arg is not type(None)]
-    if get_origin(hint) in (Union, types.UnionType) and len(members) == 1:
-        hint = members[0]
+    hint = without_none(hint)
     return dict if hint == dict[str, object] else hint if hint in _SCALARS else None
 
 

@@ -37,6 +37,8 @@ CHANGES
 - These mistakes are now a TypeError: an unknown option of a server over HTTP, one text for `allowed_hosts`,
   `allowed_origins` or `roots`, a resource function that returns None, a parameter `context` without a type, and an
   option of the wrong type of a tool, resource or prompt, such as a dict for `annotations`.
+- A field or an option of the wrong type is a TypeError where an author gives it, such as `RouteResponse(200, b"ok")`,
+  and a message with such a field is a TypeError when it is written. Before, some of them reached the other side.
 - `Client(...)` refuses an empty command, and an invalid URL or header. Before, `connect` failed. The command line
   then ends with exit code 2 instead of 3.
 - Each request over HTTP gets a response. Before, it could wait without end after large messages of other clients.

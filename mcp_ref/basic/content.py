@@ -101,12 +101,6 @@ class TextContent:
     annotations: _OptionalAnnotations = None
     meta: _OptionalMeta = None
 
-    def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Return `wire` unchanged. Raise TypeError if the text is not a str."""
-        if not isinstance(self.text, str):
-            raise TypeError(f"the text of a TextContent must be a str, got {type(self.text).__name__}")
-        return wire
-
 
 @dataclass
 class _Media:

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..jsonrpc.messages import JSON
+from ..lib.fields import CheckedFields
 
 if TYPE_CHECKING:
     from ..lib.http.message import Headers
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(CheckedFields):
     """The authenticated caller of a request: a user, and the client that acts for the user."""
 
     issuer: str
@@ -34,8 +35,8 @@ class Principal:
     """All members of the token. They can contain private data, so the `repr` has none of them."""
     expires_at: float | None = None
     """End of the token, in seconds since 1970; None if unknown."""
-    audience: Collection[str] = ()
-    """The servers that the token is made for."""
+    audience: str | Collection[str] = ()
+    """The servers that the token is made for, or the only one."""
     audience_checked: bool = False
     """True if the author's own verifier has checked the audience. Else `audience` must contain the resource."""
 

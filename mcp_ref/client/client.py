@@ -21,7 +21,7 @@ from ..basic.meta import checked_extensions
 from ..basic.progress import ProgressHandler
 from ..features.caching import ResponseCache
 from ..features.task_augmentation import EXTENSION
-from ..lib.options import check_options
+from ..lib.fields import check_options
 from ..revisions import REVISIONS, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
 from ..version import __version__

@@ -27,7 +27,7 @@ from typing import TypeVar, cast
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import ClientCapabilities
 from ..basic.meta import RequestParams
-from ..codec import ShapeError, codec_for
+from ..codec import codec_for
 from ..extensions.tasks.receiver import Tasks
 from ..extensions.tasks.types import CLIENT_CAPABILITY
 from ..features import elicitation, sampling
@@ -172,11 +172,10 @@ async def _result(name: str, handler: Callable[[P], Awaitable[T]], params: P, cl
     result = await returned
     if not isinstance(result, cls):
         raise _fault(f"the {name} handler must return {cls.__name__}(...), not {type(result).__name__}")
-    codec = codec_for(revision)
     try:
-        codec.decode(cls, codec.encode(result))
-    except ShapeError as error:
-        raise _fault(f"the {name} handler returned an invalid {cls.__name__}: {error}") from None
+        codec_for(revision).encode(result)
+    except TypeError as error:
+        raise _fault(f"the {name} handler returned an invalid result: {error}") from None
     return result
 
 

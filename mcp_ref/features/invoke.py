@@ -13,7 +13,7 @@ from math import isfinite
 
 from ..basic.channel import RequestContext
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
-from ..codec import ShapeError, codec_for
+from ..codec import codec_for
 from ..lib.jsonschema import compile_schema
 from ..lib.typed import ConversionError, Signature, signature_of, to_json
 from ..lib.typed.unions import TYPE_NAMES, Schema, json_types
@@ -50,16 +50,9 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Raise TypeError for an option of the wrong type, because clients would refuse a list that contains the option."""
-    codec = codec_for(REVISIONS[-1])
-    try:
-        read = codec.decode(type(description), codec.encode(description)) if options else description
-    except ShapeError as error:
-        raise TypeError(f"an option has the wrong type: {error}") from None
-    for name in options:
-        given, wanted = getattr(description, name, None), getattr(read, name, None)
-        if given != wanted:  # for example, a dict in place of a dataclass
-            raise TypeError(f"the option {name} has the wrong type: write {wanted!r:.200}, not {given!r:.80}")
+    """Raise TypeError for a wrong type inside an option, because clients would refuse a list that contains it."""
+    if options:
+        codec_for(REVISIONS[-1]).encode(description)
 
 
 def _fits_type(schema: Schema, default: object) -> bool:

@@ -33,8 +33,8 @@ from ..basic.content import ContentBlock, Icon, Role, TextContent
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
+from ..lib.fields import check_options
 from ..lib.jsonschema import Validator, compile_schema
-from ..lib.options import check_names
 from ..lib.typed import Signature
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability, Revision
 from .caching import CacheableResult
@@ -105,10 +105,10 @@ class GetPromptResult:
 class PromptOptions(TypedDict, total=False):
     """Options of a prompt. The default of `description` is the function's docstring."""
 
-    title: str
-    description: str
-    icons: list[Icon]
-    meta: Object
+    title: str | None
+    description: str | None
+    icons: list[Icon] | None
+    meta: Object | None
     scopes: Collection[str]
     """The scopes that a caller over HTTP needs. The HTTP server then needs `authorization=`. Default: no scopes."""
 
@@ -138,7 +138,7 @@ class Prompts:
         a list of these, or a GetPromptResult. Raise TypeError if a parameter does not accept a str. Raise ValueError
         for a taken name or an invalid scope.
         """
-        check_names(options, PromptOptions)
+        check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))
         scopes = options.pop("scopes", ())
         signature = handler_signature(function, self._context_type)

@@ -26,8 +26,8 @@ from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..basic.mrtr import HandlerNeedsInput
 from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object, json_writer
+from ..lib.fields import check_options
 from ..lib.jsonschema import Validator, compile_schema
-from ..lib.options import check_names
 from ..lib.typed import Signature, to_json
 from ..revisions import Revision
 from .invoke import call, check_description, handler_signature
@@ -54,13 +54,14 @@ class ToolOptions(TypedDict, total=False):
     before 2026-07-28 gets only output schemas of objects.
     """
 
-    title: str
-    description: str
+    title: str | None
+    description: str | None
     input_schema: Mapping[str, object]
-    output_schema: Mapping[str, object]
-    annotations: ToolAnnotations
-    icons: list[Icon]
-    meta: Object
+    output_schema: Mapping[str, object] | None
+    """None for a tool whose results have no structured content."""
+    annotations: ToolAnnotations | None
+    icons: list[Icon] | None
+    meta: Object | None
     task: TaskSupport
     """The tool's support for tasks. Default: "forbidden"."""
     scopes: Collection[str]
@@ -138,11 +139,9 @@ class Tools:
 
         Raise TypeError for an annotation without a JSON Schema. Raise ValueError for a taken name or an invalid option.
         """
-        check_names(options, ToolOptions)
+        check_options(options, ToolOptions)
         check_meta_keys(options.get("meta"))
         task = options.get("task", "forbidden")
-        if task not in get_args(TaskSupport):
-            raise ValueError(f"task must be one of {', '.join(get_args(TaskSupport))}, not {task!r}")
         results = (CallToolResult, *get_args(ContentBlock))
         signature = handler_signature(function, self._context_type, results)
         tool = Tool(

@@ -45,8 +45,8 @@ from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceCon
 from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..lib.fields import check_options
 from ..lib.jsonschema import Validator, compile_schema
-from ..lib.options import check_names
 from ..lib.typed import Signature, to_json
 from ..lib.uritemplate import MatchedValue, UriTemplate
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability
@@ -150,13 +150,13 @@ class ResourceOptions(TypedDict, total=False):
     """Options of a resource or template. `name` and `description` default to the function's name and docstring."""
 
     name: str
-    title: str
-    description: str
-    mime_type: str
-    annotations: Annotations
-    size: int
-    icons: list[Icon]
-    meta: Object
+    title: str | None
+    description: str | None
+    mime_type: str | None
+    annotations: Annotations | None
+    size: int | None
+    icons: list[Icon] | None
+    meta: Object | None
     cache_ttl: float
     """Time for which a client can reuse the contents, in seconds. Only for 2026-07-28. Default: 0."""
     cache_scope: CacheScope
@@ -224,7 +224,7 @@ class Resources:
 
         Raise ValueError for a taken URI or an invalid argument, or if variables and parameters do not match.
         """
-        check_names(options, ResourceOptions)
+        check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
         hints = hints_for(options.pop("cache_ttl", 0.0), options.pop("cache_scope", "private"))
         scopes = options.pop("scopes", ())

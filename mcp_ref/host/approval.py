@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 
 from ..features.tools import Tool
 from ..jsonrpc.errors import McpError
+from ..lib.fields import CheckedFields
 
 Kind = Literal["start", "roots", "definition", "call", "read", "prompt", "sample", "sampled", "elicit"]
 Origin = Literal["program", "model", "server"]
@@ -90,7 +91,7 @@ class Approval:
 
 
 @dataclass(frozen=True)
-class Allow:
+class Allow(CheckedFields):
     """The consent to an `Approval`.
 
     Args:
@@ -103,7 +104,7 @@ class Allow:
 
 
 @dataclass(frozen=True)
-class Deny:
+class Deny(CheckedFields):
     """The refusal of an `Approval`. The program gets the reason. The server never gets it."""
 
     reason: str = "the user refused"

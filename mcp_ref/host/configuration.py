@@ -33,6 +33,7 @@ from typing import Annotated, TypeAlias, TypedDict, cast
 
 from ..client.target import InProcessServer
 from ..jsonrpc.messages import JSON, Object
+from ..lib.fields import CheckedFields
 from ..lib.jsonschema import ValidationError, compile_schema
 from ..lib.typed import schema_of
 from .names import server_name
@@ -158,12 +159,13 @@ class ServerConfig:
 
 
 @dataclass(frozen=True)
-class Configuration:
+class Configuration(CheckedFields):
     """The servers of one or several files. Raise ConfigurationError if two servers have the same name."""
 
     servers: tuple[ServerConfig, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         first: dict[str, ServerConfig] = {}
         for server in self.servers:
             other = first.setdefault(server.name.lower(), server)

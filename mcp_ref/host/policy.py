@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import Tool
+from ..lib.fields import CheckedFields
 from .approval import Allow, Approval, Approve, Deny, Duration, Refused, Undecided, hidden_text_warnings, url_warnings
 from .configuration import ServerConfig, ServersLike
 from .supervisor import ServerStatus
@@ -52,7 +53,7 @@ class BudgetExceeded(Refused):
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(CheckedFields):
     """The limits of the requests of one server, or of all servers of a host. None means no limit."""
 
     calls: int | None = None

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from ..lib.fields import CheckedFields
 from ..lib.turns import turn_for
 from .errors import ConnectionClosed, McpError, ProtocolError
 from .messages import (
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Limits:
+class Limits(CheckedFields):
     """The limits of one connection."""
 
     max_in_flight: int = 256

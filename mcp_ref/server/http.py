@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from ..basic.access import Access
 from ..jsonrpc.dispatcher import Limits
+from ..lib.fields import check_options
 from ..lib.http.asgi import application as application
 from ..lib.http.message import Exchange, HttpLimits, Rest, bracket_ipv6
 from ..lib.http.server import start_server
-from ..lib.options import check_options
 from ..transports.base import Trace
 from ..transports.http_sse.server import SseEndpoint
 from ..transports.streamable_http.checks import (

@@ -21,6 +21,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from ..lib.fields import CheckedFields
 from ..lib.http.framing import RESERVED_HEADERS, encode_head
 from ..lib.http.message import HeaderList, HttpRequest
 
@@ -29,7 +30,7 @@ METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
 @dataclass(frozen=True, slots=True)
-class RouteResponse:
+class RouteResponse(CheckedFields):
     """The response of a route. A str is sent as UTF-8."""
 
     status: int = 200

@@ -449,7 +449,10 @@ async def mistaken_user(question: Question) -> ElicitResult:
     [
         (plain_user, "the elicitation handler must be an `async def` function, not a plain `def` function"),
         (word_user, "the elicitation handler must return ElicitResult(...), not str"),
-        (undecided_user, "the elicitation handler returned an invalid ElicitResult: action: expected 'accept' or "),
+        (
+            undecided_user,
+            "the elicitation handler returned an invalid result: ElicitResult.action must be 'accept' or ",
+        ),
         (mistaken_user, "the elicitation handler's content does not match the requested schema: count: expected an "),
     ],
 )

@@ -35,6 +35,7 @@ from functools import partial
 from typing import Final, Unpack
 
 from ...jsonrpc.messages import JSON
+from ...lib.fields import CheckedFields
 from ...lib.http.client import HttpSender, RequestOptions
 from ...lib.http.origin import parse_url
 from ...lib.http.response import HttpResponse
@@ -76,7 +77,7 @@ class Need:
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class Authorizer:
+class Authorizer(CheckedFields):
     """A way to get tokens. It holds one `ServerGrant` for each MCP server. Use it in one event loop at a time."""
 
     issuer: str | None = None
@@ -93,8 +94,7 @@ class Authorizer:
     """True if servers on the internet may name servers of the private network."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.scopes, str):
-            raise TypeError(f'scopes must be a list of strings, such as ["notes:write"], not {self.scopes[:80]!r}')
+        super().__post_init__()
         self.extensions: dict[str, JSON] = {} if self.dpop is None else {self.dpop.extension: {}}
         """The extensions in use, with their settings. The client declares them."""
         self._servers: dict[str, ServerGrant] = {}
@@ -163,6 +163,8 @@ class Bearer(Authorizer):
 
     def __init__(self, token: str | Callable[[], Awaitable[str]]) -> None:
         super().__init__()
+        if not isinstance(token, str) and not callable(token):  # for example None, from a variable that is not set
+            raise TypeError(f"the token must be a str or an async function, not an object of {type(token).__name__}")
         self._token = token
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -53,7 +53,7 @@ class AuthorizationCode(Authorizer):
     _: KW_ONLY
     client_id: str | None = None
     """A client id that was registered by hand. It needs `issuer`, the only issuer to which it is sent."""
-    client_secret: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
     """The secret of that client, if it has one."""
     client_metadata_url: str | None = None
     """An https URL at which the client's metadata are published, to be used as client id."""

@@ -43,7 +43,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, TypeAlias
 
 from ...basic.authorization.addresses import check_fetchable
@@ -71,7 +71,7 @@ class Headless(Authorizer):
 
     client_id: str
     """The name of the program at the authorization server."""
-    secret: str | None = None
+    secret: str | None = field(default=None, repr=False)
     """The program's secret there, if it has one."""
 
     extension = ""
@@ -150,9 +150,9 @@ class ClientCredentials(Headless):
     extension = "io.modelcontextprotocol/oauth-client-credentials"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.secret is None) == (self.signer is None):
             raise ValueError("give either `secret` or `signer`")
-        super().__post_init__()
 
     async def form(self, peers: PeerRequests, grant: Grant) -> Form:
         return {"grant_type": "client_credentials"}
@@ -196,14 +196,14 @@ class EnterpriseManaged(Headless):
     """The name of the program at the identity provider."""
     id_token: Callable[[], Awaitable[str]]
     """An async function that returns the user's ID token. It is called for each token request."""
-    idp_secret: str | None = None
+    idp_secret: str | None = field(default=None, repr=False)
     """The program's secret at the identity provider, if it has one."""
 
     extension = "io.modelcontextprotocol/enterprise-managed-authorization"
 
     def __post_init__(self) -> None:
-        check_fetchable(self.idp_token_endpoint, self.idp_token_endpoint)
         super().__post_init__()
+        check_fetchable(self.idp_token_endpoint, self.idp_token_endpoint)
 
     async def form(self, peers: PeerRequests, grant: Grant) -> Form:
         url, method = self.idp_token_endpoint, "none" if self.idp_secret is None else "client_secret_basic"

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, cast
 
+from ..fields import CheckedFields
 from .framing import (
     CHUNKED,
     MAX_RECEIVED_BYTES,
@@ -43,7 +44,7 @@ class StaleConnection(HttpError):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientLimits:
+class ClientLimits(CheckedFields):
     """Limits on the time and the memory that a server can cost a client. `HttpResponse.read` limits a body's size."""
 
     connect: float = 10.0

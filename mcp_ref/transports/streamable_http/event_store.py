@@ -27,6 +27,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypedDict, Unpack
 
+from ...lib.fields import CheckedFields, check_options
+
 EVENT_COST = 200
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
 MAX_DROPPED_STREAMS = 1000
@@ -65,7 +67,7 @@ StoredEvent = tuple[float, str, int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSession:
+class StoredSession(CheckedFields):
     """A session of an earlier process: its `initialize` message, its principal, and its events, the oldest first."""
 
     initialize: bytes
@@ -106,13 +108,14 @@ class MemoryEventStore:
         limits: The limits in `StoreLimits`.
 
     Raises:
-        TypeError: A limit has an unknown name.
+        TypeError: A limit has an unknown name, or is not a number.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, **limits: Unpack[StoreLimits]) -> None:
         names = STORE_LIMITS.keys()
         if unknown := limits.keys() - names:
             raise TypeError(f"an event store has the limits {', '.join(names)}, not {', '.join(sorted(unknown))}")
+        check_options(limits, StoreLimits)
         limits = {**STORE_LIMITS, **limits}
         self._clock = clock
         self._max_events, self._max_age = limits["max_events"], limits["max_age"]

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.messages import Incoming, Request
+from ...lib.fields import CheckedFields
 from ..base import EndReport, OnEnd, Receive, Trace, Transport
 from .checks import HttpRefusal
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointLimits:
+class EndpointLimits(CheckedFields):
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000

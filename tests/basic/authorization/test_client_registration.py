@@ -149,7 +149,7 @@ def test_configuration_that_could_leak_or_fail_is_refused(arguments: dict[str, s
 
 
 def test_scopes_as_a_string_are_refused() -> None:
-    with pytest.raises(TypeError, match=r'such as \["notes:write"\], not \'a b\''):
+    with pytest.raises(TypeError, match=r"must be Sequence\[str\], not 'a b'; write \['a b'\]"):
         AuthorizationCode(scopes="a b")
 
 

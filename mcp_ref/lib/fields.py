@@ -1,0 +1,221 @@
+"""Checks of a dataclass's fields, and of keyword arguments, against their annotations.
+
+    @dataclass(frozen=True)
+    class Reply(CheckedFields):
+        status: int = 200
+        body: bytes = b""
+
+    Reply(b"ok")  # TypeError: Reply.status must be int, not b'ok'; did you mean body=b'ok'?
+
+Python does not check annotations, so a wrong type would fail later, in another function, with an error that does not
+name the mistake. The objects that authors build once, such as limits, are checked when they are built. Messages are
+not: the codec checks them when it writes them, so the messages that it reads cost nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import sys
+import types
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+QUOTED = 80
+"""Maximum length of a refused value in an error, in characters."""
+
+_COLLECTIONS_OF_ONE = (str, bytes)
+"""The types that Python counts among the sequences, although an author who gives one forgot the list around it."""
+
+_ANY = object()
+"""A value that fits only the types that every value fits."""
+
+
+class CheckedFields:
+    """The base class of dataclasses whose objects refuse a field of the wrong type.
+
+    Raises:
+        TypeError: A field has a value of another type than its annotation. The text says what to write instead.
+    """
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        cls: type = type(self)
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]  # the subclasses are dataclasses
+            given = getattr(self, each.name)
+            if given is not each.default and not fits(hints_of(cls)[each.name], given):
+                raise wrong_type(cls, each.name, given)
+
+
+def check_options(options: Mapping[str, object], known: type) -> None:
+    """Check keyword arguments that a TypedDict describes.
+
+    A type checker finds these mistakes earlier, but many programs use none, and a server must not stay open because its
+    author misspelled `authorization`.
+
+    Args:
+        options: The values by name.
+        known: The TypedDict.
+
+    Raises:
+        TypeError: The TypedDict has no such key, or the key has another type. The text does not show the value, which
+            can be a secret, such as a header.
+    """
+    names = list(known.__annotations__)
+    for name, value in options.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            advice = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(names)}"
+            raise TypeError(f"unknown option {name!r}; {advice}")
+        if not fits(hints_of(known)[name], value):
+            annotation = known.__annotations__[name].__forward_arg__
+            advice = _advice(hints_of(known)[name], value)
+            raise TypeError(f"the option {name} must have the type {annotation}, not {_type_of(value)}{advice}")
+
+
+def _type_of(value: object) -> str:
+    """Return the type of a value, and of its items, such as `dict[str, int]`."""
+    name = type(value).__name__
+    if isinstance(value, dict) and value:
+        return f"{name}[{_types_of(value)}, {_types_of(value.values())}]"
+    return f"{name}[{_types_of(value)}]" if isinstance(value, (list, tuple, set)) and value else name
+
+
+def _types_of(items: Iterable[object]) -> str:
+    return " | ".join(dict.fromkeys(map(_type_of, items)))
+
+
+class _NamedClass(type):
+    """The class of a stand-in for a class that is not imported: every object of a class with its name fits."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return cls.__name__ in [base.__name__ for base in type(value).__mro__]
+
+
+@functools.cache
+def hints_of(cls: type) -> dict[str, object]:
+    """Return the types of a class's fields.
+
+    Every value fits an alias that is a string, such as the recursive type JSON, because Python cannot resolve it. A
+    class that is imported only for type checkers gets a stand-in, because few programs load it.
+    """
+    aliases = [name for name, value in vars(sys.modules[cls.__module__]).items() if isinstance(value, str)]
+    names: dict[str, object] = {**dict.fromkeys(aliases, object), "JSON": object, "Object": dict[str, object]}
+    while True:
+        try:
+            return get_type_hints(cls, localns=names, include_extras=True)
+        except NameError as unknown:
+            names[str(unknown.name)] = _NamedClass(str(unknown.name), (), {})
+
+
+def fits(hint: object, value: object) -> bool:
+    """Return True if a value has the type of an annotation, also its items. Unknown kinds of types fit every value."""
+    if type(value) is hint or hint in (object, Any):
+        return True
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return type(value) in args or any(fits(member, value) for member in args)
+    if origin is Annotated:
+        return fits(args[0], value)
+    if origin is Literal:
+        return value in args and any(type(value) is type(choice) for choice in args if value == choice)
+    kind = origin or hint
+    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+        return True  # for example a type variable, or a Protocol that has no check at run time
+    if kind in (int, float):
+        return isinstance(value, (int, kind)) and not isinstance(value, bool)
+    if is_typeddict(kind):
+        return isinstance(value, Mapping)
+    if kind is list:
+        kind = list | tuple  # both are the same JSON array
+    return isinstance(value, kind) and _items_fit(kind, args, value)
+
+
+def _items_fit(kind: object, args: tuple[object, ...], value: object) -> bool:
+    if isinstance(value, Mapping):
+        return len(args) != 2 or all(fits(args[0], name) and fits(args[1], member) for name, member in value.items())
+    if not args or not isinstance(value, Collection):
+        return True
+    if isinstance(value, _COLLECTIONS_OF_ONE):
+        return False
+    if isinstance(value, tuple) and kind is tuple and args[-1] is not ...:
+        return len(args) == len(value) and all(map(fits, args, value))
+    return all(fits(args[0], item) for item in value)
+
+
+def usual_type(hint: object) -> object:
+    """Return a Python type whose values need no call of `fits`, because it is exact. Nearly all values have it.
+
+    For a list of dataclasses it is `list`: `fits` would check the items, and so does the function that writes them.
+    """
+    inner = without_none(hint)
+    if get_origin(inner) is list and dataclasses_of(get_args(inner)[0]):
+        return list
+    return dict if inner == dict[str, object] else inner
+
+
+def without_none(hint: object) -> object:
+    """Return `A` for the type `A | None`, and every other type as it is."""
+    members = [arg for arg in get_args(hint) if arg is not types.NoneType]
+    return members[0] if get_origin(hint) in (Union, types.UnionType) and len(members) == 1 else hint
+
+
+def dataclasses_of(hint: object) -> tuple[type, ...]:
+    """Return the dataclass that a type is, or the dataclasses of a union. Return () if it has other members too."""
+    members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    classes = tuple(each for each in members if isinstance(each, type) and dataclasses.is_dataclass(each))
+    return classes if len(classes) == len(members) else ()
+
+
+def wrong_type(owner: type, name: str, given: object) -> TypeError:
+    """Return the error for a field of the wrong type. The value of a field with `repr=False` is not shown.
+
+    Args:
+        owner: The dataclass.
+        name: The name of the field.
+        given: The refused value.
+    """
+    hints = hints_of(owner)
+    if not owner.__dataclass_fields__[name].repr:  # type: ignore[attr-defined]  # it is a dataclass
+        return TypeError(f"{owner.__name__}.{name} must be {describe(hints[name])}, not an object of {_type_of(given)}")
+    shown, advice = f"{given!r:.{QUOTED}}", _advice(hints[name], given)
+    others = [other for other, hint in hints.items() if fits(hint, given) and not fits(hint, _ANY)]
+    if not advice and len(others) == 1:
+        advice = f"; did you mean {others[0]}={shown}?"
+    return TypeError(f"{owner.__name__}.{name} must be {describe(hints[name])}, not {shown}{advice}")
+
+
+def _advice(hint: object, given: object) -> str:
+    first = given[0] if isinstance(given, list) and given else given
+    if isinstance(given, _COLLECTIONS_OF_ONE) and fits(hint, [given]):
+        return f"; write [{given!r:.{QUOTED}}]"
+    if isinstance(first, dict) and (wanted := _dataclass_in(hint)) is not None:
+        return f"; write {wanted.__name__}(...) instead of a dict"
+    return ""
+
+
+def _dataclass_in(hint: object) -> type | None:
+    """Return the first dataclass in a type such as `list[Icon] | None`."""
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return hint
+    return next(filter(None, map(_dataclass_in, get_args(hint))), None)
+
+
+def describe(hint: object) -> str:
+    """Return a type as an author writes it, such as `list[str] | None`."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return describe(args[0])
+    if origin in (Union, types.UnionType):
+        return " | ".join(map(describe, args))
+    if origin is Literal:
+        return " or ".join(map(repr, args))
+    if hint is types.NoneType:
+        return "None"
+    if origin is None:
+        return str(getattr(hint, "__name__", hint))
+    if not isinstance(origin, type) or not issubclass(origin, Collection):
+        return "a function" if getattr(origin, "__name__", "") == "Callable" else str(hint)
+    return f"{origin.__name__}[{', '.join('...' if each is ... else describe(each) for each in args)}]"

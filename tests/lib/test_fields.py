@@ -1,0 +1,180 @@
+"""A wrong type in a public class is refused where it is given, with an error that names the field and the value."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import pytest
+
+import mcp_ref
+from mcp_ref import (
+    AuthorizationCode,
+    Bearer,
+    CallToolResult,
+    EndpointLimits,
+    Icon,
+    MemoryEventStore,
+    RouteResponse,
+    Server,
+    Tool,
+)
+from mcp_ref.client.options import ClientOptions
+from mcp_ref.codec import codec_for, members_of
+from mcp_ref.features.prompts import PromptOptions
+from mcp_ref.features.registered_tools import ToolOptions
+from mcp_ref.features.resources import ResourceOptions
+from mcp_ref.lib.fields import CheckedFields, check_options, describe, fits, hints_of
+from mcp_ref.revisions import PYTHON_ONLY, REVISIONS, Revision
+from mcp_ref.server.http import HttpOptions
+from mcp_ref.transports.streamable_http.event_store import StoreLimits
+
+MADE_BY_THE_PACKAGE = {"Approval", "HttpRequest", "Revision", "ServedRequest", "ServerStatus", "SessionChange"}
+"""The public dataclasses that authors only read."""
+
+HAS_OTHER_ARGUMENTS = {"Bearer", "Host"}
+
+
+class Odd:
+    """An object of a class that no annotation names."""
+
+    def __repr__(self) -> str:
+        return "Odd()"
+
+
+def _example(hint: object) -> object:
+    """Return a value that fits an annotation."""
+    candidates: list[object] = [
+        "", 0, 0.5, b"", [], {}, (), frozenset(), mcp_ref.TextContent(""), mcp_ref.TextResourceContents("x:", ""),
+        mcp_ref.MemoryStore(), lambda: None,
+    ]  # fmt: skip
+    choices = [*candidates, *re.findall(r"'([\w/]+)'", describe(hint))]
+    return next(each for each in choices if fits(hint, each))
+
+
+def _classes(is_checked_at_construction: bool) -> Iterator[type]:
+    for name in sorted(set(mcp_ref.__all__) - MADE_BY_THE_PACKAGE - HAS_OTHER_ARGUMENTS):
+        cls: Any = getattr(mcp_ref, name)
+        is_checked = isinstance(cls, type) and issubclass(cls, CheckedFields)
+        if dataclasses.is_dataclass(cls) and is_checked is is_checked_at_construction:
+            yield cls  # type: ignore[misc]  # mypy thinks of an object
+
+
+def _mistakes(is_checked_at_construction: bool) -> list[Any]:
+    return [
+        pytest.param(cls, name, id=f"{cls.__name__}-{name}")
+        for cls in _classes(is_checked_at_construction)
+        for name, hint in hints_of(cls).items()
+        if name in {each.name for each in dataclasses.fields(cls)} and not fits(hint, Odd())
+    ]
+
+
+def _build(cls: type, mistaken: str) -> object:
+    hints, required = hints_of(cls), {}
+    for each in dataclasses.fields(cls):
+        if each.default is each.default_factory is dataclasses.MISSING:
+            required[each.name] = _example(hints[each.name])
+    return cls(**{**required, mistaken: Odd()})
+
+
+@pytest.mark.parametrize(("cls", "name"), _mistakes(True))
+def test_object_of_an_author_with_a_wrong_field_is_a_type_error(cls: type, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{cls.__name__}\.{name} must be .+, not (Odd\(\)|an object of Odd)$"):
+        _build(cls, name)
+
+
+@pytest.mark.parametrize(("cls", "name"), _mistakes(False))
+def test_message_with_a_wrong_field_is_a_type_error_when_it_is_written(cls: type, name: str) -> None:
+    (member,) = (each for each in members_of(cls) if each.attribute == name)
+    if member.availability == PYTHON_ONLY:
+        pytest.skip("no revision writes this field")
+    revision = next(each for each in REVISIONS if member.availability.covers(each))
+    with pytest.raises(TypeError, match=rf"^{cls.__name__}\.{name} must .+, not Odd\(\)$"):
+        codec_for(max(revision, _first_revision(cls))).encode(_build(cls, name))
+
+
+def _first_revision(cls: type) -> Revision:
+    availability = getattr(cls, "availability", None)
+    return REVISIONS[0] if availability is None else next(each for each in REVISIONS if availability.covers(each))
+
+
+@pytest.mark.parametrize(
+    "known", [ClientOptions, HttpOptions, PromptOptions, ResourceOptions, StoreLimits, ToolOptions]
+)
+def test_option_of_the_wrong_type_is_a_type_error(known: type) -> None:
+    for name, hint in hints_of(known).items():
+        if not fits(hint, Odd()):
+            with pytest.raises(TypeError, match=rf"^the option {name} must have the type .+, not Odd$"):
+                check_options({name: Odd()}, known)
+
+
+def wrong(value: object) -> Any:
+    """Return a value, so that mypy does not see its type."""
+    return value
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error"),
+    [
+        (
+            lambda: RouteResponse(200, wrong(b"ok")),
+            "RouteResponse.headers must be Mapping[str, str], not b'ok'; did you mean body=b'ok'?",
+        ),
+        (
+            lambda: RouteResponse(headers=wrong({"X-Count": 5})),
+            "RouteResponse.headers must be Mapping[str, str], not {",
+        ),
+        (lambda: AuthorizationCode(scopes="notes:write"), "Sequence[str], not 'notes:write'; write ['notes:write']"),
+        (lambda: Bearer(wrong(None)), "the token must be a str or an async function, not an object of NoneType"),
+        (lambda: EndpointLimits(sessions=True), "EndpointLimits.sessions must be int, not True"),
+        (lambda: MemoryEventStore(max_age=wrong("1h")), "the option max_age must have the type float, not str"),
+        (lambda: Server("s").tool(icons=[Icon(wrong(b"x"))])(lambda: "x"), "Icon.src must be str, not b'x'"),
+        (
+            lambda: Server("s").tool(annotations=wrong({}))(lambda: "x"),
+            "; write ToolAnnotations(...) instead",
+        ),
+        (lambda: _written(CallToolResult(wrong("ok"))), "CallToolResult.content must be list["),
+        (
+            lambda: _written(CallToolResult(wrong(["ok"]))),
+            "CallToolResult.content must have objects of TextContent or ",
+        ),
+        (
+            lambda: _written(Tool("x", {}, icons=wrong([{"src": "https://a.example"}]))),
+            "Tool.icons must have objects of Icon",
+        ),
+    ],
+)
+def test_error_of_a_wrong_type_names_the_field_and_the_value_and_says_what_to_write(
+    mistake: Callable[[], object], error: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(error)):
+        mistake()
+
+
+def _written(message: object) -> object:
+    return codec_for(REVISIONS[-1]).encode(message)
+
+
+@pytest.mark.parametrize(
+    ("hint", "good", "bad"),
+    [
+        (int, [0, 10**30], [True, 1.0, "1", None]),
+        (float, [0, 0.5, math.inf], [True, "1", None]),
+        (bool, [True], [1, None]),
+        (str | None, ["", None], [b"", 0]),
+        (list[str], [[], ["a"], ("a",)], ["a", [1], {"a"}, None]),
+        (Sequence[str], [[], ("a",)], ["a", b"a", [b"a"]]),
+        (frozenset[str], [frozenset(("a",))], [{"a"}, frozenset((1,))]),
+        (tuple[str, int], [("a", 1)], [("a",), ("a", "b"), ["a", 1]]),
+        (tuple[int, ...], [(), (1, 2)], [("a",), [1]]),
+        (Mapping[str, int], [{}, {"a": 1}], [{1: 1}, {"a": "b"}, []]),
+        (Literal["a", 1], ["a", 1], ["b", True, None]),
+        (Callable[[int], str], [print, len], ["print"]),
+        (Any, [None, object()], []),
+    ],
+)
+def test_values_fit_an_annotation_or_not(hint: object, good: list[object], bad: list[object]) -> None:
+    assert [fits(hint, value) for value in [*good, *bad]] == [True] * len(good) + [False] * len(bad)
