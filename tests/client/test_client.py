@@ -483,5 +483,5 @@ def test_client_refuses_a_header_that_cannot_be_sent_before_it_connects() -> Non
 
 
 def test_client_revisions_refuses_a_single_string() -> None:
-    with pytest.raises(TypeError, match=r"revisions must be a list, such as \['2026-07-28'\]"):
+    with pytest.raises(TypeError, match=r"the option revisions must have the type .*; write \['2026-07-28'\]"):
         Client(Server("s"), revisions="2026-07-28")

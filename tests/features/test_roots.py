@@ -47,7 +47,7 @@ async def test_roots_capability_is_declared_only_with_roots(revision: str) -> No
 
 
 def test_client_roots_as_one_string_raises() -> None:
-    with pytest.raises(TypeError, match=r"roots must be a list, such as \['/tmp'\]"):
+    with pytest.raises(TypeError, match=r"the option roots must have the type .*; write \['/tmp'\]"):
         Client(["python3"], roots="/tmp")
 
 
