@@ -158,27 +158,30 @@ def _wire_of(end: MemoryTransport) -> Wire:
     """Return the raw end of a memory pair. It takes frames from the inboxes, and puts them there, as bytes."""
 
     async def write(frame: bytes) -> None:
-        peer = end.peer
-        assert peer is not None
-        peer._inbox.append(frame)
-        peer._deliver_soon()
+        end._outbox.put(frame)
         await asyncio.sleep(0)
 
     wire = Wire(write)
 
     def pump() -> None:
         end._delivery_scheduled = False
-        while end._inbox:
-            frame = end._inbox.popleft()
-            end._size -= len(frame)
+        while (frame := end._inbox.take()) is not None:
             wire.frames.put_nowait(frame)
-        end._writable.set()
-        if end._closed:
+        if end._inbox.is_closed:
             wire.closed.set()
 
     end._deliver_inbox = pump  # type: ignore[method-assign]
     end._receive = lambda message: None
+    end._inbox.on_change = end._deliver_soon
     return wire
+
+
+def leave(client: Client) -> None:
+    """Close the raw server's end of a memory pair."""
+    transport = client.session.transport
+    assert isinstance(transport, MemoryTransport)
+    transport._outbox.close()
+    transport._inbox.close()
 
 
 @contextlib.asynccontextmanager

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -130,29 +131,98 @@ results = {{
     "tools/call": {{"content": [{{"type": "text", "text": "3"}}]}},
 }}
 del results["initialize" if revision == "2026-07-28" else "server/discover"]
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
+
+
+def answer(text):
+    message = json.loads(text)
     outcome = {{"error": {{"code": -32601, "message": "Method not found"}}}}
     if message["method"] in results:
         outcome = {{"result": {{"resultType": "complete", **results[message["method"]]}}}}
-    print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], **outcome}}), flush=True)
+    return json.dumps({{"jsonrpc": "2.0", "id": message["id"], **outcome}}) if "id" in message else ""
+"""
+
+_ON_PIPES = """
+for line in sys.stdin:
+    if response := answer(line):
+        print(response, flush=True)
+"""
+
+_OVER_HTTP = """
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event
+
+listening = Event()  # so that the client has no work left over from the handshake when its calls are recorded
+if revision == "2026-07-28":
+    listening.set()  # a modern client does not listen
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, *details):
+        pass
+
+    def do_POST(self):
+        response = answer(self.rfile.read(int(self.headers["Content-Length"]))).encode()
+        if b"content" in response:
+            listening.wait(10)
+        self.send_response(400 if b'"error"' in response else 200 if response else 202)
+        self.send_header("Content-Type", "application/json")
+        if b"protocolVersion" in response:
+            self.send_header("Mcp-Session-Id", "1")
+        self.send_header("Content-Length", str(len(response)))
+        self.end_headers()
+        self.wfile.write(response)
+
+    def do_GET(self):  # the listening stream, which stays open
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        listening.set()
+        self.rfile.read()
+
+    def do_DELETE(self):
+        self.close_connection = True
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
 """
 
 
 async def stdio_legacy_client(recorder: Recorder) -> Walk:
     """Record a client whose server is a program, after the handshake."""
-    return await _called(recorder, LEGACY)
+    return await _called(recorder, python(_RAW_SERVER.format(revision=LEGACY) + _ON_PIPES), LEGACY)
 
 
 async def stdio_modern_client(recorder: Recorder) -> Walk:
     """Record a client whose server is a program, with stateless requests."""
-    return await _called(recorder, MODERN)
+    return await _called(recorder, python(_RAW_SERVER.format(revision=MODERN) + _ON_PIPES), MODERN)
 
 
-async def _called(recorder: Recorder, revision: str) -> Walk:
-    async with Client(python(_RAW_SERVER.format(revision=revision))) as client:
+async def http_legacy_client(recorder: Recorder) -> Walk:
+    """Record a client over Streamable HTTP, in a session."""
+    return await _called_over_http(recorder, LEGACY)
+
+
+async def http_modern_client(recorder: Recorder) -> Walk:
+    """Record a client over Streamable HTTP, with stateless requests."""
+    return await _called_over_http(recorder, MODERN)
+
+
+async def _called_over_http(recorder: Recorder, revision: str) -> Walk:
+    program = _RAW_SERVER.format(revision=revision) + _OVER_HTTP
+    with subprocess.Popen([sys.executable, "-c", "import sys\n" + program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            return await _called(recorder, f"http://127.0.0.1:{int(process.stdout.readline())}/mcp", revision)
+        finally:
+            process.kill()
+
+
+async def _called(recorder: Recorder, server: Sequence[str] | str, revision: str) -> Walk:
+    async with Client(server) as client:
         assert client.revision.name == revision
         await client.call_tool("add", {"a": 1, "b": 2})
         return await recorder.record(lambda: client.call_tool("add", {"a": 1, "b": 2}))
@@ -165,6 +235,8 @@ WALKS = (
     http_stateless_server,
     stdio_legacy_client,
     stdio_modern_client,
+    http_legacy_client,
+    http_modern_client,
 )
 
 

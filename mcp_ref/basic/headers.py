@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..jsonrpc.errors import ProtocolError
@@ -84,8 +84,8 @@ def decode_value(header: str) -> str:
 
 
 ArgumentPath = tuple[str, ...]
-ParameterHeaders = Callable[[str], dict[str, ArgumentPath]]
-"""A function that returns the `parameter_headers` of a tool, by the tool's name."""
+ParameterHeaders = Mapping[str, dict[str, ArgumentPath]]
+"""The `parameter_headers` of tools, by the tool's name."""
 
 
 def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
@@ -173,7 +173,7 @@ def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str,
     if name is not None:
         headers[NAME_HEADER] = encode_value(name)
         if method == "tools/call":
-            headers.update(parameter_values(request.params.get("arguments"), parameters(name)))
+            headers.update(parameter_values(request.params.get("arguments"), parameters.get(name, {})))
     return headers
 
 

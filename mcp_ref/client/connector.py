@@ -67,7 +67,7 @@ class Connector:
         self.usable: ClientSession | None = None
         """The session, if it can send requests now. Otherwise call `ready`."""
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
-        """The tool arguments to copy to HTTP headers: tool name -> header name -> path of the argument."""
+        """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
         self.max_restarts = MAX_RESTARTS
         """Maximum number of restarts of the server's process without a response. A `Host` restarts servers itself."""
         self.starts = 0
@@ -122,7 +122,7 @@ class Connector:
     def _new_session(self) -> ClientSession:
         self.starts += 1
         limits = TimeLimits()
-        transport, self._server_task = self.target.open(lambda tool: self.parameter_headers.get(tool, {}), limits)
+        transport, self._server_task = self.target.open(self.parameter_headers, limits)
         session = self._make_session(self._disconnected, transport)
         session.dispatcher.time_limits = limits  # the transport shares them, so all limits stop during a sign-in
         return session

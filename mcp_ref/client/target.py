@@ -87,7 +87,7 @@ class Target:
         """Return a transport. For an `InProcessServer`, also return the asyncio task that serves this client.
 
         Args:
-            parameter_headers: Function from a tool's name to the headers that mirror its arguments.
+            parameter_headers: The headers that mirror the arguments of tools, by the tool's name.
             time_limits: The time limits of the session, which stop while a user signs in.
         """
         server, options = self.server, self.options

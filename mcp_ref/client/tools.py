@@ -113,7 +113,8 @@ class ToolCalls:
             except ValueError as error:
                 # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude the tool, SHOULD log
                 log.warning("ignored the tool %.100r: its header annotations are invalid: %s", tool.name, error)
-        self._client.connector.parameter_headers = headers
+        self._client.connector.parameter_headers.clear()
+        self._client.connector.parameter_headers.update(headers)
         return valid
 
     @property

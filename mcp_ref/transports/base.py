@@ -38,10 +38,6 @@ Drain = Callable[[], Awaitable[None]]
 """A function that waits until the client has read most of the notifications that `Notify` has sent."""
 
 
-def no_trace(direction: Direction, frame: bytes) -> None:
-    """Do nothing with a frame: the default trace."""
-
-
 async def finish(*tasks: asyncio.Task[object] | None, cancel: bool = False, timeout: float | None = None) -> None:
     """Wait at most `timeout` seconds until the tasks are done. With `cancel`, cancel the tasks first. Skip None."""
     pending = [task for task in tasks if task is not None and not task.done()]

@@ -1,7 +1,9 @@
 """The transport between a client and a server in one program.
 
-Tests use this transport, and so do clients that run a server inside their own process. The transport encodes every
-message to bytes and decodes the bytes again, so that a message which JSON cannot hold fails here too.
+Tests use this transport, and so do clients that run a server inside their own process. Every message is encoded to
+bytes and decoded again, so a message that cannot be serialised fails here, as it would on a real transport.
+
+    client --send--> Inbox of the server --> server         server --send--> Inbox of the client --> client
 
 Spec:  basic/transports#custom-transports (all revisions)
 """
@@ -10,14 +12,56 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from ..basic.access import current_access
 from ..jsonrpc.errors import ConnectionClosed
 from ..jsonrpc.messages import Outgoing, RequestId, decode, encode
-from .base import EndReport, OnEnd, Receive, Trace, Transport, no_trace
+from .base import EndReport, OnEnd, Receive, Trace, Transport
 
 MAX_UNREAD = 64 * 1024
-"""Maximum total size of the messages that one end has not read, in bytes (64 KiB). Above it, `drain` waits."""
+"""Maximum total size of the messages in one inbox, in bytes (64 KiB). Above it, the sender's `drain` waits."""
+
+
+class Inbox:
+    """The messages that one end has not read, as bytes. The other end puts them in."""
+
+    def __init__(self) -> None:
+        self.has_room = asyncio.Event()
+        """Set while the inbox is small, and after it is closed."""
+        self.has_room.set()
+        self.is_closed = False
+        """True after either end was closed. The reader still gets the messages that are in the inbox."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a message has arrived, or the inbox is closed. The reader sets it."""
+        self._frames: deque[bytes] = deque()
+        self._size = 0  # of all frames, in bytes
+
+    def put(self, frame: bytes) -> None:
+        """Add a message, or drop it if the inbox is closed."""
+        if self.is_closed:
+            return
+        self._frames.append(frame)
+        self._size += len(frame)
+        if self._size > MAX_UNREAD:
+            self.has_room.clear()
+        self.on_change()
+
+    def take(self) -> bytes | None:
+        """Remove and return the first message, or None if the inbox is empty."""
+        if not self._frames:
+            return None
+        frame = self._frames.popleft()
+        self._size -= len(frame)
+        if self._size <= MAX_UNREAD // 2:
+            self.has_room.set()
+        return frame
+
+    def close(self) -> None:
+        """Accept no more messages."""
+        self.is_closed = True
+        self.has_room.set()
+        self.on_change()
 
 
 class MemoryTransport(Transport):
@@ -25,39 +69,30 @@ class MemoryTransport(Transport):
 
     can_restart = True
 
-    def __init__(self, trace: Trace | None = None) -> None:
-        self.peer: MemoryTransport | None = None
-        self._trace = trace or no_trace
-        self._receive: Receive | None = None
+    def __init__(self, inbox: Inbox, outbox: Inbox, trace: Trace | None) -> None:
+        self._inbox, self._outbox = inbox, outbox  # the outbox is the inbox of the other end
+        self._trace = trace
+        self._receive: Receive | None = None  # not None while this end is open
         self._end = EndReport()
-        self._inbox: deque[bytes] = deque()
-        self._size = 0  # total size of the messages in the inbox, in bytes
-        self._paused = self._closed = False
+        self._paused = False
         self._delivery_scheduled = False  # True while a call of `_deliver_inbox` is scheduled
-        self._writable = asyncio.Event()  # set while the inbox is small; else the peer's `drain` waits
-        self._writable.set()
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Begin to deliver messages, including the messages that the peer sent before this call."""
         self._receive = receive
         self._end.deliver_to(on_end)
+        self._inbox.on_change = self._deliver_soon
         self._deliver_soon()
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message into the peer's inbox. Drop it if either end is closed."""
-        frame, peer = encode(message), self.peer
-        self._trace("->", frame)
-        if peer is None or peer._closed or self._closed:
-            return
-        peer._inbox.append(frame)
-        peer._size += len(frame)
-        if peer._size > MAX_UNREAD:
-            peer._writable.clear()
-        peer._deliver_soon()
+        frame = encode(message)
+        if self._trace is not None:
+            self._trace("->", frame)
+        self._outbox.put(frame)
 
     async def drain(self, related: RequestId | None = None) -> None:
-        if self.peer is not None:
-            await self.peer._writable.wait()
+        await self._outbox.has_room.wait()
 
     def pause_reading(self) -> None:
         self._paused = True
@@ -75,30 +110,25 @@ class MemoryTransport(Transport):
     def _deliver_inbox(self) -> None:
         self._delivery_scheduled = False
         current_access.set(None)  # the sender can be the handler of an HTTP request, but this message is not HTTP
-        while self._inbox and not self._paused and self._receive is not None:
-            frame = self._inbox.popleft()
-            self._size -= len(frame)
-            if self._size <= MAX_UNREAD // 2:
-                self._writable.set()
-            self._trace("<-", frame)
+        while self._receive is not None and not self._paused:
+            frame = self._inbox.take()
+            if frame is None:
+                if self._inbox.is_closed:
+                    self._end.send(None)
+                return
+            if self._trace is not None:
+                self._trace("<-", frame)
             self._receive(decode(frame))
-        if self._closed and not self._inbox:
-            self._end.send(None)
 
     async def close(self) -> None:
         """Close both ends. The peer still receives the messages in its inbox. This end receives no more messages."""
-        for end in (self, self.peer):
-            if end is not None and not end._closed:
-                end._closed = True
-                end._writable.set()
-                end._deliver_soon()
-        self._inbox.clear()
         self._receive = None
+        self._inbox.close()
+        self._outbox.close()
         self._end.send(ConnectionClosed("the connection was closed"))
 
 
 def memory_pair(trace: Trace | None = None) -> tuple[MemoryTransport, MemoryTransport]:
     """Return two connected transports: the client's and the server's. `trace` logs the frames at the client's end."""
-    client, server = MemoryTransport(trace), MemoryTransport()
-    client.peer, server.peer = server, client
-    return client, server
+    client, server = Inbox(), Inbox()
+    return MemoryTransport(client, server, trace), MemoryTransport(server, client, None)

@@ -388,7 +388,7 @@ async def test_cancelled_on_stdio_ends_a_subscription_with_unread_messages() -> 
         await wire.send(listen(1, resourceSubscriptions=["test://a"]))
         await wire.receive_object()
         pump, ours._deliver_inbox = ours._deliver_inbox, lambda: None  # type: ignore[method-assign]
-        ours._writable.clear()
+        ours._inbox.has_room.clear()
         for name in ("x", "y"):
             server.resource_updated(f"test://a/{name}")
         (listener,) = subscriptions(server)
@@ -531,7 +531,7 @@ async def test_server_stop_waits_briefly_for_a_client_that_never_reads(monkeypat
         await wire.send(listen(1))
         await wire.receive_object()
         ours._deliver_inbox = lambda: None  # type: ignore[method-assign]
-        ours._writable.clear()
+        ours._inbox.has_room.clear()
         serving.cancel()
         async with asyncio.timeout(PATIENCE):
             await asyncio.wait([serving])

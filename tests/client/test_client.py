@@ -27,7 +27,7 @@ from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, R
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import notification
-from tests.raw_peers import Wire, answer, handshake, raw_server
+from tests.raw_peers import Wire, answer, handshake, leave, raw_server
 from tests.settings import PATIENCE, run
 
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
@@ -191,7 +191,7 @@ async def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come
         await wire.send(updated("test://a"))
         await wire.nothing_more()
         if how == "the server leaves":
-            await client.session.transport.peer.close()  # type: ignore[attr-defined]
+            leave(client)
         else:
             await client.close()
         with pytest.raises(ConnectionClosed, match="subscription to test://b"):

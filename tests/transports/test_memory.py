@@ -13,7 +13,7 @@ from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.base import OnEnd, Receive, Transport
 from mcp_ref.transports.memory import MAX_UNREAD, memory_pair
 from tests.messages import notification
-from tests.raw_peers import handshake, raw_server
+from tests.raw_peers import handshake, leave, raw_server
 from tests.settings import PATIENCE
 
 NAMES = [revision.name for revision in LEGACY]
@@ -129,8 +129,7 @@ async def test_a_server_that_goes_away_fails_what_waits_and_what_comes_later() -
         await handshake(client, wire)
         ping = asyncio.create_task(client.ping())
         assert (await wire.receive_object())["method"] == "ping"
-        transport = client.session.transport
-        await transport.peer.close()  # type: ignore[attr-defined]
+        leave(client)
         with pytest.raises(ConnectionClosed):
             await ping
         with pytest.raises(ConnectionClosed):

@@ -65,6 +65,11 @@ class Headers:
         """Return all values of a header, in order."""
         return self._values.get(name.lower(), ())
 
+    @property
+    def media_type(self) -> str:
+        """The content type without its parameters, in lower case, or "" if the header is missing."""
+        return (self.get("content-type") or "").partition(";")[0].strip().lower()
+
     def duplicates(self) -> list[str]:
         """Return the names, in lower case, of the headers that occur more than once."""
         return [name for name, values in self._values.items() if len(values) > 1]

@@ -22,8 +22,8 @@ from ...jsonrpc.time_limits import TimeLimits
 from ...lib.http.client import HttpSender
 from ...lib.http.response import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
-from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
-from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, public_url
+from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish
+from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, public_url
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class SseClientTransport(Transport):
         time_limits: TimeLimits | None = None,
     ) -> None:  # fmt: skip
         self.url, self._time_limits = url, time_limits or TimeLimits()
-        self._headers, self._http, self._trace = dict(headers or {}), http, trace or no_trace
+        self._headers, self._http, self._trace = dict(headers or {}), http, trace
         self._receive: Receive | None = None
         self._end = EndReport()
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -72,7 +72,7 @@ class SseClientTransport(Transport):
         try:
             headers = {**self._headers, "Accept": SSE_TYPE}
             async with self._http.request("GET", self.url, headers, extra=True) as response:
-                if response.status != 200 or media_type(response.headers) != SSE_TYPE:
+                if response.status != 200 or response.headers.media_type != SSE_TYPE:
                     raise HttpError(f"the server answered a GET with HTTP {response.status}, not with an event stream")
                 parser = EventParser(MAX_EVENT)
                 async for piece in response:
@@ -94,7 +94,8 @@ class SseClientTransport(Transport):
                 self._endpoint.set_result(self._check_origin(urljoin(self.url, event.data)))
         elif event.event == "message" and self._receive is not None:
             frame = event.data.encode()
-            self._trace("<-", frame)
+            if self._trace is not None:
+                self._trace("<-", frame)
             self._receive(decode(frame))
 
     def _check_origin(self, endpoint: str) -> str:
@@ -116,7 +117,8 @@ class SseClientTransport(Transport):
         await finish(before)
         headers, failure = {**self._headers, "Content-Type": JSON_TYPE}, None
         posting = self._http.request("POST", self._endpoint.result(), headers, frame)
-        self._trace("->", frame)
+        if self._trace is not None:
+            self._trace("->", frame)
         try:
             async with self._time_limits.timeout(POST_SECONDS), posting as response:
                 await response.read(MAX_EVENT)

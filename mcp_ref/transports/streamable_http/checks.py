@@ -131,6 +131,11 @@ class HttpRefusal(Exception):
         return HttpRefusal(self.status, str(self), self.headers, self.code)
 
 
+def unknown_session() -> HttpRefusal:
+    # [2025-11-25 basic/transports#session-management] a request for an ended session MUST get 404
+    return HttpRefusal(404, "unknown session, or it has ended: begin a new one with an initialize request")
+
+
 @dataclass(slots=True)
 class CheckedRequest:
     """The head of a request that has passed checks 1 to 4."""
@@ -253,7 +258,7 @@ class RequestChecks:
         """Return the first failure among checks 6 to 8, or None."""
         headers = request.headers
         if request.method == "POST":
-            if (kind := media_type(headers)) != JSON_TYPE:
+            if (kind := headers.media_type) != JSON_TYPE:
                 return HttpRefusal(415, f"Content-Type must be {JSON_TYPE}, not {_quoted(kind)}")
             if not (accepts_json or accepts_sse):
                 # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both
@@ -346,11 +351,6 @@ def _accepted_types(accept: str) -> tuple[bool, bool]:
     if "*/*" in kinds:
         return True, True
     return not kinds.isdisjoint((JSON_TYPE, "application/*")), not kinds.isdisjoint((SSE_TYPE, "text/*"))
-
-
-def media_type(headers: Headers) -> str:
-    """Return the content type without its parameters, or "" if the header is missing."""
-    return (headers.get("content-type") or "").partition(";")[0].strip().lower()
 
 
 def public_url(url: str) -> str:

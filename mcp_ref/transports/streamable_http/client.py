@@ -51,10 +51,10 @@ from ...lib.http.client import HttpClient, HttpSender
 from ...lib.http.response import ClientLimits, HttpError, HttpResponse
 from ...lib.http.sse import EventTooLarge
 from ...revisions import Revision, find_revision
-from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
+from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish
 from ..http_sse.client import SseClientTransport
 from ..trace import traced_http_client
-from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type, public_url
+from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, public_url
 from .resumption import listen, read_and_resume
 from .stateless_client import (
     CLOSE_SECONDS,
@@ -96,7 +96,7 @@ class StreamableHttpClientTransport(Transport):
         url: The MCP endpoint, or the stream of an HTTP+SSE server.
         headers: Headers of every request, such as {"Authorization": "Bearer ..."}.
         http: The HTTP client, which `close` closes too. Default: a new HTTP client.
-        parameters: Function that returns the `parameter_headers` of a tool, by the tool's name (modern era).
+        parameters: The `parameter_headers` of the tools, which the caller can change (modern era).
         authorize: Function that wraps the HTTP client, so that requests carry tokens.
         time_limits: The time limits of the session.
     """
@@ -108,7 +108,7 @@ class StreamableHttpClientTransport(Transport):
         headers: Mapping[str, str] | None = None,
         http: HttpClient | None = None,
         trace: Trace | None = None,
-        parameters: ParameterHeaders = lambda name: {},
+        parameters: ParameterHeaders | None = None,
         authorize: Callable[[HttpSender], HttpSender] | None = None,
         time_limits: TimeLimits | None = None,
     ) -> None:
@@ -118,8 +118,10 @@ class StreamableHttpClientTransport(Transport):
         self._time_limits = time_limits or TimeLimits()
         if authorize is not None:
             self._http = authorize(self._http)
-        self._trace = trace or no_trace
-        self._stateless = StatelessRequests(url, self._own_headers, self._http, trace, parameters)
+        self._trace = trace
+        self._stateless = StatelessRequests(
+            url, self._own_headers, self._http, trace, {} if parameters is None else parameters
+        )
         self._receive: Receive = lambda message: None  # until `start`
         self._end = EndReport()
         self._initialize: Request | None = None  # before this request, only stateless requests are in flight
@@ -186,7 +188,7 @@ class StreamableHttpClientTransport(Transport):
         """Wait until the server has accepted the last notification or response."""
         if self._http_sse is not None:
             await self._http_sse.drain(related)
-        else:
+        elif self._last_one_way_post is not None and not self._last_one_way_post.done():
             await finish(self._last_one_way_post)
 
     def pause_reading(self) -> None:
@@ -220,7 +222,9 @@ class StreamableHttpClientTransport(Transport):
     async def _post_in_order(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None
     ) -> None:
-        await finish(before, self._renewal)
+        earlier = [task for task in (before, self._renewal) if task is not None and not task.done()]
+        if earlier:
+            await finish(*earlier)
         try:
             async with self._time_limits.timeout(None if ids else ACCEPT_SECONDS):
                 await self._post(message, frame, ids, self._receive)
@@ -237,7 +241,7 @@ class StreamableHttpClientTransport(Transport):
         """POST a message and read the response. If the session has ended, begin a new one, and repeat the POST once."""
         is_initialize = message is self._initialize
         posting = self._http.request("POST", self.url, self._post_headers(is_initialize), frame, extra=not ids)
-        if not repeated:
+        if self._trace is not None and not repeated:
             self._trace("->", frame)
         session, ended = None if is_initialize else self._session, False
         async with posting as response:
@@ -258,7 +262,7 @@ class StreamableHttpClientTransport(Transport):
                 await self._post(message, frame, ids, deliver, repeated=True)
 
     async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
-        kind, unanswered = media_type(response.headers), set(ids)
+        kind, unanswered = response.headers.media_type, set(ids)
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST support both types
         if kind == SSE_TYPE:
             await read_and_resume(response, unanswered, partial(self._deliver_frame, unanswered, deliver), self._get)
@@ -360,7 +364,8 @@ class StreamableHttpClientTransport(Transport):
 
     def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
         """Decode and deliver a message. If it is a response, remove its request from `unanswered`."""
-        self._trace("<-", frame)
+        if self._trace is not None:
+            self._trace("<-", frame)
         message, initialize = decode(frame), self._initialize
         if isinstance(message, Response) and initialize is not None and message.id == initialize.id:
             self._revision = find_revision(message.result.get("protocolVersion"))

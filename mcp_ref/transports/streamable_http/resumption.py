@@ -25,7 +25,7 @@ from ...jsonrpc.errors import McpError
 from ...jsonrpc.messages import RequestId
 from ...lib.http.response import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
-from .checks import SSE_TYPE, media_type
+from .checks import SSE_TYPE
 from .stateless_client import MAX_RESPONSE
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
         try:
             # [2025-11-25 basic/transports#resumability-and-redelivery] SHOULD: a GET with the last event's id
             async with get(resume_header(parser)) as resumed:
-                if resumed.status == 200 and media_type(resumed.headers) == SSE_TYPE:
+                if resumed.status == 200 and resumed.headers.media_type == SSE_TYPE:
                     idle = 0 if await _read_events(resumed, parser, read, unanswered) else idle + 1
                 elif resumed.status < 500:
                     return  # the server cannot resume the stream
@@ -104,7 +104,7 @@ async def listen(
         ended = False
         try:
             async with get(resume_header(parser)) as response:
-                if response.status == 200 and media_type(response.headers) == SSE_TYPE:
+                if response.status == 200 and response.headers.media_type == SSE_TYPE:
                     listened_session = current
                     idle = 0 if await _read_events(response, parser, read, None) else idle + 1
                 elif response.status == 404 and current is not None and listened_session == current:

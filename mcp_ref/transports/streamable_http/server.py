@@ -33,7 +33,6 @@ import asyncio
 from collections.abc import Sequence
 
 from ...basic.access import Access, ScopeTable
-from ...basic.headers import ParameterHeaders
 from ...basic.versioning import is_stateless
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import (
@@ -68,7 +67,7 @@ from .event_store import Event, MemoryEventStore, stream_of
 from .posted_session import EndpointLimits, Heartbeat, check_initialize
 from .session import HttpSession, Stream
 from .session_table import SessionTable, shutting_down
-from .stateless import InFlight, ServeStateless, StatelessExchange, check_request
+from .stateless import FindParameters, InFlight, ServeStateless, StatelessExchange, check_request
 
 _LEGACY = frozenset(LEGACY)  # a set, because to compare two revisions is slow
 
@@ -100,7 +99,7 @@ class StreamableHttpEndpoint:
         scopes: ScopeTable | None = None,
         trace: Trace | None = None,
         stateless: ServeStateless | None = None,
-        parameters: ParameterHeaders = lambda name: {},
+        parameters: FindParameters = lambda name: {},
         session_revisions: Sequence[Revision] = LEGACY,
     ) -> None:
         self._checks, self._authorize, self._scopes = checks or RequestChecks(), authorize, scopes
@@ -108,10 +107,7 @@ class StreamableHttpEndpoint:
         self._json_responses = json_responses
         self._serve_request, self._parameters = stateless, parameters
         self._session_revisions = frozenset(session_revisions)
-        store = store or MemoryEventStore()
-        if not isinstance(store, MemoryEventStore):
-            raise TypeError(f"store must be a MemoryEventStore or a DurableEventStore, not {type(store).__name__}")
-        self._table = SessionTable(begin, store, self._limits, trace)
+        self._table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace)
         self._requests = InFlight(self._limits.requests, self._limits.requests_per_caller)
         self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller)
         self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)
@@ -163,19 +159,21 @@ class StreamableHttpEndpoint:
             access.check_scopes(message, self._scopes)
         if self._serve_request is not None and self._is_stateless(message, checked):
             return self._post_stateless(exchange, checked, message, access)
-        check_initialize(message, exchange.request.body, self._limits)
-        if isinstance(message, Request) and message.method == "initialize" and checked.session_id is None:
-            return self._initialize(exchange, checked, message, access)
+        if isinstance(message, Request) and message.method == "initialize":
+            check_initialize(message, exchange.request.body, self._limits)
+            if checked.session_id is None:
+                return self._initialize(exchange, checked, message, access)
         return self._post_in_session(exchange, checked, message, access)
 
     def _post_in_session(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         session = None
         if checked.session_id is not None:
             self._check_revision(checked)
-            session = self._table.get(checked.session_id, access)
-            if session is None or session.is_paused:
+            session = self._table.by_id.get(checked.session_id)
+            if session is None or not session.initialized.done() or session.is_paused:
                 return self._wait_and_post(exchange, checked, message, access)
-            self._note_use(session, access)
+            session.admit(access)
+            self._start_heartbeat()
         frame = exchange.request.body
         revision = session.revision if session is not None else LATEST_LEGACY
         errors = _encoded_errors(message, revision) if not isinstance(message, Request) else None
@@ -242,16 +240,12 @@ class StreamableHttpEndpoint:
             raise _session_missing()
         self._check_revision(checked)
         session = await self._table.find(checked.session_id, access)
-        self._note_use(session, access)
+        self._start_heartbeat()
         return session
 
     def _check_revision(self, checked: CheckedRequest) -> None:
         if checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in self._session_revisions:
             raise self._checks.unsupported_revision(checked.revision)
-
-    def _note_use(self, session: HttpSession, access: Access) -> None:
-        access.session_id = session.id
-        self._start_heartbeat()
 
     def _start_heartbeat(self) -> None:
         if self._heartbeat.timer is None:

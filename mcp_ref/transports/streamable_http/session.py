@@ -36,7 +36,7 @@ from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
 from ...revisions import LATEST_LEGACY, find_revision
 from ..base import ServedSession, Trace
-from .checks import JSON_HEADERS, SESSION_HEADER, SSE_HEADERS, refuse
+from .checks import JSON_HEADERS, SESSION_HEADER, SSE_HEADERS, refuse, unknown_session
 from .event_store import Event, MemoryEventStore
 from .posted_session import EndpointLimits, SessionTransport
 
@@ -359,9 +359,8 @@ class HttpSession(SessionTransport):
         return self.store.events_after(self.id, event_id) if self.store is not None else None
 
     def remove_stream(self, stream: Stream) -> None:
-        """Remove an ended stream. Its events stay in the store."""
         self.touch()
-        self.streams.pop(stream.name, None)
+        self.streams.pop(stream.name, None)  # its events stay in the store
         for id in stream.ids:
             self.streams_by_request.pop(id, None)
 
@@ -369,8 +368,14 @@ class HttpSession(SessionTransport):
         """Return True if an earlier process of the server opened this stream. Its request ended with the process."""
         return stream != LISTENING and not stream.startswith(f"{self._stream_prefix}-")
 
+    def admit(self, access: Access) -> None:
+        """Note that a request uses this session. Raise HttpRefusal if its caller must not, or `initialize` failed."""
+        if not self.initialized.result() or self.principal != access.id:
+            raise unknown_session()  # 404 for another caller too: another status would say that the session exists
+        access.session_id = self.id
+        self.touch()
+
     def touch(self) -> None:
-        """Set the time of the last use to now."""
         self.last_used = time.monotonic()
         while self.at_next_use:
             self.at_next_use.pop()(self)

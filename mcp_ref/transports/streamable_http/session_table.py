@@ -31,7 +31,7 @@ from typing import Final
 from ...basic.access import Access
 from ...jsonrpc.messages import Notification, Request, decode
 from ..base import Begin, Trace, finish
-from .checks import HttpRefusal
+from .checks import HttpRefusal, unknown_session
 from .event_store import MemoryEventStore, StoreFailed
 from .posted_session import EndpointLimits
 from .session import HttpSession
@@ -145,19 +145,17 @@ class SessionTable:
                 self._remove(session)
             await session.close()
 
-    def get(self, id: str, access: Access) -> HttpSession | None:
-        """Return the result of `find`, or None if `find` has to wait. Raise HttpRefusal as `find` does."""
-        session = self.by_id.get(id)
-        return None if session is None or not session.initialized.done() else _checked(session, access)
-
     async def find(self, id: str, access: Access) -> HttpSession:
         """Return the principal's session with this id. Raise HttpRefusal: 404 for other ids, 503 if restoring fails."""
         session = self.by_id.get(id) or await self._restore(id, access)
-        if session is not None and not session.initialized.done():
+        if session is None:
+            raise unknown_session()
+        if not session.initialized.done():
             await asyncio.shield(session.initialized)
             if self.is_closing:
                 raise shutting_down()
-        return _checked(session, access)
+        session.admit(access)
+        return session
 
     async def _restore(self, id: str, access: Access) -> HttpSession | None:
         """Restore a session of an earlier process: handle its stored `initialize` message again, without the client."""
@@ -242,11 +240,3 @@ class SessionTable:
 def shutting_down() -> HttpRefusal:
     """Return the refusal of a request that comes, or still waits, while the server stops."""
     return HttpRefusal(503, "the server is shutting down", RETRY_LATER)
-
-
-def _checked(session: HttpSession | None, access: Access) -> HttpSession:
-    if session is None or not session.initialized.result() or session.principal != access.id:
-        # [2025-11-25 basic/transports#session-management] ended: MUST be 404; another principal's session: 404 too
-        raise HttpRefusal(404, "unknown session, or it has ended: begin a new one with an initialize request")
-    session.touch()
-    return session

@@ -27,7 +27,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from ...basic.access import Access
-from ...basic.headers import ParameterHeaders, check_headers, check_parameters, mirrored_fields
+from ...basic.headers import ArgumentPath, check_headers, check_parameters, mirrored_fields
 from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless
 from ...jsonrpc.dispatcher import respond, writable
 from ...jsonrpc.errors import ProtocolError
@@ -42,6 +42,9 @@ from .session_table import RETRY_LATER
 ServeStateless = Callable[[Request, Notify, Drain, str | None, Hold], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `server.stateless.serve_request`."""
 
+FindParameters = Callable[[str], dict[str, ArgumentPath]]
+"""A function that returns the `parameter_headers` of a tool, by the tool's name."""
+
 
 def status_of(response: Response | ErrorResponse) -> int:
     """Return the HTTP status of a JSON response."""
@@ -51,7 +54,7 @@ def status_of(response: Response | ErrorResponse) -> int:
     return 400 if code in MODERN_ERROR_CODES else 200
 
 
-def check_request(request: Request, checked: CheckedRequest, headers: Headers, parameters: ParameterHeaders) -> None:
+def check_request(request: Request, checked: CheckedRequest, headers: Headers, parameters: FindParameters) -> None:
     """Check that a request has a valid `_meta`, and that its headers mirror its body. Raises ProtocolError."""
     if request.method == "initialize" and not is_stateless(request.params):
         return  # the client is a legacy client, which does not send these headers

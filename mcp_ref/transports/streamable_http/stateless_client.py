@@ -24,8 +24,8 @@ from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestFailur
 from ...lib.http.client import HttpSender
 from ...lib.http.response import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
-from ..base import Receive, Trace, finish, no_trace
-from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS, media_type, public_url
+from ..base import Receive, Trace, finish
+from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS, public_url
 
 MAX_RESPONSE: Final = 64 * 1024 * 1024
 """Maximum size of a JSON response or of one event, in bytes (64 MiB)."""
@@ -46,7 +46,7 @@ class StatelessRequests:
         self, url: str, headers: Mapping[str, str], http: HttpSender, trace: Trace | None, parameters: ParameterHeaders
     ) -> None:
         self._url, self._headers, self._http = url, headers, http
-        self._trace, self._parameters = trace or no_trace, parameters
+        self._trace, self._parameters = trace, parameters
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
 
     def send(self, request: Request, receive: Receive) -> None:
@@ -83,7 +83,8 @@ class StatelessRequests:
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
         # A stream that stays open gets an extra connection. Otherwise such streams would use up the connection pool.
         posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMED_METHODS)
-        self._trace("->", frame)
+        if self._trace is not None:
+            self._trace("->", frame)
         try:
             async with posting as response:
                 if (why := await self._read(request, response, receive)) is not None:
@@ -97,12 +98,12 @@ class StatelessRequests:
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
         """Deliver the messages of an HTTP response. Return None, or the reason why the JSON-RPC response is missing."""
         # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST support both types
-        kind = media_type(response.headers)
+        kind = response.headers.media_type
         if kind == SSE_TYPE and response.status < 300:
             found = await self._read_events(request, response, receive)
             return None if found else "the event stream ended without the JSON-RPC response"
         body = await response.read(MAX_RESPONSE)
-        if body:
+        if body and self._trace is not None:
             self._trace("<-", body)
         message = decode(body) if body else None
         if isinstance(message, ErrorResponse):
@@ -122,8 +123,10 @@ class StatelessRequests:
         async for piece in response:
             for event in parser.feed(piece):
                 if event.data and event.event == "message":
-                    self._trace("<-", event.data.encode())
-                    message = decode(event.data.encode())
+                    frame = event.data.encode()
+                    if self._trace is not None:
+                        self._trace("<-", frame)
+                    message = decode(frame)
                     if isinstance(message, ErrorResponse):
                         message = _error_for(request, response.status, message) or message
                     receive(message)
@@ -167,7 +170,7 @@ def describe_http_error(response: HttpResponse, body: bytes) -> str:
     text, detail = f"the server answered HTTP {response.status}", ""
     if (found := error_in(body)) is not None:
         detail = found.error.message
-    elif media_type(response.headers) in (JSON_TYPE, "text/plain", ""):  # do not quote an HTML page
+    elif response.headers.media_type in (JSON_TYPE, "text/plain", ""):  # do not quote an HTML page
         detail = body[: 4 * MAX_DETAIL].decode("utf-8", "replace")
     detail = " ".join(detail.split())[:MAX_DETAIL]
     text += f": {detail}" if detail else ""

@@ -17,7 +17,6 @@ from mcp_ref.transports.streamable_http.checks import (
     HttpRefusal,
     RequestChecks,
     accepted_types,
-    media_type,
 )
 from tests.messages import initialize, notification, request
 from tests.raw_http_client import BOTH, JSON_TYPE, SSE_TYPE, STREAMABLE, Talk, Web, http_session, served_over_http
@@ -259,7 +258,7 @@ async def test_content_type_that_a_web_page_can_send_without_preflight_is_415(ki
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", "application/json;x"])
 def test_json_may_have_parameters(kind: str) -> None:
     assert fault("POST", ("Content-Type", kind)) is None
-    assert media_type(Headers([("Content-Type", kind)])) == "application/json"
+    assert Headers([("Content-Type", kind)]).media_type == "application/json"
 
 
 @pytest.mark.parametrize(

@@ -354,7 +354,7 @@ async def test_restored_session_counts_toward_the_limits_of_bytes() -> None:
 
 @pytest.mark.parametrize("wrong", ["events.db", object()])
 async def test_store_of_another_type_is_a_type_error(wrong: MemoryEventStore) -> None:
-    with pytest.raises(TypeError, match="store must be a MemoryEventStore or a DurableEventStore"):
+    with pytest.raises(TypeError, match=r"the option store must have the type MemoryEventStore, not (str|object)"):
         async with served_over_http(Held().server, store=wrong):
             pass
 
