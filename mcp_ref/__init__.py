@@ -205,7 +205,7 @@ READING_ORDER = (
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",
-    "cli/__init__.py", "cli/values.py", "cli/show.py", "cli/person.py", "cli/authorization.py",
+    "cli/__init__.py", "cli/values.py", "cli/show.py", "cli/save.py", "cli/person.py", "cli/authorization.py",
     "cli/client_commands.py", "cli/host_commands.py", "cli/accounts.py", "cli/serve.py",
     "cli/revisions.py", "cli/toc.py", "cli/limits.py",
     "__main__.py",

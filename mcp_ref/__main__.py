@@ -96,11 +96,13 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     made = command("call", "TOOL [NAME=VALUE ...]", "call a tool", needs_server=True)
     made.add_argument("target", metavar="TOOL")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
+    add_save_option(made)
 
     made = command(
         "read", "URI", "print the contents of a resource (as exact bytes to a file or pipe)", needs_server=True
     )
     made.add_argument("target", metavar="URI")
+    add_save_option(made)
 
     made = command("watch", "URI", "print a line for each change of a resource, or below it", needs_server=True)
     made.add_argument("target", metavar="URI")
@@ -140,6 +142,11 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     for name in ("revisions", "toc", "limits"):
         commands.choices[name].add_argument("--json", action="store_true", help="print JSON, for programs")
     return main_parser, commands.choices
+
+
+def add_save_option(parser: argparse.ArgumentParser) -> None:
+    text = "write images, audio and blobs to new files in this directory, and print their names"
+    parser.add_argument("--save", metavar="DIR", help=text)
 
 
 def add_http_options(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,7 @@
 """The commands behind `python3 -m mcp_ref`.
 
-- `values.py` parses arguments, `show.py` prints results, and `person.py` asks the user at the terminal.
+- `values.py` parses arguments, `show.py` prints results, `save.py` writes the images of a result to files, and
+  `person.py` asks the user at the terminal.
 - `client_commands.py` has the commands that connect to a server: list, call, read, watch, prompt and complete.
 - `host_commands.py` runs these commands with the servers of a configuration file.
 - `authorization.py` finds the tokens for a URL. `accounts.py` has the commands login, logout and whoami.

@@ -32,6 +32,7 @@ from ..session import DEFAULT_TIMEOUT
 from ..transports.trace import tracer
 from . import UsageError, did_you_mean, show, usage_errors
 from .person import elicitation_handler
+from .save import make_folder, save_block, save_contents
 from .values import parse_environment, parse_headers, read_arguments, read_string_arguments
 
 if TYPE_CHECKING:
@@ -217,6 +218,8 @@ class Lists(NamedTuple):
 
 async def call(client: Client, options: argparse.Namespace) -> int:
     """Call a tool and print its result. Return 1 for an error. Without `--json`, its text goes to standard error."""
+    if options.save is not None:
+        make_folder(options.save)
     tool = next((each for each in await client.list_tools() if each.name == options.target), None)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
     default_timeout = USER_TIMEOUT if elicitation_handler() is not None else client.timeout  # a user needs time
@@ -229,11 +232,13 @@ async def call(client: Client, options: argparse.Namespace) -> int:
         for line in expected_arguments(tool, arguments):
             error.add_note(line)
         raise
+    paths = [save_block(options.save, options.target, block) for block in result.content] if options.save else []
     if options.json:
         show.as_json(encode(result))
+        note_paths(paths)
     elif result.content or not result.has_structured_content:
-        for block in result.content:
-            (show.note if result.is_error else show.out)(show.block_text(block))
+        for block, path in itertools.zip_longest(result.content, paths):
+            (show.note if result.is_error else show.out)(path or show.block_text(block))
     else:
         show.as_json(result.structured_content)
     for line in expected_arguments(tool, arguments) if result.is_error else []:
@@ -250,12 +255,23 @@ def expected_arguments(tool: Tool | None, arguments: Object) -> list[str]:
 
 
 async def read(client: Client, options: argparse.Namespace) -> None:
-    """Print the contents of a resource."""
+    """Print the contents of a resource. With `--save`, print the names of the files with its bytes instead of them."""
+    if options.save is not None:
+        make_folder(options.save)
     result = await client.read_resource(options.target)
+    paths = [save_contents(options.save, contents) for contents in result.contents] if options.save else []
     if options.json:
-        return show.as_json(encode(result))
-    for contents in result.contents:
-        show.write_contents(contents)
+        show.as_json(encode(result))
+        return note_paths(paths)
+    for contents, path in itertools.zip_longest(result.contents, paths):
+        show.write_contents(contents) if path is None else show.out(path)
+
+
+def note_paths(paths: Iterable[str | None]) -> None:
+    """Print the names of saved files to standard error, because standard output has one JSON value."""
+    for path in paths:
+        if path is not None:
+            show.note(path)
 
 
 async def watch(client: Client, options: argparse.Namespace) -> None:

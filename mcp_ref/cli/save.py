@@ -1,0 +1,136 @@
+"""The option `--save DIR` of `call` and `read`: write images, audio and blobs of a result to files.
+
+The server chooses the data, the MIME type and the URI, and must not choose the place with them. So a name keeps only
+letters, digits, `.`, `_` and `-` of the URI's last segment, and a new file never replaces another one.
+
+    save_block(folder, "plot", ImageContent.of(png, "image/png"))  ->  DIR/plot.png, or else DIR/plot-2.png, ...
+
+Threats:
+    saved-path: the user's files; a server; sends a URI such as `file:///x/..%2F.bashrc`, or a name that a symbolic link
+        has; a name has no slash and no leading dot, and every file is created as a new one.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import mimetypes
+import os
+import re
+from urllib.parse import unquote
+
+from ..basic.content import (
+    AudioContent,
+    BlobResourceContents,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceContents,
+)
+from ..jsonrpc.errors import InvalidMessage
+from . import UsageError
+
+MAX_NAME = 80
+"""Maximum length of a file's name without its suffix, in characters."""
+
+MAX_SAME_NAMES = 1000
+"""Maximum number of files with the same name in a folder. They differ by a number."""
+
+_SUFFIXES = {
+    "audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mp4": ".m4a", "audio/ogg": ".ogg", "audio/flac": ".flac",
+    "audio/webm": ".weba", "image/webp": ".webp", "image/avif": ".avif", "application/octet-stream": ".bin",
+    "application/gzip": ".gz", "application/yaml": ".yaml",
+}  # fmt: skip
+"""MIME type -> suffix, where Python knows none, or where it depends on the machine."""
+
+_DEVICES = re.compile(r"(con|prn|aux|nul|(com|lpt)\d)(\..*)?", re.IGNORECASE)
+"""The names that Windows does not use for files."""
+
+
+def make_folder(path: str) -> None:
+    """Create the folder if it does not exist. Raise UsageError if it cannot be used."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--save {path}: {error.strerror or error}") from None
+
+
+def save_block(folder: str, name: str, block: ContentBlock) -> str | None:
+    """Write the data of a content block to a new file. Return its path, or None for a block without such data.
+
+    Args:
+        folder: The folder of the file, which must exist.
+        name: The name of the file, without a suffix, if the block has no URI.
+        block: The content block.
+
+    Raises:
+        InvalidMessage: The data is not Base64.
+        UsageError: The file cannot be written.
+    """
+    if isinstance(block, EmbeddedResource):
+        return save_contents(folder, block.resource)
+    if isinstance(block, (ImageContent, AudioContent)):
+        return _write(folder, name, block.mime_type, block.data)
+    return None
+
+
+def save_contents(folder: str, contents: ResourceContents) -> str | None:
+    """Write the contents of a resource to a new file. Return its path, or None for text. Raises as `save_block`."""
+    if not isinstance(contents, BlobResourceContents):
+        return None
+    last_segment = re.split(r"[?#]", contents.uri)[0].rstrip("/").rpartition("/")[2]
+    return _write(folder, unquote(last_segment), contents.mime_type, contents.blob)
+
+
+def file_name(name: str, mime_type: str | None) -> str:
+    """Return a safe name of a file: one segment of a path, visible, without spaces, with the suffix of the MIME type.
+
+    Args:
+        name: The wanted name, from a server.
+        mime_type: The type of the data, or None if it is unknown. The suffix is then that of `name`, or `.bin`.
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._-") or "data"
+    stem, own_suffix = os.path.splitext(safe)
+    suffix = suffix_of(mime_type) or own_suffix[:16] or ".bin"
+    if own_suffix.lower() in _same_suffixes(suffix, mime_type):
+        suffix = own_suffix
+    else:
+        stem = safe
+    stem = stem[:MAX_NAME]
+    return f"_{stem}{suffix}" if _DEVICES.fullmatch(stem) else stem + suffix
+
+
+def suffix_of(mime_type: str | None) -> str | None:
+    """Return the suffix of a MIME type such as `image/png; q=1`, or None for an unknown type."""
+    essence = (mime_type or "").partition(";")[0].strip().lower()
+    return _SUFFIXES.get(essence) or mimetypes.guess_extension(essence)
+
+
+def _same_suffixes(suffix: str, mime_type: str | None) -> list[str]:
+    """Return the suffixes that mean the same type, such as `.jpg` and `.jpeg`."""
+    essence = (mime_type or "").partition(";")[0].strip().lower()
+    return [suffix, *mimetypes.guess_all_extensions(essence)]
+
+
+def _write(folder: str, name: str, mime_type: str | None, data: str) -> str:
+    try:
+        content = base64.b64decode(data)
+    except ValueError as error:
+        raise InvalidMessage(f"the server's data of {name[:MAX_NAME]!r} is not Base64: {error}") from None
+    stem, suffix = os.path.splitext(file_name(name, mime_type))
+    for number in itertools.islice(itertools.count(1), MAX_SAME_NAMES):
+        path = os.path.join(folder, f"{stem}{f'-{number}' if number > 1 else ''}{suffix}")
+        try:
+            file = open(path, "xb")  # noqa: SIM115 - "x" opens no existing file, and no target of a symbolic link
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(f"--save {path}: {error.strerror or error}") from None
+        try:
+            with file:
+                file.write(content)
+        except OSError as error:
+            os.remove(path)
+            raise UsageError(f"--save {path}: {error.strerror or error}") from None
+        return path
+    raise UsageError(f"--save: {folder} has {MAX_SAME_NAMES} files with the name {stem}{suffix}")
