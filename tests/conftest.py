@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import inspect
+import itertools
 import json
 import os
 import signal
@@ -65,8 +67,8 @@ pytest_runtest_teardown = pytest.hookimpl(wrapper=True)(_phase_in_time)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Raise UsageError for a test that names an unknown requirement. Skip combinations that the protocol lacks."""
     items[:] = [item for item in items if not _is_nowhere(item)]
-    if not settings.EVERY_PAIR:
-        items[:] = _boundary_pairs(items)
+    if settings.COMBINATIONS != "all":
+        items[:] = select_combinations(items, settings.COMBINATIONS == "pairs")
     if settings.DATA is None:
         return
     known = {row["id"] for row in json.loads((settings.DATA / "requirements.json").read_text("utf-8"))}
@@ -106,17 +108,32 @@ def _is_nowhere(item: pytest.Item) -> bool:
     return params.get("kind") == "http+sse" and params.get("revision") == settings.MODERN
 
 
-def _boundary_pairs(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the items without those of `settings.EVERY_PAIR`. A test keeps at least one revision on each transport."""
+def select_combinations(items: list[pytest.Item], every_pair: bool) -> list[pytest.Item]:
+    """Return the items without the combinations of parameters that repeat others. Tests without a transport keep all.
 
-    def pair(item: pytest.Item) -> tuple[str, str]:
-        return item.nodeid.partition("[")[0], str(_params(item).get("kind"))
+    Most faults show in a combination of two values. So a test keeps enough items for each pair of values of two of its
+    parameters. The pairs of a transport and a revision count only with `every_pair`; else each of the two is enough.
+    """
+    covered: dict[str, set[tuple[tuple[str, object], ...]]] = {}
 
-    def is_boundary(item: pytest.Item) -> bool:
-        return str(_params(item).get("revision")) in settings.BOUNDARY_REVISIONS
+    def covers_more(item: pytest.Item) -> bool:
+        params = _params(item)
+        if "kind" not in params:
+            return True
+        # by identity: the items of a test share the values, and not every value can be hashed or compared
+        values = [(name, value if isinstance(value, str) else id(value)) for name, value in sorted(params.items())]
+        pairs = {(value,) for value in values} | set(itertools.combinations(values, 2))
+        if not every_pair:
+            pairs = {pair for pair in pairs if {name for name, _ in pair} != {"kind", "revision"}}
+        before = covered.setdefault(item.nodeid.partition("[")[0], set())
+        added = pairs - before
+        before |= added
+        return bool(added)
 
-    reduced = {pair(item) for item in items if is_boundary(item) and pair(item)[1] in ("stdio", "http")}
-    return [item for item in items if is_boundary(item) or pair(item) not in reduced]
+    # In the order of a hash, consecutive items differ in all parameters, so that few of them have all the pairs.
+    shuffled = sorted(items, key=lambda item: hashlib.sha256(item.nodeid.encode("utf-8", "replace")).digest())
+    kept = {item for item in shuffled if covers_more(item)}
+    return [item for item in items if item in kept]
 
 
 @pytest.fixture(autouse=True)

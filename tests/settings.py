@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import mcp_ref
-from mcp_ref.revisions import LATEST_LEGACY, REVISIONS
 
 MODERN = "2026-07-28"
 """The revision of the modern era: every request is stateless."""
@@ -65,12 +64,10 @@ async def eventually(is_true: Callable[[], object]) -> None:
 SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").split()
 """The kinds of `raw_client`, all with the same behavior. CI runs the others once: "http-json", "http+sse", "asgi"."""
 
-EVERY_PAIR = "MCP_REF_TRANSPORTS" in os.environ
-"""True to test every pair of a transport and a revision. By default, a test that runs in all revisions over "memory"
-runs over "stdio" and "http" only in `BOUNDARY_REVISIONS`. CI tests every pair once."""
-
-BOUNDARY_REVISIONS = {REVISIONS[0].name, LATEST_LEGACY.name, MODERN}
-"""The oldest revision, and the latest of each era."""
+COMBINATIONS = os.environ.get("MCP_REF_COMBINATIONS", "values")
+"""The transports and revisions that each test combines (`conftest.select_combinations`): "values" runs it on each
+transport and in each revision once, "pairs" in each revision on each transport, as CI does once, and "all" combines
+these with all other parameters."""
 
 STATELESS_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
 """The kinds that 2026-07-28 has."""
