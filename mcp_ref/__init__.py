@@ -207,7 +207,7 @@ READING_ORDER = (
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",
     "cli/__init__.py", "cli/values.py", "cli/show.py", "cli/save.py", "cli/person.py", "cli/authorization.py",
     "cli/client_commands.py", "cli/host_commands.py", "cli/accounts.py", "cli/serve.py",
-    "cli/revisions.py", "cli/toc.py", "cli/limits.py",
+    "cli/revisions.py", "cli/citations.py", "cli/toc.py", "cli/limits.py",
     "__main__.py",
 )  # fmt: skip
 """The modules in the order in which to read them, as paths inside the package."""

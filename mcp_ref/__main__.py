@@ -135,8 +135,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
                    "compare the revisions of the protocol, or list the changes of one revision")  # fmt: skip
     made.add_argument("revision", metavar="REVISION", nargs="?")
 
-    made = command("toc", "[REVISION]", "list the pages of the specification and the modules that implement each page")
-    made.add_argument("revision", metavar="REVISION", nargs="?")
+    made = command("toc", "[PAGE[#HEADING]] [REVISION]",
+                   "list the pages of the specification with their modules, or the lines that cite a page")  # fmt: skip
+    made.add_argument("words", metavar="PAGE", nargs="*", help="a page such as server/tools, a revision, or both")
+    made.add_argument("--search", metavar="WORD", help="list the citations and cited sentences that contain this word")
 
     command("limits", "", "list the limits of the package with their defaults")
     for name in ("revisions", "toc", "limits"):
@@ -299,7 +301,7 @@ def run(options: argparse.Namespace) -> int:
         case "revisions":
             _import_module("cli.revisions").show_revisions(options.revision, options.json)
         case "toc":
-            _import_module("cli.toc").show_toc(options.revision, options.json)
+            _import_module("cli.toc").show_toc(options.words, options.search, options.json)
         case "limits":
             _import_module("cli.limits").show_limits(options.json)
         case "run":

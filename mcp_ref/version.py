@@ -17,6 +17,7 @@ CHANGES
 - New for both sides: authorization over HTTP, typed results (`call_tool(returns=...)`, `ElicitResult.data`), pydantic
   models and constraints in `Annotated`, and methods of your own. An unknown object in `Annotated` is now a TypeError.
 - New for the command line: `call --save DIR` and `read --save DIR` write images, audio and blobs to files.
+- `toc PAGE` and `toc --search WORD` list the lines of the package that cite the specification.
 - New for hosts: `Host` and `SyncHost` connect several servers with one policy. The command line has `--config FILE`.
 - A variable such as `{+path}` of a resource template does not match an absolute path, unless `absolute_paths=True`.
 - On stdio, `initialize` can begin a new session. Before, a second `initialize` was refused.

@@ -1,21 +1,14 @@
-"""The citations of the specification in docstrings and comments.
-
-- `[2025-11-25 basic/transports#session-management]`: a heading of a page of a revision.
-- `[2025-06-18 changelog#major-changes]`, `[2025-03-26 schema]`: the changelog, the schema.
-- `Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); schema: CallToolResult` in the docstring of a module:
-  pages, with the revisions before or behind them, and types of the schema.
-"""
+"""The data to which citations of the specification must lead. `mcp_ref/cli/citations.py` finds the citations."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from mcp_ref.cli.citations import Citation, bracketed, citations_in, spec_section
 from tests.settings import DATA, ROOT
 
 REVISIONS = ("2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
@@ -29,19 +22,6 @@ EXTENSIONS = {
 }  # fmt: skip
 """The extensions that are cited, and the proposals that define them."""
 
-_PAGE = r"(?:(?:basic|server|client)(?:/[a-z-]+)+|changelog|architecture/index|schema|deprecated|index)"
-
-
-@dataclass(frozen=True)
-class Citation:
-    """A page, or one heading of it, in at least one of some revisions."""
-
-    path: str
-    text: str
-    revisions: tuple[str, ...]
-    page: str
-    anchor: str | None
-
 
 def files() -> list[Path]:
     """Return the files with citations."""
@@ -49,62 +29,12 @@ def files() -> list[Path]:
 
 
 def citations(path: Path) -> Iterator[Citation]:
-    """Yield all citations of a file. Raise ValueError for one of another form."""
+    """Yield all citations of a file. Raise ValueError for one of another form, or of an unknown extension."""
     name, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
-    yield from bracketed(name, text)
-    if path.suffix == ".py":
-        yield from of_module(name, text)
-
-
-def bracketed(name: str, source: str) -> Iterator[Citation]:
-    """Yield the citations in brackets. Raise ValueError for a bracket of another form."""
-    for inside in re.findall(r"\[(20\d\d-\d\d-\d\d\s[^\]]*)\]", source):
-        text = " ".join(inside.replace("#:", "#").split()).replace(" # ", " ")
-        found = re.fullmatch(rf"(20\d\d-\d\d-\d\d) ({_PAGE})((?:,? ?#[\w.%-]+)*)", text)
-        if found is None:
-            raise ValueError(f"{name}: [{text}] is not [REVISION page#heading]")
-        for anchor in re.findall(r"#([\w.%-]+)", found[3]) or [None]:
-            yield Citation(name, text, (found[1],), found[2], anchor)
-
-
-def _section(source: str) -> str:
-    """Return the text behind `Spec:` in a module's docstring."""
-    docstring = ast.get_docstring(ast.parse(source)) or ""
-    found = re.search(r"^Spec: +(.*(?:\n +.*)*)", docstring, re.MULTILINE)
-    return " ".join(found[1].split()) if found else ""
-
-
-def of_module(name: str, source: str) -> Iterator[Citation]:
-    """Yield the citations of `Spec:`. Raise ValueError for one without a page, a schema type or another standard."""
-    page = ""
-    for item in re.split(r"; |, (?=#|basic/|server/|client/|20\d\d-|the |schema)", _section(source)):
-        text, is_known = item.strip(), False
-        if not text:
-            continue
-        types = re.match(r"schema: (.*)", text)
-        if types:
-            for one in re.findall(r"[A-Z]\w+", types[1]):
-                yield Citation(name, text, REVISIONS, "schema", one)
-            continue
-        text = re.sub(r"\[.*?\]", "", text)  # citations in brackets have a form of their own
-        for word in re.findall(r"io\.modelcontextprotocol/[\w/-]+|SEP-\d+", text):
-            if word not in EXTENSIONS:
-                raise ValueError(f"{name}: {word} is not in EXTENSIONS")
-        pages = rf"(?:(20\d\d-\d\d-\d\d) )?(?<![\w/])({_PAGE}(?![\w/:.])|(?=#))(?:#([\w%-]+))?"
-        for found in re.finditer(pages, text):
-            page, is_known = found[2] or page, True
-            yield Citation(name, text, (found[1],) if found[1] else _range(text), page, found[3])
-        others = r"JSON-RPC|JSON Schema|RFC|OAuth|draft-ietf|https?:|standard|changelog|extension|the pages of|schema/<"
-        if not is_known and not name.startswith("mcp_ref/lib/") and not re.search(others, text):
-            raise ValueError(f"{name}: Spec: {text!r} names no page")
-
-
-def _range(text: str) -> tuple[str, ...]:
-    """Return the revisions of `(2024-11-05 to 2025-11-25)` or `(2026-07-28)`; all of them without one."""
-    named = re.findall(r"20\d\d-\d\d-\d\d", text)
-    if not named:
-        return REVISIONS
-    return tuple(revision for revision in REVISIONS if named[0] <= revision <= named[-1])
+    yield from citations_in(name, text) if path.suffix == ".py" else bracketed(name, text)
+    for word in re.findall(r"io\.modelcontextprotocol/[\w/-]+|SEP-\d+", spec_section(text)):
+        if word not in EXTENSIONS:
+            raise ValueError(f"{name}: {word} is not in EXTENSIONS")
 
 
 @cache

@@ -6,15 +6,13 @@ from functools import cache
 
 import pytest
 
+from mcp_ref.cli.citations import Citation, bracketed, of_module
 from tests.citations import (
     HEADINGS_WITHOUT_REQUIREMENTS,
     PAGES_WITHOUT_REQUIREMENTS,
-    Citation,
-    bracketed,
     citations,
     files,
     is_in_requirements,
-    of_module,
     resolve,
 )
 from tests.settings import DATA

@@ -1,15 +1,29 @@
-"""The command `toc [REVISION]`: print the pages of the specification, and the modules that implement each page.
+"""The command `toc`: the pages of the specification, the modules that implement them, and the lines that cite them.
+
+    toc                                     all pages, with their modules
+    toc server/tools 2025-11-25             the places that cite a page, by heading, here for one revision
+    toc server/tools#tool-names             the places that cite one heading
+    toc --search redirect                   the citations that contain a word, or support a sentence that does
 
 Tests compare the table `PAGES` with the pages of the specification and with the modules of the package.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import importlib.resources
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 
+from .. import READING_ORDER
 from ..jsonrpc.messages import JSON
 from ..revisions import LEGACY, REVISIONS, Revision, revision_named
-from . import UsageError, show, usage_errors
+from . import UsageError, did_you_mean, show, usage_errors
+from .citations import Citation, citations_in
+
+MAX_WORDS = 150
+"""Maximum length of a sentence in a table, in characters."""
 
 RELEASED = REVISIONS[1:]
 """The revisions with a published specification. 2024-10-07 has only a schema."""
@@ -87,10 +101,31 @@ PAGES = (
 """The pages of all revisions, in the order of the specification."""
 
 
-def show_toc(name: str | None, json: bool) -> None:
-    """Print the pages of one revision, or of every revision, with their modules."""
+def show_toc(words: Sequence[str], search: str | None, json: bool) -> None:
+    """Print pages with their modules, or the citations of a page, or those with a searched word.
+
+    Args:
+        words: The name of a revision, or a page such as `server/tools` or `server/tools#tool-names`, or both.
+        search: A text in a citation or in the sentence that it supports; None to search nothing.
+        json: True to print JSON.
+
+    Raises:
+        UsageError: A revision, a page or a heading is unknown, or nothing is found.
+    """
+    names = [word for word in words if re.match(r"\d{4}-", word)]
+    pages = [word for word in words if word not in names]
+    if len(names) > 1 or len(pages) > 1:
+        raise UsageError(f"expected at most one revision and one page, got {' '.join(words)}")
     with usage_errors():
-        revisions = [revision_named(name)] if name is not None else list(RELEASED)
+        revisions = [revision_named(names[0])] if names else list(RELEASED)
+    if pages or search is not None:
+        show_citations(pages[0] if pages else None, search, revisions, json)
+    else:
+        show_pages(revisions, json)
+
+
+def show_pages(revisions: Sequence[Revision], json: bool) -> None:
+    """Print the pages of revisions, with their modules."""
     for revision in revisions:
         if not pages_of(revision):
             raise UsageError(f"{revision} has a schema and no pages: try `revisions {revision}`")
@@ -104,3 +139,43 @@ def show_toc(name: str | None, json: bool) -> None:
 
 def pages_of(revision: Revision) -> list[Page]:
     return [page for page in PAGES if revision in page.revisions]
+
+
+def show_citations(page: str | None, search: str | None, revisions: Sequence[Revision], json: bool) -> None:
+    """Print the places of the package that cite a page, by heading, or the places that contain a text."""
+    names = {revision.name for revision in revisions}
+    found = [one for one in citations() if names.intersection(one.revisions)]
+    if page is not None:
+        path, _, heading = page.partition("#")
+        if path not in {one.page for one in found}:
+            raise UsageError(f"no module cites the page {path}{did_you_mean(path, {one.page for one in found})}")
+        known = {one.anchor for one in found if one.page == path}
+        if heading and heading not in known:
+            advice = did_you_mean(heading, sorted(filter(None, known)))
+            raise UsageError(f"no module cites the heading {heading} of {path}{advice}")
+        found = [one for one in found if one.page == path and heading in ("", one.anchor)]
+    if search is not None:
+        found = [one for one in found if search.lower() in f"{one.text} {one.words}".lower()]
+        if not found:
+            raise UsageError(f"no citation contains {search!r}")
+    if json:
+        return show.as_json([asdict(one) for one in found])
+    found.sort(key=lambda one: (one.page, one.anchor or ""))  # within a heading, the order stays that of reading
+    for (path, heading), group in itertools.groupby(found, key=lambda one: (one.page, one.anchor or "")):
+        title = f"{path}#{heading}" if heading else path
+        show.table(title, [(f"{one.path}:{one.line}", _span(one.revisions), _cut(one.words)) for one in group])
+
+
+def citations() -> Iterator[Citation]:
+    """Yield the citations of the package, in reading order."""
+    package = importlib.resources.files(__package__.rpartition(".")[0])  # this also works in a zip file
+    for path in READING_ORDER:
+        yield from citations_in(path, package.joinpath(path).read_text("utf-8"))
+
+
+def _span(revisions: Sequence[str]) -> str:
+    return revisions[0] if len(revisions) == 1 else f"{revisions[0]} to {revisions[-1]}"
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= MAX_WORDS else words[:MAX_WORDS].rpartition(" ")[0] + " ..."

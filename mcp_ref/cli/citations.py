@@ -1,0 +1,135 @@
+"""The citations of the specification in the docstrings and comments of a Python file.
+
+- A bracket with a revision, a page and perhaps headings, such as `2025-11-25 basic/transports#session-management`,
+  `2025-06-18 changelog#major-changes` or `2025-03-26 schema`.
+- `Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); schema: CallToolResult` in the docstring of a module:
+  pages, with the revisions before or behind them, and types of the schema.
+
+A citation that names no revisions is about all of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..revisions import REVISIONS
+
+_NAMES = tuple(revision.name for revision in REVISIONS)
+_PAGE = r"(?:(?:basic|server|client)(?:/[a-z-]+)+|changelog|architecture/index|schema|deprecated|index)"
+_BRACKET = r"\[(20\d\d-\d\d-\d\d\s[^\]]*)\]"
+_OTHER_SOURCES = r"JSON-RPC|JSON Schema|RFC|OAuth|draft-ietf|https?:|standard|changelog|extension|the pages of|schema/<"
+
+
+@dataclass(frozen=True)
+class Citation:
+    """A page, or one heading of it, in at least one of some revisions."""
+
+    path: str
+    text: str
+    revisions: tuple[str, ...]
+    page: str
+    anchor: str | None
+    line: int = 0
+    words: str = ""
+    """The sentence that the citation supports, or the first sentence of the module."""
+
+
+def citations_in(path: str, source: str) -> Iterator[Citation]:
+    """Yield all citations of a Python file. Raise ValueError for one of another form."""
+    yield from bracketed(path, source)
+    yield from of_module(path, source)
+
+
+def bracketed(path: str, source: str) -> Iterator[Citation]:
+    """Yield the citations in brackets. Raise ValueError for a bracket of another form."""
+    for bracket in re.finditer(_BRACKET, source):
+        text = " ".join(bracket[1].replace("#:", "#").split()).replace(" # ", " ")
+        found = re.fullmatch(rf"(20\d\d-\d\d-\d\d) ({_PAGE})((?:,? ?#[\w.%-]+)*)", text)
+        if found is None:
+            raise ValueError(f"{path}: [{text}] is not [REVISION page#heading]")
+        line, words = source.count("\n", 0, bracket.start()) + 1, _sentence(source, bracket.start(), bracket.end())
+        for anchor in re.findall(r"#([\w.%-]+)", found[3]) or [None]:
+            yield Citation(path, text, (found[1],), found[2], anchor, line, words)
+
+
+def of_module(path: str, source: str) -> Iterator[Citation]:
+    """Yield the citations of `Spec:`. Raise ValueError for one without a page, a schema type or another standard."""
+    page, words = "", first_sentence(source)
+    line = source.count("\n", 0, source.find("\nSpec:") + 1) + 1
+    for item in re.split(r"; |, (?=#|basic/|server/|client/|20\d\d-|the |schema)", spec_section(source)):
+        text, is_known = item.strip(), False
+        if not text:
+            continue
+        types = re.match(r"schema: (.*)", text)
+        if types:
+            for name in re.findall(r"[A-Z]\w+", types[1]):
+                yield Citation(path, text, _NAMES, "schema", name, line, words)
+            continue
+        text = re.sub(r"\[.*?\]", "", text)  # citations in brackets have a form of their own
+        pages = rf"(?:(20\d\d-\d\d-\d\d) )?(?<![\w/])({_PAGE}(?![\w/:.])|(?=#))(?:#([\w%-]+))?"
+        for found in re.finditer(pages, text):
+            page, is_known = found[2] or page, True
+            yield Citation(path, text, (found[1],) if found[1] else _range(text), page, found[3], line, words)
+        if not is_known and "lib/" not in path and not re.search(_OTHER_SOURCES, text):
+            raise ValueError(f"{path}: Spec: {text!r} names no page")
+
+
+def spec_section(source: str) -> str:
+    """Return the text behind `Spec:` in a module's docstring, or "" without one."""
+    if "\nSpec:" not in source:
+        return ""
+    found = re.search(r"^Spec: +(.*(?:\n +.*)*)", ast.get_docstring(ast.parse(source)) or "", re.MULTILINE)
+    return " ".join(found[1].split()) if found else ""
+
+
+def first_sentence(source: str) -> str:
+    """Return the first line of a module's docstring."""
+    return source.lstrip().removeprefix('"""').partition("\n")[0]
+
+
+def _range(text: str) -> tuple[str, ...]:
+    """Return the revisions of `(2024-11-05 to 2025-11-25)` or `(2026-07-28)`; all of them without one."""
+    named = re.findall(r"20\d\d-\d\d-\d\d", text)
+    return tuple(name for name in _NAMES if not named or named[0] <= name <= named[-1])
+
+
+def _sentence(source: str, start: int, end: int) -> str:
+    """Return the sentence behind the bracket of a citation, or in front of it if the bracket ends the sentence.
+
+    A comment of nothing but citations has the code below it instead.
+    """
+    above, below = source[:start].split("\n")[::-1], source[end:].split("\n")
+    comment = re.match(r"(|.*\S  )\s*# ?(.*)", above[0])
+    if comment:
+        others = itertools.takewhile(_is_comment, above[1:]) if not comment[1] else ()
+        before, after = [comment[2], *others], [below[0], *itertools.takewhile(_is_comment, below[1:])]
+    else:
+        before, after = list(_paragraph(above)), list(_paragraph(below))
+    text = _plain(before[::-1])
+    if text.strip(".,;- "):
+        return re.split(r"(?<=[.:]) ", text)[-1]
+    return re.split(r"(?<=\.) ", _plain(after))[0] or next(filter(None, map(str.strip, below[1:])), "")
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#")
+
+
+def _paragraph(lines: list[str]) -> Iterator[str]:
+    """Yield the lines up to the end of a docstring's paragraph. The first line is that of the citation."""
+    for number, line in enumerate(lines):
+        if number and not line.strip():
+            return
+        yield line
+        if '"""' in line:
+            return
+
+
+def _plain(lines: list[str]) -> str:
+    """Return lines as one text, without quotes, the marks of comments, and other citations."""
+    text = " ".join(line.strip().removeprefix("#").strip() for line in lines).replace('"""', "")
+    return " ".join(re.sub(_BRACKET, "", text).split())
