@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_NO_METHODS: Final[frozenset[str]] = frozenset()  # shared, because Python makes a new object of 200 bytes at each call
+_NO_METHODS: Final[frozenset[str]] = frozenset()  # shared, because each `frozenset()` is a new object of 200 bytes
 MAX_SHARED_SETS: Final = 64
 """Maximum number of sets of methods that the sessions share. Most sessions send the same few methods."""
 _INITIALIZE: Final = frozenset({"initialize"})
@@ -126,6 +126,11 @@ class Session(Channel):
         self._routes: dict[str, Route] = {}
         self._sendable = _NO_METHODS  # cache: the methods that passed the checks of `request` or `notify`
         self.use_revision(LATEST_LEGACY)
+
+    def __repr__(self) -> str:
+        peer = self.peer_info.name if self.peer_info is not None else "unknown"
+        state = f"ended, {self.revision}" if self.ended.done() else f"{self.revision}"
+        return f"<{type(self).__name__} with {peer!r:.80}, {state}, {len(self.dispatcher.pending)} open requests>"
 
     def use_revision(self, revision: Revision) -> None:
         """Send and read all further messages in this revision."""
@@ -215,9 +220,12 @@ class Session(Channel):
         """Handle an error response to one of our requests. The client overrides this method."""
 
     def notify(self, method: str, params: object = None, related: RequestId | None = None) -> bool:
+        """Send a notification. Return False, and send nothing, if our revision or our capabilities lack it."""
         if method not in self._sendable:
             row = find_method(method, self.revision, self.role)
-            if not self._is_declared(self.capabilities, row) if row is not None else method in SPECIFIED:
+            if row is None and method in SPECIFIED:
+                return False  # our revision lacks it; a method outside the specification is a custom one
+            if row is not None and not self._is_declared(self.capabilities, row):
                 return False
             self._sendable = _with_method(self._sendable, method)
         self.dispatcher.notify(method, {} if params is None else self.codec.encode(params), related)
@@ -227,7 +235,7 @@ class Session(Channel):
         pending = self.dispatcher.pending.get(id)
         if pending is None or (pending.response.done() and not pending.response.cancelled()):
             # [2025-11-25 basic/utilities/cancellation#behavior-requirements] MUST name only a request in progress
-            return  # the response has come
+            return  # already answered
         if pending.method not in UNCANCELLABLE:
             self.notify("notifications/cancelled", CancelledNotificationParams(id, reason))
 
@@ -266,7 +274,6 @@ class Session(Channel):
         return None
 
     def context(self, request: Request, params: object) -> RequestContext:
-        """Return the context for the handler of a request. The server overrides this method."""
         return RequestContext(self, request.id, cast("Object | None", request.params.get("_meta")))
 
     def handle_notification(self, method: str, params: object) -> None:

@@ -47,6 +47,9 @@ CHANGES
 - `SyncClient` has the options of `Client`: `SyncClient(url, timeout=5)`. An option of `Client` or of a server over HTTP
   with an unknown name or of the wrong type is a TypeError, which suggests the right name. `Client.target` is now
   `Client.connector.target`.
+- `repr()` of `Client`, `Server`, `Host` and sessions says the state, the revision and counts, without secrets. If a
+  client lacks a capability, the error of its request says which option of `Client` declares it, and the server's log
+  has a warning for the tool's author.
 - The package is under the MIT license.
 
 0.1.0

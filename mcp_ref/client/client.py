@@ -103,6 +103,10 @@ class Client(ClientRequests):
         self.extensions |= {} if authorization is None else authorization.extensions
         self._closing: asyncio.Task[None] | None = None
 
+    def __repr__(self) -> str:
+        session = self.connector.usable  # without the server's command, URL and headers, which can contain secrets
+        return f"<Client {self.connector.state.name}{'' if session is None else f': {session!r}'}>"
+
     async def __aenter__(self) -> Client:
         await self.connect()
         return self

@@ -7,8 +7,8 @@ a result, and the client sends its own request again with the responses (multi r
                                                            ^   -> input_required: run the handlers --+
                                                            +---------- add their responses ----------+
 
-`mrtr.MAX_ROUNDS` limits these rounds. Otherwise a server could use the model or the user without end. A server MUST NOT
-send an input request for a capability that the client did not declare
+`mrtr.MAX_ROUNDS` limits these rounds. Without this limit, a server could call the model, or prompt the user, forever. A
+server MUST NOT send an input request for a capability that the client did not declare
 [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]. The client refuses such a request.
 
 Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/lifecycle#operation (legacy)
@@ -26,7 +26,7 @@ from ..basic.channel import RequestContext
 from ..basic.meta import extended_meta
 from ..basic.ping import ping
 from ..basic.progress import ProgressHandler, ProgressNotificationParams, receive_progress
-from ..basic.versioning import SUBSCRIPTION_ID
+from ..basic.versioning import MISSING_REQUIRED_CLIENT_CAPABILITY, SUBSCRIPTION_ID
 from ..codec import ShapeError
 from ..extensions.tasks.types import TASK_METHODS
 from ..features.caching import CACHEABLE, ResponseCache
@@ -37,6 +37,7 @@ from ..jsonrpc.messages import Object, Request, RequestId, Response
 from ..revisions import METHODS, Method, Revision
 from ..session import Handler, SendRequest, Session, load_type
 from ..transports.base import Transport
+from .options import ClientOptions
 
 if TYPE_CHECKING:
     from ..features.custom_methods import CustomMethod
@@ -98,16 +99,11 @@ class ClientSession(Session):
     async def _send_stateless(self, method: str, params: Object, send: SendRequest) -> Object:
         """Return the complete result of a stateless request, from the cache or after rounds of input requests."""
         params = {**params, "_meta": {**cast("Object", params.get("_meta", {})), **self.request_meta}}
-        if method not in CACHEABLE:
-            result = await send(params)
-        elif (cached := self._cache.get(*(key := self._cache_key()), method, params)) is not None:
-            return cached
+        if method in CACHEABLE:
+            result = await self._send_cacheable(method, params, send)
         else:
-            changes = self._cache.invalidations
             result = await send(params)
-            if self._cache_key() == key:  # after a sign-in, the result can belong to another user
-                self._cache.put(*key, method, params, result, changes)
-        self.has_responded = True
+            self.has_responded = True
         for _ in range(mrtr.MAX_ROUNDS):
             if _is_final(method, result):
                 return result
@@ -116,6 +112,19 @@ class ClientSession(Session):
             result = await send(params)
         if not _is_final(method, result):
             raise InvalidMessage(f"{method} failed: the server still requires input after {mrtr.MAX_ROUNDS} rounds")
+        return result
+
+    async def _send_cacheable(self, method: str, params: Object, send: SendRequest) -> Object:
+        """Return the result in the cache. Without one, send the request, and store its result in the cache."""
+        key = self._cache_key()
+        cached = self._cache.get(*key, method, params)
+        if cached is not None:
+            return cached
+        invalidations = self._cache.invalidations
+        result = await send(params)
+        self.has_responded = True
+        if self._cache_key() == key:  # after a sign-in, the result can belong to another user
+            self._cache.put(*key, method, params, result, invalidations)
         return result
 
     async def _handle_all(self, requests: dict[str, mrtr.InputRequest]) -> Object:
@@ -141,7 +150,9 @@ class ClientSession(Session):
         handler = handlers.find(request.method) if handlers is not None and row is not None else None
         if row is None or handlers is None or handler is None or not self._is_declared(self.capabilities, row):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] only declared capabilities
-            raise InvalidMessage(f"the server requests {request.method[:80]}, which this client did not declare")
+            advice = f": declare it with Client({row.capability}=...)" if row is not None else ""
+            raise InvalidMessage(
+                f"the server requests {request.method[:80]}, which this client did not declare{advice}")  # fmt: skip
         try:
             params: object = self.codec.decode(load_type(row.params), request.params)
             handlers.check_request(params, self.revision)
@@ -160,9 +171,14 @@ class ClientSession(Session):
         super()._send_cancelled(id, reason)
 
     def handle_error_response(self, error: RemoteError) -> None:
-        """Store the ids of the URLs that the error asks the user to visit."""
-        if self._handlers is not None and isinstance(error.data, dict) and "elicitations" in error.data:
+        """Store the ids of the URLs that the user must visit, or say how to declare a missing capability."""
+        data = error.data if isinstance(error.data, dict) else {}
+        required = data.get("requiredCapabilities")
+        if self._handlers is not None and "elicitations" in data:
             self._handlers.store_elicitations(error)
+        elif error.code == MISSING_REQUIRED_CLIENT_CAPABILITY and isinstance(required, dict):
+            options = [f"{name}=..." for name in required if name in ClientOptions.__annotations__]
+            error.advice = f"create the client with Client({', '.join(options)})" if options else ""
 
     def follow_progress(self, token: RequestId, handler: ProgressHandler) -> None:
         """Continue to report the progress of a request whose response was a task."""

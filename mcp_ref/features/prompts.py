@@ -131,6 +131,9 @@ class Prompts:
         self.scopes = self._registry.scopes
         """Name of each prompt that needs scopes -> the scopes that a caller needs."""
 
+    def __len__(self) -> int:
+        return len(self._registry)
+
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[PromptOptions]) -> Prompt:
         """Register a function as a prompt. The function's parameters become the prompt's arguments.
 

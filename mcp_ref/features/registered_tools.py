@@ -134,6 +134,9 @@ class Tools:
         self.scopes = self._registry.scopes
         """Name of each tool that needs scopes -> the scopes that a caller needs."""
 
+    def __len__(self) -> int:
+        return len(self._registry)
+
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[ToolOptions]) -> Tool:
         """Register a function as a tool. Log a warning if clients could refuse the name.
 

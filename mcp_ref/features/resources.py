@@ -214,6 +214,9 @@ class Resources:
         self._resources: Registry[RegisteredResource] = Registry("resource", page_size, on_change)
         self._templates: Registry[RegisteredTemplate] = Registry("resource template", page_size, on_change)
 
+    def __len__(self) -> int:
+        return len(self._resources) + len(self._templates)
+
     def add(
         self, uri: str, function: Callable[..., object], **options: Unpack[ResourceOptions]
     ) -> Resource | ResourceTemplate:

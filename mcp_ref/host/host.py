@@ -76,6 +76,10 @@ class Host(HostOptions):
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._is_used = False
 
+    def __repr__(self) -> str:
+        servers = [f"{name} {hosted.status.state.name}" for name, hosted in self._hosted.items()]
+        return f"<Host: {', '.join(servers) or 'no servers'}>"
+
     async def __aenter__(self) -> Host:
         if self._is_used:
             raise RuntimeError("a Host can be opened only once: create a new Host")

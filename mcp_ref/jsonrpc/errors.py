@@ -50,6 +50,12 @@ class ProtocolError(McpError):
 class RemoteError(ProtocolError):
     """A JSON-RPC error that the peer sent in response to a request."""
 
+    advice = ""
+    """The local caller's remedy, at the end of the error's text. Empty if the peer's error has no known remedy."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; {self.advice}" if self.advice else super().__str__()
+
 
 class InvalidMessage(McpError):
     """A response that breaks a rule. The text of the exception names the invalid member and the expected value."""

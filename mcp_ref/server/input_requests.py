@@ -13,6 +13,7 @@ Spec:  client/elicitation, client/sampling, client/roots; 2026-07-28 basic/patte
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
@@ -24,7 +25,7 @@ from ..basic.lifecycle import declares
 from ..basic.meta import RequestParams
 from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
 from ..features.task_augmentation import add_task_field
-from ..jsonrpc.errors import InvalidMessage
+from ..jsonrpc.errors import InvalidMessage, McpError
 from ..jsonrpc.messages import Object
 from ..revisions import NotInRevision
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ..features.sampling import CreateMessageResult, ModelPreferences, SamplingMessage, ToolChoice
     from ..features.tools import Tool
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
@@ -98,7 +100,7 @@ class InputRequests(RequestContext):
         self._require("elicitation")
         capability = self.channel.peer_capabilities.get("elicitation")
         if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
-            raise self.channel.capability_error("elicitation.form")
+            raise self._undeclared("elicitation.form")
         requested = cast(Object, schema) if isinstance(schema, Mapping) else typed_json.json_schema(schema)
         is_value = not isinstance(schema, Mapping) and requested.get("type") != "object"
         if is_value:
@@ -276,7 +278,13 @@ class InputRequests(RequestContext):
 
     def _require(self, capability: str) -> None:
         if not self.client_can(capability):
-            raise self.channel.capability_error(capability)
+            raise self._undeclared(capability)
+
+    def _undeclared(self, capability: str) -> McpError:
+        log.warning(
+            "a handler needs %s, but this client cannot be asked, because it did not declare this capability; "
+            "find out before with context.client_can(%r)", capability, capability)  # fmt: skip
+        return self.channel.capability_error(capability)
 
     @overload
     async def gather_inputs(self, a: InputCoroutine[A], b: InputCoroutine[B], /) -> tuple[A, B]: ...

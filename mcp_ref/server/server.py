@@ -141,6 +141,12 @@ class Server:
 
             self.catalog.service.lifespan = Lifespan(name, lifespan, self, self.catalog.service.close)
 
+    def __repr__(self) -> str:
+        loaded = vars(self.catalog)  # to read `self.tools` would load features that the server does not have
+        counts = [f"{len(loaded[name])} {name}" for name in ("tools", "resources", "prompts") if name in loaded]
+        members = f"{len(self.catalog.service.members)} sessions and HTTP applications"
+        return f"<Server {self.info.name!r}: {', '.join([*counts, members])}>"
+
     @property
     def revisions(self) -> list[Revision]:
         """The revisions that the server speaks, oldest first. Change them only before the first client connects."""

@@ -75,7 +75,10 @@ class Service:
                 raise
 
     async def remove(self, member: Member) -> None:
-        """Remove a session or an HTTP application. After the last, end all that the requests used."""
+        """Remove a session or an HTTP application.
+
+        When the last one leaves, end the tasks, the worker threads and the lifespan.
+        """
         self.members.pop(member, None)
         if self.members:
             return
@@ -83,7 +86,8 @@ class Service:
             await self._close_tasks()
             await self._end_workers()
         finally:
-            if self.lifespan is not None and not self.members:
+            has_new_member = bool(self.members)  # it can begin to serve while the tasks and threads end
+            if self.lifespan is not None and not has_new_member:
                 await self.lifespan.leave()
 
     async def _end_workers(self) -> None:
@@ -92,7 +96,7 @@ class Service:
         if workers is None:
             return
         workers.shutdown(wait=False, cancel_futures=True)
-        for _ in range(50):  # an idle thread has ended before the second check
+        for _ in range(50):  # often, because an idle thread ends at once: the second check finds it ended
             self.threads = [thread for thread in self.threads if thread.is_alive()]
             if not self.threads:
                 return

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_ref import Client, HttpClient, Implementation, Limits, SyncClient
+from mcp_ref import Client, HttpClient, Implementation, Limits, Server, SyncClient
 from mcp_ref.client.options import ClientOptions
 from mcp_ref.features.caching import ResponseCache
 from mcp_ref.revisions import LATEST_LEGACY
@@ -60,6 +60,17 @@ def test_client_accepts_values_of_the_documented_types(roots: Any) -> None:
     Client(COMMAND, roots=roots, revision=LATEST_LEGACY, timeout=5, cwd=Path("/tmp"), eras={}, limits=Limits())
     info = Implementation("a", "1")
     Client("http://x/", http=HttpClient(), cache=ResponseCache(), info=info, revisions=["2025-11-25"])
+
+
+async def test_repr_of_client_and_session_tells_name_state_and_revision_without_secrets() -> None:
+    async with Client(Server("calc"), revision="2025-11-25", env={"TOKEN": "hunter2"}) as client:
+        session = "<ClientSession with 'calc', 2025-11-25, 0 open requests>"
+        assert repr(client) == f"<Client CONNECTED: {session}>"
+        assert repr(client.session) == session
+    assert repr(client) == "<Client CLOSED: <ClientSession with 'calc', ended, 2025-11-25, 0 open requests>>"
+    url = "https://example.com/mcp?key=hunter2"
+    for secret in (Client(url, headers={"Authorization": "hunter2"}), Client(["x", "hunter2"], env={"A": "hunter2"})):
+        assert repr(secret) == "<Client NEW>"
 
 
 def test_sync_client_refuses_options_beside_a_client() -> None:

@@ -448,3 +448,10 @@ def test_sync_host_has_the_methods_of_host() -> None:
         host.list_tools()
     with pytest.raises(RuntimeError, match="opened only once"), host:
         raise AssertionError
+
+
+async def test_repr_of_host_names_the_servers_and_their_states_without_secrets() -> None:
+    host = Host({"calc": calculator()}, environment={"TOKEN": "hunter2"})
+    assert repr(host) == "<Host: no servers>"
+    async with host:
+        assert repr(host) == "<Host: calc READY>"

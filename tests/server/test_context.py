@@ -10,7 +10,7 @@ from typing import Annotated
 
 import pytest
 
-from mcp_ref import CapabilityError, ConnectionClosed, Context, McpError, Server
+from mcp_ref import CapabilityError, Client, ConnectionClosed, Context, McpError, RemoteError, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server.context import YIELD_INTERVAL
@@ -218,6 +218,26 @@ async def test_context_requests_without_the_capability_are_not_sent_and_the_tool
         await wire.send(calling(tool))
         assert f"did not declare {capability}" in text_in(await wire.receive_object())
         await wire.nothing_more()
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_context_elicit_without_a_handler_tells_the_author_and_the_modern_client_what_to_do(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        return (await context.elicit("Name?", {"type": "object", "properties": {}})).action
+
+    async with Client(server, revision=revision) as client:
+        if revision == MODERN:
+            with pytest.raises(RemoteError, match=r"create the client with Client\(elicitation=\.\.\.\)$"):
+                await client.call_tool("ask")
+        else:
+            assert "did not declare elicitation" in (await client.call_tool("ask")).text
+    (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert logged.startswith("a handler needs elicitation, but this client cannot be asked")
 
 
 async def test_context_missing_capability_raises_capability_error() -> None:

@@ -600,3 +600,12 @@ def test_server_over_http_refuses_one_text_as_allowed_names(name: str) -> None:
     options: dict[str, Any] = {name: "app.example"}
     with pytest.raises(TypeError, match=rf"the option {name} must have the type .*; write \['app.example'\]"):
         Server("s").asgi(**options)
+
+
+def test_repr_of_server_counts_the_items_of_its_features_and_its_sessions() -> None:
+    server = Server("calc", state_key=b"hunter2 hunter2 hunter2")
+    assert repr(server) == "<Server 'calc': 0 sessions and HTTP applications>"
+    server.tool("a")(lambda: "x")
+    server.resource("test://a")(lambda: "x")
+    server.resource("test://{name}")(lambda name: "x")
+    assert repr(server) == "<Server 'calc': 1 tools, 2 resources, 0 sessions and HTTP applications>"

@@ -40,7 +40,7 @@ MAX_QUEUED_CONNECTIONS: Final = 1024
 """Maximum number of connections that the operating system holds until the server accepts them."""
 
 MAX_STARTING: Final = 8
-"""Maximum number of connections that the server accepts without a pause for other work."""
+"""Number of connections that are not set up yet, above which the server lets other work run before it accepts more."""
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Seconds until the server tries again to accept a connection, if no file descriptor is free."""
@@ -104,10 +104,14 @@ class HttpServer:
     async def _accept(self, listening: socket) -> None:
         loop, connections = self._connections.loop, self._connections
         while True:
-            if len(connections.open) + len(self._starting) >= connections.max_open + MAX_REFUSED + MAX_STARTING:
-                await asyncio.sleep(ACCEPT_RETRY_SECONDS)  # TLS handshakes take all places
+            descriptors = len(connections.open) + len(self._starting)
+            if descriptors >= connections.max_open + MAX_REFUSED + MAX_STARTING:
+                # Only unfinished TLS handshakes can fill all places, because other connections above `max_open` are
+                # refused. Without this limit, they would use the file descriptors that the server keeps free.
+                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             if len(self._starting) >= MAX_STARTING:
+                # `sock_accept` does not wait while clients queue, so let the connections run first.
                 await asyncio.sleep(0)
             try:
                 accepted, _ = await loop.sock_accept(listening)
@@ -193,7 +197,7 @@ def allowed_connections(wanted: int) -> int:
     import resource  # lazy: Windows has no such module
 
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = (wanted + MAX_REFUSED + MAX_STARTING) * 4 // 3 + 1
+    needed = (wanted + MAX_REFUSED + MAX_STARTING) * 4 // 3 + 1  # three quarters are for connections, rounded up
     if 0 <= limit < needed:  # the constant for "no limit" is negative
         more = min(needed, hard) if hard >= 0 else needed
         with contextlib.suppress(ValueError, OSError):  # the system can have a lower limit than the hard limit
