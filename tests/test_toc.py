@@ -8,6 +8,7 @@ import pytest
 
 from tests.settings import DATA, ROOT
 from tests.test_requirements import LEVELS, ledger
+from tests.threats import attacks, threats, threats_of
 from tests.toc import deviations, entries
 
 needs_data = pytest.mark.skipif(DATA is None, reason="the specification's data are not here; set MCP_REF_DATA")
@@ -30,3 +31,23 @@ def test_deviations_have_a_reason_and_follow_the_form() -> None:
     found = list(deviations())
     assert len(found) == len(re.findall(r"# DEVIATION\b", text))
     assert all(len(line.split(": ", 1)[1]) > 20 for line in found), found
+
+
+def test_threats_have_unique_labels_and_each_is_played_by_a_test() -> None:
+    labels = [threat.label for threat in threats()]
+    assert len(labels) == len(set(labels)), sorted(label for label in labels if labels.count(label) > 1)
+    assert set(labels) == set(attacks()), sorted(set(labels) ^ set(attacks()))
+
+
+def test_threats_of_reads_the_parts_of_each_entry() -> None:
+    source = '"""X.\n\nThreats:\n    a-flood: an asset; b;\n        c; d e.\n    b-flood: a; b; c; f.\n\nSpec:  x\n"""'
+    assert [(threat.label, threat.asset, threat.defense) for threat in threats_of(source, "x")] == [
+        ("a-flood", "an asset", "d e"),
+        ("b-flood", "a", "f"),
+    ]
+
+
+@pytest.mark.parametrize("entry", ["x: a; b; c; d.", "a-flood: a; b; c.", "a-flood: a; b; ; d.", "a-flood a; b; c; d."])
+def test_threat_of_another_form_is_an_error(entry: str) -> None:
+    with pytest.raises(ValueError, match="asset; attacker; attack; what stops it"):
+        list(threats_of(f'"""X.\n\nThreats:\n    {entry}\n"""', "x"))

@@ -2,6 +2,7 @@
 
     python3 -m tests.toc                 page, modules, sentences, sentences with a test, tests; pages with gaps first
     python3 -m tests.toc --deviations    the places where the package departs from the specification
+    python3 -m tests.toc --threats       the attacks that the package resists: where, how, and the tests that play them
 
 A gap is a MUST sentence that has neither a test nor a reason in `tests/untested`, or a page without a module.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from mcp_ref.cli.toc import PAGES, Page
 from tests.settings import DATA, ROOT
 from tests.test_requirements import LEVELS, TESTS, Row, excused, ledger, named
+from tests.threats import attacks, threats
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,22 @@ def deviations() -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)}:{number}: {reason}"
 
 
+def show_threats() -> None:
+    """Print each threat with its module and its tests."""
+    for threat in threats():
+        print(f"{threat.label} ({threat.module})")
+        print(f"    asset     {threat.asset}\n    attacker  {threat.attacker}\n    attack    {threat.attack}")
+        print(f"    defense   {threat.defense}")
+        for test in dict.fromkeys(attacks().get(threat.label, [])):
+            print(f"    test      {test}")
+
+
 def main() -> None:
-    """Print the table, or the deviations."""
+    """Print the table, the deviations, or the threats."""
     if "--deviations" in sys.argv:
         return print("\n".join(deviations()) or "none")
+    if "--threats" in sys.argv:
+        return show_threats()
     if DATA is None:
         sys.exit("the specification's requirements.json is missing: set MCP_REF_DATA to its folder")
     print(f"{'revision':12}{'page':52}{'MUST':>5}{'tested':>8}{'reason':>8}{'gap':>5}  modules; tests in {TESTS.name}/")

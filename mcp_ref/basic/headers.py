@@ -24,6 +24,14 @@ SHOULD list the tools again and retry, because the server could have changed a s
                             null (MUST). Without MCP-Protocol-Version, the error is -32020; a server that also supports
                             legacy clients MAY assume 2025-03-26
 
+Threats:
+    header-smuggling: tools that a gateway refuses; a client behind the gateway; names one tool in the headers and
+        another in the body; the server compares them and refuses the request.
+    header-injection: the requests of other users; a server or model that chooses an argument; puts a line break into
+        a value that becomes a header; such a value is sent as Base64.
+    header-flood: the event loop of a client; a hostile server; lists a tool with 16,000 annotated properties; each
+        name is looked up in a set.
+
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
        [2025-06-18 basic/transports#protocol-version-header]
 """
@@ -94,6 +102,7 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
     Raise ValueError if an `x-mcp-header` breaks a rule. [2026-07-28 basic/transports/streamable-http#schema-extension]
     """
     found: dict[str, ArgumentPath] = {}
+    used = set[str]()  # in lower case, because header names have no case
     allowed = {id(subschema): path for path, subschema in _property_schemas(schema, ())}
     for subschema in _annotated_schemas(schema):
         name, path = subschema["x-mcp-header"], allowed.get(id(subschema))
@@ -103,8 +112,9 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
             raise ValueError(f"x-mcp-header {name!r} must be on an argument that is reached through `properties` only")
         if subschema.get("type") not in ("string", "integer", "boolean"):
             raise ValueError(f"x-mcp-header {name!r} must be on a string, an integer or a boolean")
-        if name.lower() in (known.lower() for known in found):
+        if name.lower() in used:
             raise ValueError(f"x-mcp-header {name!r} must not be used twice")
+        used.add(name.lower())
         found[name] = path
     return found
 

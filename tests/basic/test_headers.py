@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sys
 
 import pytest
 
@@ -85,6 +86,7 @@ def test_encode_value_writes_base64_for_other_than_plain_ascii(text: str, header
         "=?base64??=",
     ],
 )
+@pytest.mark.attack("header-injection")
 def test_encode_value_of_any_text_decodes_to_it_and_is_plain_ascii(text: str) -> None:
     header = encode_value(text)
     assert decode_value(header) == text
@@ -212,6 +214,28 @@ def test_parameter_headers_same_mark_on_two_arguments_is_refused() -> None:
     one = marked("Region")
     with pytest.raises(ValueError, match="twice"):
         parameter_headers(schema(a=one, b=one))
+
+
+@pytest.mark.attack("header-flood")
+def test_parameter_headers_of_thousands_of_properties_need_one_look_at_each() -> None:
+    def schema(size: int) -> Object:
+        return {"properties": {f"p{n}": {"type": "string", "x-mcp-header": f"H{n}"} for n in range(size)}}
+
+    def calls(size: int) -> int:
+        made, value = 0, schema(size)
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal made
+            made += 1
+
+        sys.setprofile(count)
+        try:
+            parameter_headers(value)
+        finally:
+            sys.setprofile(None)
+        return made
+
+    assert calls(800) < 2.1 * calls(400)
 
 
 @pytest.mark.parametrize("kind", ["number", "object", "array", "null", None, ["string", "null"], ["string"], 3])
@@ -377,6 +401,7 @@ CALLS: dict[str, Object] = {
     "2026-07-28/basic/transports/streamable-http#server-validation-4",
     "2026-07-28/basic/transports/streamable-http#protocol-version-header-3",
 )
+@pytest.mark.attack("header-smuggling")
 async def test_standard_headers_are_required_and_must_equal_the_body(method: str) -> None:
     async with served_over_http(make_server()) as web:
         talk, frame = Talk(web), stateless_request(method, CALLS[method])

@@ -32,7 +32,6 @@ import asyncio
 import json
 import logging
 import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -59,13 +58,6 @@ from tests.settings import MODERN, ROOT, eventually
 
 MAX_GROWTH = 6_000_000
 """Maximum growth of the memory of an attacked process, in bytes. One hostile document has 10 MB."""
-
-
-def test_every_attack_of_the_table_has_a_test() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
-    assert {label for text in texts for label in re.findall(r'mark\.attack\("(A\d+)"', text)} == {
-        f"A{number}" for number in range(1, 21)
-    }
 
 
 async def sign_in(url: str, login: AuthorizationCode) -> None:

@@ -1,0 +1,88 @@
+"""The threats that the package defends against, and the tests that play the attacks.
+
+A module's docstring lists its threats in a part `Threats:`, each with four parts between semicolons:
+
+    Threats:
+        header-flood: the client's event loop; a hostile server; lists a tool with thousands of `x-mcp-header`
+            annotations; each name is looked up in a set.
+
+These are the label, the asset, the attacker, the attack, and the defense. Each test that plays the attack has
+the marker `attack("header-flood")`. The attacks on authorization, A1 to A20, are in a table of their own, in
+tests/basic/authorization/test_attacks.py, because most of them concern several modules.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.settings import ROOT
+
+ATTACKS = ROOT / "tests" / "basic" / "authorization" / "test_attacks.py"
+"""The file with the table of the attacks on authorization."""
+
+
+@dataclass(frozen=True)
+class Threat:
+    """One threat, and the module that defends against it."""
+
+    label: str
+    module: str
+    asset: str
+    attacker: str
+    attack: str
+    defense: str
+
+
+def threats() -> list[Threat]:
+    """Return the threats of all modules, in the order of their paths. Raise ValueError for one of another form."""
+    paths = sorted((ROOT / "mcp_ref").rglob("*.py"))
+    found = [threat for path in paths for threat in threats_of(path.read_text("utf-8"), str(path.relative_to(ROOT)))]
+    return [*found, *_attacks_on_authorization()]
+
+
+def threats_of(source: str, module: str) -> Iterator[Threat]:
+    """Yield the threats in a module's docstring. Raise ValueError for one of another form."""
+    section = re.search(r"^Threats:\n((?:    .*\n?)+)", ast.get_docstring(ast.parse(source)) or "", re.MULTILINE)
+    if section is None:
+        return
+    for text in re.split(r"\n(?=    \S)", section[1].rstrip()):
+        entry = " ".join(text.split())
+        label, _, parts = entry.partition(": ")
+        fields = [part.strip() for part in parts.removesuffix(".").split(";")]
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", label) or len(fields) != 4 or not all(fields):
+            raise ValueError(f"{module}: {entry!r} is not `some-label: asset; attacker; attack; what stops it.`")
+        yield Threat(label, module, *fields)
+
+
+def _attacks_on_authorization() -> Iterator[Threat]:
+    docstring = ast.get_docstring(ast.parse(ATTACKS.read_text("utf-8"))) or ""
+    for label, attack in re.findall(r"^    (A\d+) +(.*)$", docstring, re.MULTILINE):
+        yield Threat(label, "mcp_ref/basic/authorization/", "tokens and accounts", "-", attack, "see the tests")
+
+
+@cache
+def attacks() -> dict[str, list[str]]:
+    """Return the tests with the marker `attack`, as `file::test`, by label."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        text = path.read_text("utf-8")
+        if "mark.attack(" in text:
+            for label, test in _marked(text, path):
+                found.setdefault(label, []).append(test)
+    return found
+
+
+def _marked(text: str, path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the labels of markers, with the test around each, or the file for a marker of a whole module."""
+    tree, name = ast.parse(text), str(path.relative_to(ROOT))
+    for statement in tree.body:
+        test = f"::{statement.name}" if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) else ""
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.attack":
+                for argument in node.args:
+                    yield ast.literal_eval(argument), name + test
