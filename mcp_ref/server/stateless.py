@@ -45,6 +45,60 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+class InputRounds:
+    """The input requests of one stateless request, and the client's responses of all rounds. Both are by key."""
+
+    def __init__(self) -> None:
+        self.responses: Object = {}
+        self._has_state = False  # True if the request has a `requestState`
+        self._earlier_digests: Object = {}  # of the input requests of earlier rounds
+        self._digests: Object = {}  # of the input requests of this round
+
+    def read(self, request: Request, key: bytes, principal: str | None) -> None:
+        """Read the responses of all rounds. Raise ProtocolError if the responses or `requestState` are invalid."""
+        state, responses = request.params.get("requestState"), request.params.get("inputResponses", {})
+        if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses must be an object of objects")
+        self.responses = dict(responses)
+        if state is None:
+            return
+        digest = mrtr.request_digest(request.method, request.params)
+        try:
+            before = mrtr.verify_state(key, state, digest, principal, time.time())
+        except ProtocolError as error:
+            log.info("a requestState was refused: %s (all processes of a server need the same state_key)", error)
+            raise
+        self._has_state = True
+        self.responses |= cast(Object, before["answers"])
+        self._earlier_digests = cast(Object, before["questions"])
+
+    def response_to(self, method: str, params: Object, key: str | None) -> Object:
+        """Return the client's response to an input request. Raise HandlerNeedsInput if the client has sent none."""
+        # Without a key, the user's "yes" is valid only for the text that the user saw. The digest identifies this text.
+        digest = "" if key is not None else mrtr.request_digest(method, params)
+        key = key if key is not None else str(len(self._digests) + 1)  # a retry uses the same number
+        if key in self._digests:
+            raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
+        self._digests[key] = digest
+        if digest and key in self.responses and not self._has_state:
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response {key!r} in inputResponses needs the "
+                                "requestState of the result with this input request")  # fmt: skip
+        if self._earlier_digests.get(key, "") != digest and self.responses.pop(key, None) is not None:
+            log.info(
+                "input request %s (%s) has changed, so the earlier response is ignored; key= would keep it", key, method
+            )
+        if key not in self.responses:
+            raise mrtr.HandlerNeedsInput({key: {"method": method, "params": params}})
+        return cast(Object, self.responses[key])
+
+    def signed_state(self, request: Request, key: bytes, principal: str | None) -> str:
+        """Return the `requestState` for the next round: the responses so far, and the digests of their requests."""
+        digests = {**self._earlier_digests, **self._digests}
+        kept: Object = {"questions": digests, "answers": {k: r for k, r in self.responses.items() if k in digests}}
+        digest = mrtr.request_digest(request.method, request.params)
+        return mrtr.sign_state(key, kept, digest, principal, time.time())
+
+
 class StatelessRequest(Channel):
     """One stateless request. Its handler uses this object to reach the client."""
 
@@ -63,10 +117,13 @@ class StatelessRequest(Channel):
         """True if the result of the method can be `input_required`."""
         self.send_notification, self.drain_notifications, self.hold = notify, drain, hold
         self._info = meta.client_info
-        self._responses: Object = {}  # the client's input responses of all rounds, by key
-        self._has_state = False  # True if the request has a `requestState`
-        self._earlier_digests: Object = {}  # digests of the input requests of earlier rounds, by key
-        self._digests: Object = {}  # digests of the input requests of this round, by key
+        self._rounds: InputRounds | None = None  # not None after the first input request or response
+
+    @property
+    def rounds(self) -> InputRounds:
+        if self._rounds is None:
+            self._rounds = InputRounds()
+        return self._rounds
 
     @property
     def task_owner(self) -> str:
@@ -103,53 +160,15 @@ class StatelessRequest(Channel):
         if not self.may_need_input:
             raise McpError(f"{method} was not sent: only handlers of tools, prompts and resources can request input")
         codec = codec_for(self.revision)
-        request = codec.encode(params)
-        # Without a key, the user's "yes" is valid only for the text that the user saw. The digest identifies this text.
-        digest = "" if key is not None else mrtr.request_digest(method, request)
-        key = key if key is not None else str(len(self._digests) + 1)  # a retry uses the same number
-        if key in self._digests:
-            raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
-        self._digests[key] = digest
-        if digest and key in self._responses and not self._has_state:
-            raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response {key!r} in inputResponses needs the "
-                                "requestState of the result with this input request")  # fmt: skip
-        if self._earlier_digests.get(key, "") != digest and self._responses.pop(key, None) is not None:
-            log.info(
-                "input request %s (%s) has changed, so the earlier response is ignored; key= would keep it", key, method
-            )
-        if key not in self._responses:
-            await asyncio.sleep(0)  # an eager task of a TaskGroup would end the group before its other tasks begin
-            raise mrtr.HandlerNeedsInput({key: {"method": method, "params": request}})
         try:
-            return codec.decode(result, cast(Object, self._responses[key]))
+            response = self.rounds.response_to(method, codec.encode(params), key)
+        except mrtr.HandlerNeedsInput:
+            await asyncio.sleep(0)  # an eager task of a TaskGroup would end the group before its other tasks begin
+            raise
+        try:
+            return codec.decode(result, response)
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: invalid response to {method}: {error}") from None
-
-    def read_input(self, request: Request) -> None:
-        """Read the responses of all rounds. Raise ProtocolError if the responses or `requestState` are invalid."""
-        state, responses = request.params.get("requestState"), request.params.get("inputResponses", {})
-        if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
-            raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses must be an object of objects")
-        self._responses = dict(responses)
-        if state is None:
-            return
-        digest = mrtr.request_digest(request.method, request.params)
-        try:
-            before = mrtr.verify_state(self.catalog.state_key, state, digest, self.principal, time.time())
-        except ProtocolError as error:
-            log.info("a requestState was refused: %s (all processes of a server need the same state_key)", error)
-            raise
-        self._has_state = True
-        self._responses |= cast(Object, before["answers"])
-        self._earlier_digests = cast(Object, before["questions"])
-
-    def input_required(self, request: Request, required: mrtr.HandlerNeedsInput) -> Object:
-        """Return the result that requests input from the client."""
-        digests = {**self._earlier_digests, **self._digests}
-        kept: Object = {"questions": digests, "answers": {k: r for k, r in self._responses.items() if k in digests}}
-        digest = mrtr.request_digest(request.method, request.params)
-        state = mrtr.sign_state(self.catalog.state_key, kept, digest, self.principal, time.time())
-        return {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
         """Return an error without legacy codes. -32042 (URLs to visit) becomes a request for input, if possible."""
@@ -161,7 +180,7 @@ class StatelessRequest(Channel):
         if not declares(self.peer_capabilities, "elicitation.url"):
             return MissingCapability("elicitation.url")
         for id in visits:
-            response = self._responses.get(id)
+            response = self.rounds.responses.get(id)
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
         codec = codec_for(self.revision)
@@ -203,7 +222,7 @@ async def serve_request(
     if request.method in mrtr.INPUT_METHODS:
         channel.may_need_input = True
         if "inputResponses" in request.params or "requestState" in request.params:
-            channel.read_input(request)
+            channel.rounds.read(request, catalog.state_key, principal)
     try:
         try:
             context = Context(channel, request.id, params.meta, principal)  # type: ignore[attr-defined]
@@ -217,7 +236,8 @@ async def serve_request(
                 result.cache_scope = "private"  # callers with other scopes can get another list
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.HandlerNeedsInput as required:
-        wire = channel.input_required(request, required)
+        state = channel.rounds.signed_state(request, catalog.state_key, principal)
+        wire = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
     except InvalidMessage as error:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
     finally:

@@ -120,6 +120,54 @@ class _ResultRequests:
             self._waiting.remove(entry)
 
 
+class _StoredTask:
+    """The state of one task, and its copy in the store until the task expires. `ttl` is in milliseconds."""
+
+    def __init__(self, store: TaskStore, owner: str, ttl: int) -> None:
+        self.state: Task | None = None
+        self.owner = owner
+        self._store, self._ttl = store, ttl
+        self._expires_at = 0.0  # in seconds since the epoch
+        self._expiry: asyncio.TimerHandle | None = None
+
+    def create(self, poll_interval: int, on_expiry: Callable[[], None]) -> Task:
+        """Create the task in the store. `on_expiry` is called when the task expires before it is over."""
+        now = time.time()
+        task = new_task(self._ttl, poll_interval, now)
+        self._expires_at = now + self._ttl / 1000
+        self._store.put(task, self.owner, self._expires_at)
+        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log. The whole id must stay secret
+        log.debug("task %.6s... of %s has begun", task.task_id, self.owner or "no owner")
+        self.state = task
+        self._expiry = asyncio.get_running_loop().call_later(self._ttl / 1000, on_expiry)
+        return task
+
+    def replace(self, task: Task) -> None:
+        """Store a new state of the task. If the store refuses a last state without a result, remove the task."""
+        try:
+            if time.time() < self._expires_at:  # an expired task takes no room from others
+                self._store.put(task, self.owner, self._expires_at)
+        except Exception:
+            if not task.is_over or task.result is not None:
+                raise
+            log.exception("the store of tasks refused the new status of a task, so the task was removed")
+            self._store.remove(task.task_id)
+        self.state = task
+        if task.is_over:
+            log.debug("task %.6s... is %s", task.task_id, task.status)
+            if self._expiry is not None:
+                self._expiry.cancel()
+
+    def expire(self) -> None:
+        """Store no further state of the task."""
+        self._expires_at = 0.0
+
+    def remove(self) -> None:
+        """Remove the task from the store."""
+        if self.state is not None:
+            self._store.remove(self.state.task_id)
+
+
 class LiveTask(Channel):
     """A task that runs in this process, and the channel from its handler to the requestor.
 
@@ -148,8 +196,6 @@ class LiveTask(Channel):
     ) -> None:
         self.revision, self.loop, self.shared = origin.revision, origin.loop, origin.shared
         self.peer_capabilities, self.subscriptions = origin.peer_capabilities, origin.subscriptions
-        self.task: Task | None = None
-        """The state of the task; None until the task begins."""
         self.begun: asyncio.Future[Task] = self.loop.create_future()
         """Done when the task begins. The value is the state of the new task."""
         self.ended: asyncio.Future[None] = self.loop.create_future()
@@ -158,10 +204,13 @@ class LiveTask(Channel):
         self.result_requests = _ResultRequests()
         self.handler: asyncio.Task[object] | None = None
         """The asyncio task that runs the handler; None until it starts."""
-        self._origin, self._owner, self._store, self._on_change = origin, origin.task_owner, store, on_change
-        self._ttl, self._poll_interval = chosen_ttl(ttl), poll_interval
-        self._expires_at = 0.0  # in seconds since the epoch
-        self._expiry: asyncio.TimerHandle | None = None
+        self._origin, self._poll_interval, self._on_change = origin, poll_interval, on_change
+        self._stored = _StoredTask(store, origin.task_owner, chosen_ttl(ttl))
+
+    @property
+    def task(self) -> Task | None:
+        """The state of the task; None until the task begins."""
+        return self._stored.state
 
     @property
     def is_running(self) -> bool:
@@ -171,15 +220,7 @@ class LiveTask(Channel):
     def begin_task(self) -> None:
         if self.task is not None:
             return
-        now = time.time()
-        task = new_task(self._ttl, self._poll_interval, now)
-        self._expires_at = now + self._ttl / 1000
-        self._store.put(task, self._owner, self._expires_at)
-        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log. The whole id must stay secret
-        log.debug("task %.6s... of %s has begun", task.task_id, self._owner or "no owner")
-        self.task = task
-        self._expiry = self.loop.call_later(self._ttl / 1000, self.expire)
-        self.begun.set_result(task)
+        self.begun.set_result(self._stored.create(self._poll_interval, self.expire))
         self._on_change(self)
 
     async def run(self, work: Coroutine[object, object, object]) -> object:
@@ -230,30 +271,17 @@ class LiveTask(Channel):
     def expire(self) -> None:
         """Stop the task, and remove it from the store."""
         # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete the task, regardless of its status
-        self._expires_at = 0.0
+        self._stored.expire()
         self.stop("The task expired before it was completed.")
-        if self.task is not None:
-            self._store.remove(self.task.task_id)
+        self._stored.remove()
 
     def _change(self, status: TaskStatus, message: str | None = None, **fields: Object | None) -> None:
-        """Store a new state of the task. If the store refuses a last state without a result, remove the task."""
         if self.task is None or self.task.is_over:
             # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST stay cancelled, even if the handler continues
             return
         task = with_status(self.task, status, time.time(), message, **fields)
-        try:
-            if time.time() < self._expires_at:  # an expired task takes no room from others
-                self._store.put(task, self._owner, self._expires_at)
-        except Exception:
-            if not task.is_over or task.result is not None:
-                raise
-            log.exception("the store of tasks refused the new status of a task, so the task was removed")
-            self._store.remove(task.task_id)
-        self.task = task
+        self._stored.replace(task)
         if task.is_over:
-            log.debug("task %.6s... is %s", task.task_id, status)
-            if self._expiry is not None:
-                self._expiry.cancel()
             self.ended.set_result(None)
             self.inputs.cancel()
         # [2025-11-25 basic/utilities/tasks#task-notifications] MAY notify. SHOULD NOT add the task's id to `_meta`
@@ -265,7 +293,7 @@ class LiveTask(Channel):
 
     @property
     def task_owner(self) -> str:
-        return self._owner
+        return self._stored.owner
 
     @property
     def logging_level(self) -> str | None:  # type: ignore[override]  # read-only: a task cannot set the level
