@@ -44,7 +44,8 @@ STATE_SECONDS: Final = 900
 MAX_STATE_LENGTH: Final = 1024 * 1024
 """Maximum length of a state, in characters (1 Mi)."""
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Methods whose result can be `input_required`. [2026-07-28 basic/patterns/mrtr#supported-requests]"""
+"""Methods whose result can be `input_required`. For all others, the server MUST NOT return such a result.
+[2026-07-28 basic/patterns/mrtr#supported-requests]"""
 
 
 class HandlerNeedsInput(BaseException):  # `except Exception` in a handler must not catch it

@@ -13,8 +13,8 @@ it received no notifications while the connection was lost.
                               server with the capability `listChanged` sends list changes without a subscription. On
                               Streamable HTTP, it sends them on the GET stream
     2026-07-28                subscriptions/listen replaced resources/subscribe and the GET stream, because it needs no
-                              session. List changes need a subscription. With the capability `resources.subscribe`, the
-                              filter can contain `resourceSubscriptions`. Progress and logs use their request's stream
+                              session. The server MUST NOT send notifications that the filter does not contain. With the
+                              capability `resources.subscribe`, the filter can contain `resourceSubscriptions`
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream] [2026-07-28 changelog#major-changes]
 
 Spec:  2026-07-28 basic/patterns/subscriptions

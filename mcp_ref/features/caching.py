@@ -40,7 +40,7 @@ DISCOVER_AND_LISTS: Final = (
 """The methods whose hints are arguments of `Server`. For `resources/read`, each resource has its own hints."""
 
 CACHEABLE: Final = (*DISCOVER_AND_LISTS, "resources/read")
-"""The methods with cacheable results. [2026-07-28 server/utilities/caching#cacheable-results]"""
+"""The methods whose results MUST have the hints. [2026-07-28 server/utilities/caching#cacheable-results]"""
 
 MAX_CACHED_RESULTS = 1000
 """Default maximum number of results in a cache. A full cache drops its oldest result."""

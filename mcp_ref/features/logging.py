@@ -13,8 +13,8 @@ details that help an attacker [2025-11-25 server/utilities/logging#security]. Se
                 messages it sends (this package sends all). An unknown level is -32602 (SHOULD since 2024-11-05).
     2026-07-28  `logging/setLevel` was removed, because no session exists that could store the level. Each request has
                 its minimum level in `_meta["io.modelcontextprotocol/logLevel"]`. For a request without a level, the
-                server MUST NOT send log messages. Log messages go on the response stream of their request, never on
-                `subscriptions/listen` [2026-07-28 server/utilities/logging#per-request-log-level].
+                server MUST NOT send log messages. It MUST send them on the response stream of their request only, not
+                on `subscriptions/listen` [2026-07-28 server/utilities/logging#per-request-log-level].
 
 Spec:  server/utilities/logging (2024-11-05 to 2026-07-28); schema: SetLevelRequest, LoggingMessageNotification
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "info"}}

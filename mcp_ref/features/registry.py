@@ -1,6 +1,6 @@
 """Registry: a store of a server's tools, resources or prompts, which returns them in pages.
 
-The registry lists its items in the order of registration, so that two requests get the same list. If the order changed,
+A server SHOULD list its tools in the same order each time: here, in the order of registration. If the order changed,
 the client and its model provider could not reuse cached data [2026-07-28 server/tools#capabilities].
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)

@@ -1,8 +1,9 @@
 """The interface between a transport and the session that uses it.
 
 A transport sends and receives JSON-RPC messages as bytes, for example over a pipe or HTTP. The session handles methods
-and features, because both are the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody can
-write another transport, but must not change the message format [2025-11-25 basic/transports#custom-transports].
+and features, because both are the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody MAY
+write another transport. It MUST keep the format of messages and their life cycle [2025-11-25
+basic/transports#custom-transports].
 
     the session calls     start(receive, on_end), once
     the transport calls   receive(message), for each message from the peer (the program at the other end)

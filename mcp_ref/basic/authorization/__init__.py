@@ -3,7 +3,8 @@
 Three programs take part, and a user. The *MCP server* (OAuth: resource server) has the tools. The *authorization
 server* knows the users: they sign in there, and it issues tokens. The *client* never sees a password. It gets a token
 that is valid at this MCP server only, for a limited time, with the scopes that the user agreed to. Authorization is
-OPTIONAL. A stdio server takes credentials from its environment instead.
+OPTIONAL. If a server over HTTP has it, the server SHOULD follow these pages. A server over stdio SHOULD NOT: it takes
+credentials from its environment instead.
 [2026-07-28 basic/authorization/index#protocol-requirements]
 
 `python3 examples/protected_client.py --alone` prints the whole flow, in more detail than below. The text below each

@@ -15,7 +15,8 @@ Nearly all URLs here come from a peer, and the peer may be hostile. Five attacks
 - Metadata over plain http are changed on their way: https is required, but on loopback.
 - The authorization URL is code, not an address: `javascript:`, or `$(...)` for a shell: `browser_url`.
 - A hostile server names an issuer that differs from the honest one by a slash or by case, and a client that normalizes
-  URLs confuses the two. So issuers are compared as strings, and issuer and `resource` are sent unchanged. [2026-07-28
+  URLs confuses the two. So the client MUST NOT use metadata with another issuer than the expected one, and both are
+  compared as strings. Issuer and `resource` are sent unchanged. [2026-07-28
   basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery]
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28

@@ -15,8 +15,9 @@ The response comes through the browser, where any web page can send one too. Fou
                server that wants the honest server's code: a mix-up attack.
     resource   the MCP server. The token is valid there only, so that this server cannot use it elsewhere.
 
-`iss` is compared as a string if it is present. Without `iss`, the response is refused if the metadata promise it.
-After such a refusal, nothing of the response is used or shown, not even its error.
+The client MUST compare `iss`, if it is present, before it sends the code to a token endpoint, and MUST NOT normalize
+either string. Without `iss`, it refuses the response if the metadata promise one. After a refusal, the client MUST NOT
+use or show anything of the response, not even its error.
 [2026-07-28 basic/authorization/index#authorization-response-validation]
 
 Spec:  2026-07-28 basic/authorization/index#authorization-response-validation, #resource-parameter-implementation;

@@ -9,8 +9,8 @@ the program sends to the MCP server.
 
 A server that is out of order must not look like a server without metadata. Else an attacker who disturbs a few
 requests makes the client fall back to an older, weaker way. So a document is absent only if all URLs respond with 4xx.
-Only then, and only for a client that speaks 2025-03-26, the MCP server's own origin is the authorization server. That
-leads to no third party: the client asked this origin anyway.
+Only then, a client that speaks 2025-03-26 MUST take the MCP server's own origin for the authorization server. That
+leads to no third party, because the client asked this origin anyway.
 [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery]
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2025-03-26

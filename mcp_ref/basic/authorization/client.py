@@ -12,7 +12,7 @@ one refresh: many authorization servers take a second use of a refresh token for
 
 All repetitions are bounded: a hostile server could else open browser windows without end. The set of scopes only grows.
 After a refusal the metadata are requested again, because the MCP server may name another authorization server now.
-Refresh tokens and registrations of the old one are never sent to the new one.
+The client MUST NOT send refresh tokens and registrations of the old one to the new one.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
 A way to get tokens is a subclass of `Authorizer`, such as `Bearer` or `AuthorizationCode` (sign_in.py).

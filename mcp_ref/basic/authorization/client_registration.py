@@ -7,10 +7,10 @@
 
 The client uses the first way that both sides support. [2026-07-28 basic/authorization/client-registration]
 
-A client id and a secret belong to the issuer that gave them. A hostile MCP server names its own authorization server:
-a client that sent its secret there would give it away. So the client stores registrations by issuer, and uses an id
-that was registered by hand at its own issuer only.
-[2026-07-28 basic/authorization/client-registration#authorization-server-binding]
+A client id and a secret belong to the issuer that gave them. A hostile MCP server could name its own authorization
+server, and a client that sent its secret there would give it away. So the client MUST store registrations by issuer,
+and MUST NOT use an id at another issuer, not even one that was registered by hand. [2026-07-28
+basic/authorization/client-registration#authorization-server-binding]
 
 Spec:  2026-07-28 basic/authorization/client-registration; RFC 7591; RFC 8252, sections 7.3 and 8.4;
        draft-ietf-oauth-client-id-metadata-document-00

@@ -3,8 +3,8 @@
     protection = Protection("https://mcp.example/notes", ["https://auth.example"], JwtVerifier(), scopes={"notes:read"})
     server.run_http(authorization=protection)
 
-The refusals. Every one but the 503 names the metadata document, from which a client learns the
-authorization server. [2026-07-28 basic/authorization/index#error-handling]
+A server MUST refuse with the status that fits. Every refusal but the 503 names the metadata document, from which a
+client learns the authorization server. [2026-07-28 basic/authorization/index#error-handling]
 
     no Authorization header                     401   no `error`: the client did nothing wrong [RFC 6750 3.1]
     not one scheme with one token               400   invalid_request
@@ -12,10 +12,11 @@ authorization server. [2026-07-28 basic/authorization/index#error-handling]
     a caller without the scopes                 403   insufficient_scope, and all scopes of the operation
     the verifier cannot reach its keys          503   Retry-After; a 401 would make all users sign in again
 
-A token is valid here if it is genuine, from one of the issuers, in time, and made for this server. The last check is
-easily forgotten. Without it, the operator of any other service could use the tokens that users gave to that service. So
-a verifier that has checked the audience itself must say so. All invalid tokens get the same response, which tells an
-attacker nothing. [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
+A token is valid here if it is genuine, from one of the issuers, in time, and made for this server. The server MUST
+check all of this. The last check is easily forgotten, but without it, the operator of any other service could use the
+tokens that users gave to that service. So a verifier that has checked the audience itself must say so. All invalid
+tokens get the same response, which tells an attacker nothing. [2026-07-28
+basic/authorization/security-considerations#access-token-privilege-restriction]
 
 A signature costs too much to verify it for every request. So `Protection` remembers the rights of a token that a
 `Verifier` has accepted, by the hash of the token, for a minute or until the token expires.

@@ -5,8 +5,9 @@
     POST /messages?session=...     202; the JSON-RPC response is an event of the stream
 
 The session id in the URL is random, and the session belongs to one principal (the authenticated caller). If another
-caller has the id, the server refuses its requests with 404. The server checks requests as in Streamable HTTP, because a
-web page can attack both transports in the same way [2024-11-05 basic/transports#security-warning].
+caller has the id, the server refuses its requests with 404. The server MUST validate `Origin`, and makes all checks of
+Streamable HTTP, because a web page can attack both transports in the same way [2024-11-05
+basic/transports#security-warning].
 
 Wire:  POST /messages?session=Zm9v   {"jsonrpc":"2.0","id":1,"method":"ping"}
        202

@@ -1,19 +1,19 @@
 """stdio: the client starts the server as a child process, and they talk over the child's standard input and output.
 
-Each message is one line of UTF-8 JSON. The server can write logs to standard error [2025-11-25 basic/transports#stdio].
+Each message is one line of UTF-8 JSON. The server MAY write logs to standard error [2025-11-25 basic/transports#stdio].
 The server needs neither a port nor authentication, because only the program that started it can write to its input.
 
 `lines.py` splits bytes into messages, `server.py` is the server's side, and `client.py` the client's side.
 
 Reasons:
-- A message contains no newline, because a newline ends the message. JSON writes a line break in a string as `\\n`.
+- A message MUST NOT contain a newline, which ends the message. JSON writes a line break in a string as `\\n`.
 - Servers write all kinds of logs to stderr, so a client SHOULD NOT take text on stderr as an error (since 2025-11-25).
 
     Revision             Content of one line
     up to 2024-11-05     one request, notification or response
     2025-03-26           one message, or a batch (an array of messages)
     from 2025-06-18      one message; batches were removed [2025-06-18 changelog#major-changes]
-    from 2026-07-28      one message; only the client sends requests, and only the server sends responses
+    from 2026-07-28      one message; the server MUST NOT send requests, so only the server sends responses
                          [2026-07-28 basic/transports/stdio#receiving-messages]
 
 Wire:  {"jsonrpc":"2.0","id":1,"method":"tools/list"}

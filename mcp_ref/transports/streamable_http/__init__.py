@@ -1,19 +1,30 @@
 """Streamable HTTP: a client sends each message by POST to one URL. The response is JSON or a server-sent-event stream.
 
-On the server, in both eras:
-- `checks.py`: the checks that each HTTP request must pass
-- `posted_session.py`: the limits, and the base class of sessions
-- `server.py`: the endpoint, which passes each message to a session or serves it as a stateless request
-On the server, in the legacy era (revisions up to 2025-11-25, with sessions):
-- `session.py`, `session_table.py`: a session (a conversation over many HTTP requests), and the table of all sessions
-- `event_store.py`: the store of sent events, from which a client can get the events that it missed
-- `durable_store.py`, `sqlite_store.py`: stores whose sessions and events outlive the process
-On the server, in the modern era (from 2026-07-28, without sessions):
-- `stateless.py`: one request and its response
-On the client:
-- `client.py`: the transport for both eras
-- `resumption.py`: how the client continues broken event streams, and listens for messages that belong to no request
-- `stateless_client.py`: the requests of the modern era
+The map of the server. In the legacy era (revisions up to 2025-11-25), a session is a conversation over many HTTP
+requests. In the modern era (from 2026-07-28), each request is stateless.
+
+    any HTTP request                      server.py: handle; checks.py: guard, check, refuse
+    a web page asks for permission        checks.py: preflight
+    who is the caller                     checks.py: authorized_by; session.py: admit
+    POST: of a session or stateless?      server.py: _route, _post, _is_stateless
+    POST of `initialize`                  server.py: _initialize; session_table.py: begin; posted_session.py: receive
+    POST of a request in a session        server.py: _post_in_session, _open_stream; session.py: respond_to
+    a message of the server in a session  session.py: send, put, keep_alive; event_store.py: append
+    GET: listen, or resume a stream       server.py: _get; session.py: attach; event_store.py: events_after
+    DELETE, idle, or too many sessions    server.py: _delete; session_table.py: end, keep_alive, _free_place
+    a session outlives the process        session_table.py: find, _restore; durable_store.py: save, load;
+                                          sqlite_store.py: save, load
+    POST of a stateless request           server.py: _serve_stateless; stateless.py: check_request, serve, notify
+    client closes a stateless request     stateless.py: _cancel
+    too many requests or unread messages  stateless.py: add; session.py: has_room, drain
+
+The map of the client:
+
+    send a message                        client.py: send, _post, _read; stateless_client.py: send, cancel
+    a stream breaks                       resumption.py: read_and_resume, resume_header, retry_seconds
+    messages that belong to no request    client.py: _listen; resumption.py: listen
+    the server has forgotten the session  client.py: _renew_session, _repeat_handshake
+    an HTTP error; is the server older?   client.py: _try_http_sse; stateless_client.py: error_in, suggests_legacy_era
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 basic/transports/streamable-http
 """

@@ -7,7 +7,7 @@ events. If the response breaks off, the client resumes the stream with a GET, an
     POST with a request  ->  HttpSession.open_stream  ->  Stream, until the response is sent
     HttpSession.send     ->  the stream of the request that caused the message, else the listening stream
 
-The server sends each message on exactly one stream. A client that received a request on two streams would serve the
+The server MUST send each message on exactly one stream. A client that received a request on two streams would serve the
 request twice [2025-11-25 basic/transports#multiple-connections].
 
     Revision    Streams

@@ -1,7 +1,7 @@
 """The table of the sessions of one Streamable HTTP endpoint: it begins, finds and ends sessions.
 
 A server MAY assign a session id: it sends the id in the `Mcp-Session-Id` header of the response to `initialize`. The
-client then repeats the id on every request [2025-11-25 basic/transports#session-management].
+client MUST then repeat the id on every request [2025-11-25 basic/transports#session-management].
 
 Rules, and their reasons:
 - An id is random (192 bits from the operating system). An attacker who guesses an id could send requests in another

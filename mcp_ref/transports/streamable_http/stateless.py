@@ -1,11 +1,13 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
-Any process behind a load balancer can serve any request, because the modern era (from 2026-07-28) has no sessions. A
-client cancels a request by closing the HTTP response [2026-07-28 basic/transports/streamable-http#cancellation].
+Any process behind a load balancer can serve any request, because the modern era (from 2026-07-28) has no sessions. If
+the client closes the HTTP response, the server MUST cancel the request [2026-07-28
+basic/transports/streamable-http#cancellation].
 
 HTTP headers mirror (repeat) parts of the body, so that proxies can route and count requests without parsing JSON. The
-server compares the headers with the body. Otherwise an attacker could show the proxy a harmless tool in the header, and
-make the server call another tool in the body [2026-07-28 basic/transports/streamable-http#server-validation].
+server MUST refuse headers that differ from the body. Otherwise an attacker could show the proxy a harmless tool in the
+header, and make the server call another tool in the body [2026-07-28
+basic/transports/streamable-http#server-validation].
 
     Header                                  Part of the body
     MCP-Protocol-Version: 2026-07-28        params._meta."io.modelcontextprotocol/protocolVersion"
