@@ -50,6 +50,13 @@ CHANGES
 - `repr()` of `Client`, `Server`, `Host` and sessions says the state, the revision and counts, without secrets. If a
   client lacks a capability, the error of its request says which option of `Client` declares it, and the server's log
   has a warning for the tool's author.
+- Every spelling of a URI is one resource, as RFC 3986 says: `DOCS://%61dmin/keys` is `docs://admin/keys`. So capital
+  letters in the host do not reach the function of a template: use `notes:///{name}` if they matter.
+- A read needs the scopes of all resources and templates that its URI matches. Before, the first match decided.
+- A subscriber gets updates only of resources for which it has the scopes, with URIs in its own spelling.
+- A value of `{x}` or `{/x}` in a template has no colon, and a value of `{?x}` cannot be an absolute path, unless the
+  resource has `absolute_paths=True`.
+- A `ResponseCache` keeps the results of commands with other variables or another directory apart.
 - The package is under the MIT license.
 
 0.1.0

@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_REQUEST, Batch, Incoming, Notification, Request
@@ -92,6 +92,25 @@ class Access:
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
+
+    def without_headers(self) -> Self:
+        """Return a copy for a subscription, which can last for hours and needs no headers."""
+        copied = self.copy()
+        copied.headers = None
+        return copied
+
+
+class SubscribedResource(NamedTuple):
+    """A resource that a client subscribed to."""
+
+    uri: str
+    """The URI in the client's spelling."""
+    access: Access | None
+    """The rights of the subscriber; None if the request did not come over HTTP."""
+
+
+Subscriptions: TypeAlias = dict[str, SubscribedResource]
+"""The subscriptions of a client, by canonical URI."""
 
 
 class ScopeTable(Protocol):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, RequestId
 from ..revisions import Revision
-from .access import current_access
+from .access import Subscriptions, current_access
 from .lifecycle import Implementation
 from .progress import ProgressReporter
 
@@ -52,9 +52,9 @@ class Channel(Protocol):
     """The objects that all handlers of a server share; None on a client."""
 
     @cached_property
-    def subscriptions(self) -> set[str]:
-        """The URIs that the client subscribed to with `resources/subscribe`."""
-        return set()  # at the first use, because few clients subscribe
+    def subscriptions(self) -> Subscriptions:
+        """The subscriptions of `resources/subscribe`."""
+        return {}  # at the first use, because few clients subscribe
 
     @property
     def peer_info(self) -> Implementation | None:

@@ -32,26 +32,8 @@ from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Avai
 
 Role: TypeAlias = Literal["user", "assistant"]
 
-# RFC 3986, appendix A, except that "[" and "]" are allowed in every part
-_URI = (
-    r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9A-Fa-f]{2})*"
-    r"(?:#(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
-)
 # RFC 6838, section 4.2, with parameters
 _MIME_TYPE = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*(?:\s*;[ -~]*)?"
-
-
-def check_uri(uri: str) -> None:
-    """Raise ValueError if a URI breaks RFC 3986."""
-    # [2025-11-25 server/resources#custom-uri-schemes] [2025-11-25 server/prompts#embedded-resources]
-    if not re.fullmatch(_URI, uri):
-        raise ValueError(f"{uri[:200]!r} is not a URI: it must have a scheme, as in file:///a, and %20 for a space")
-
-
-def includes_uri(subscribed: str, updated: str) -> bool:
-    """Return True if the URI `updated` equals the URI `subscribed` or is below it."""
-    # [2025-11-25 server/resources#subscriptions] might be a sub-resource of the subscribed resource
-    return updated == subscribed or updated.startswith(subscribed if subscribed.endswith("/") else f"{subscribed}/")
 
 
 def check_media(data: str, mime_type: str | None) -> None:
@@ -195,6 +177,8 @@ class EmbeddedResource:
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Check the URI, and add the MIME type if the resource has none."""
         # [2025-11-25 server/prompts#embedded-resources] MUST include a valid resource URI, the appropriate MIME type
+        from ..lib.uri import check_uri  # lazy: few tools and prompts embed resources
+
         check_uri(self.resource.uri)
         resource = wire["resource"]
         assert isinstance(resource, dict)

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, cast
 
-from ..basic.content import includes_uri
 from ..basic.lifecycle import CapabilityError
 from ..basic.meta import EmptyResult
 from ..basic.subscriptions import (
@@ -32,6 +31,7 @@ from ..basic.subscriptions import (
 from ..basic.versioning import LOG_LEVEL
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
+from ..lib.uri import canonical_uri, includes_uri, respelled
 from .options import ClientOptions
 from .requests import ClientRequests
 
@@ -133,16 +133,18 @@ class ServerNotifications:
 class Subscription:
     """A subscription to one resource or to lists. `async with` opens the subscription, `async for` yields its updates.
 
-    An update is the URI of a changed resource: the subscribed URI, or a URI that continues the subscribed URI after a
-    slash. For lists, an update is the name of a list, such as "tools". If a resource changes several times before the
-    program reads the update, the program gets one update. The iterator ends when the server ends the subscription. It
-    raises ConnectionClosed when an error ends the subscription, such as a lost connection to a legacy server.
+    An update is the URI of a changed resource: the subscribed URI as the program wrote it, or a URI that continues it
+    after a slash. For lists, an update is the name of a list, such as "tools". If a resource changes several times
+    before the program reads the update, the program gets one update. The iterator ends when the server ends the
+    subscription. It raises ConnectionClosed when an error ends the subscription, such as a lost connection to a legacy
+    server.
     `async with` raises CapabilityError if the server does not support subscriptions, or (modern era) does not accept
     this URI.
     """
 
     def __init__(self, client: ClientRequests, legacy: list[Subscription], uri: str, lists: Sequence[str] = ()) -> None:
         self.uri, self._client, self._lists = uri, client, lists
+        self._canonical = canonical_uri(uri) or uri
         self._legacy = legacy  # the open subscriptions of the legacy era
         self._changed: dict[str, None] = {}  # unread URIs without duplicates, in order of change
         self._wakeup = asyncio.Event()
@@ -175,7 +177,7 @@ class Subscription:
         if self._request is not None:
             return await self._request.close()
         self._legacy.remove(self)
-        is_last = all(other.uri != self.uri for other in self._legacy)
+        is_last = all(other._canonical != self._canonical for other in self._legacy)
         if is_last and not self._ended and not self._lists:
             await self._client.request_by_name("resources/unsubscribe", None, uri=self.uri)
 
@@ -198,12 +200,19 @@ class Subscription:
 
     def receive(self, method: str, uri: str | None) -> None:
         """Queue the URI or the list of an update, if it belongs to this subscription."""
-        changed = uri if uri is not None else method.removeprefix("notifications/").removesuffix("/list_changed")
-        if changed in self._lists if uri is None else includes_uri(self.uri, uri):
-            self._changed[changed] = None
-            if len(self._changed) > MAX_UPDATES:
-                del self._changed[next(iter(self._changed))]
-            self._wakeup.set()
+        if uri is None:
+            changed = method.removeprefix("notifications/").removesuffix("/list_changed")
+            if changed not in self._lists:
+                return
+        else:
+            canonical = canonical_uri(uri) or uri
+            if not includes_uri(self._canonical, canonical):
+                return
+            changed = respelled(canonical, self._canonical, self.uri)
+        self._changed[changed] = None
+        if len(self._changed) > MAX_UPDATES:
+            del self._changed[next(iter(self._changed))]
+        self._wakeup.set()
 
     def end(self, error: Exception | None) -> None:
         """End the iteration after the queued updates. Without an `error`, the server ended the subscription."""

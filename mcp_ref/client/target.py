@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -73,13 +74,17 @@ class Target:
 
     @property
     def cache_key(self) -> CacheKey:
-        """The key of this server in a shared cache. Credentials are hashed, so that the cache stores no secret."""
-        # The key is the object, not its id(): a later object can have the same id.
-        server = self.name or (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self)
+        """The key of this server in a shared cache: the server, and the user. Secrets are hashed."""
+        if self.name is None:  # the key is the object, not its id(): a later object can have the same id
+            return cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self, None
+        # Another directory, variable, header (for a gateway) or `HttpClient` (with its proxy) can mean another server.
         options, authorization = self.options, self.options.get("authorization")
-        secrets = repr((options.get("headers"), options.get("env"), options.get("cwd")))
+        headers, cwd = options.get("headers") or {}, options.get("cwd")
+        routing = {name: value for name, value in headers.items() if name.lower() not in ("authorization", "cookie")}
+        settings = _digest((routing, options.get("env"), None if cwd is None else os.fspath(cwd)))
         user = None if authorization is None else authorization.server(cast("str", self.server)).id
-        return server, (hashlib.sha256(secrets.encode()).hexdigest(), options.get("http"), user)
+        server = self.server if isinstance(self.server, str) else tuple(cast("Sequence[str]", self.server))
+        return (server, settings, options.get("http")), (_digest(headers), user)
 
     def open(
         self, parameter_headers: ParameterHeaders, time_limits: TimeLimits
@@ -109,6 +114,10 @@ class Target:
             return ours, asyncio.create_task(_serve(server, theirs))
         assert isinstance(server, Transport)
         return server, None
+
+
+def _digest(settings: object) -> str:
+    return hashlib.sha256(repr(settings).encode()).hexdigest()
 
 
 def check_url(url: str, headers: Mapping[str, str]) -> None:

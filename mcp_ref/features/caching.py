@@ -14,6 +14,14 @@ alone, and MUST control each access [2026-07-28 server/utilities/caching#securit
 
 2026-07-28 added the hints (SEP-2549). Results of earlier revisions are not cached.
 
+Threats:
+    cache-of-another-server: the results of a server; another server that a client of the same cache uses; marks its own
+        result as public, for example with the same command in another directory; the key has all that chooses a server.
+    cache-of-another-user: a private result; another user of the cache; sends the same request; the key of a private
+        result contains the credential.
+    stale-spelling: the freshness of a resource; a server or a proxy; announces a change of the URI in another spelling;
+        a notification concerns all spellings of a URI, and a result is only reused for the URI exactly as requested.
+
 Spec:  2026-07-28 server/utilities/caching; schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,
         "cacheScope": "public"}}
@@ -28,7 +36,6 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from ..basic.content import includes_uri
 from ..jsonrpc.messages import JSON, Object
 from ..revisions import R2026_07_28, Availability, Revision
 
@@ -231,4 +238,10 @@ def _size(key: _Key, kept: _CachedResult) -> int:
 
 
 def _is_same_or_nested(updated: str, read: JSON) -> bool:
-    return isinstance(read, str) and (includes_uri(updated, read) or includes_uri(read, updated))
+    """Return True if one URI, in any spelling, equals the other or is below it."""
+    from ..lib.uri import canonical_uri, includes_uri  # lazy: a server uses only the hints of this module
+
+    if not isinstance(read, str):
+        return False
+    updated, read = canonical_uri(updated) or updated, canonical_uri(read) or read  # not every server sends URIs
+    return includes_uri(updated, read) or includes_uri(read, updated)

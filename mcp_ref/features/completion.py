@@ -29,6 +29,7 @@ from ..basic.channel import RequestContext
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.typed import Signature
+from ..lib.uritemplate import canonical_template
 from ..revisions import R2025_06_18, Availability
 from .invoke import call, handler_signature
 
@@ -126,7 +127,8 @@ class Completions:
         names = [parameter.name for parameter in signature.parameters]
         if not 1 <= len(names) <= 2:
             raise TypeError(f"{signature.name}() must take (value) or (value, arguments), not ({', '.join(names)})")
-        self._completers[target, argument] = (function, signature)
+        for spelling in {target, canonical_template(target) or target}:
+            self._completers[spelling, argument] = (function, signature)
         self._unchecked.append((target, argument))
         self._on_add()
 
@@ -151,6 +153,8 @@ class Completions:
         if self._arguments_of(params.ref) is None:
             # [2025-11-25 server/utilities/completion#error-handling] an invalid prompt name SHOULD be -32602
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt or resource template: {target[:200]!r}")
+        if not isinstance(params.ref, PromptReference):
+            target = canonical_template(target) or target
         if (found := self._completers.get((target, params.argument.name))) is None:
             return CompleteResult(Completion([]))
         function, signature = found

@@ -8,10 +8,10 @@ chooses the resources that go into the model's context, for example those that t
 Security. A server MUST validate every URI, and SHOULD check permissions before it reads a resource
 [2025-11-25 server/resources#security-considerations]. Since 2026-07-28 servers also MUST sanitize the paths of
 `file://` URIs. Otherwise an attacker could read a file outside the project with `file:///project/../../etc/passwd`.
-This package reads only registered URIs, and URIs that match a registered template. A template variable never matches
-the path segment "..". It matches an absolute path only with the option `absolute_paths`. The author's function must
-check symbolic links. A server SHOULD use `https://` only for data that the client can fetch from the web without the
-server [2025-11-25 server/resources#https%3A%2F%2F].
+This package reads only registered URIs, and URIs that match a registered template. It compares canonical forms
+(lib/uri.py), so the host of a URI has no capital letters: put names with capital letters into the path. A variable
+cannot leave its directory or drive (lib/uritemplate.py). The author's function must check symbolic links. A server
+SHOULD use `https://` only for data that clients can fetch without it [2025-11-25 server/resources#https%3A%2F%2F].
 
     2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
     2024-11-05  Adds pages, `annotations` (audience, priority), `size`. An unknown resource SHOULD be -32002.
@@ -24,6 +24,10 @@ server [2025-11-25 server/resources#https%3A%2F%2F].
                 `resources.subscribe`. Adds `ttlMs` and `cacheScope`. `resources/read` can return `input_required`. A
                 list MUST NOT depend on the connection, but MAY depend on the authorization.
 
+Threats:
+    resource-path: files outside a published directory; any client; sends "..", a drive, a stream or an encoded slash
+        as the value of a variable; lib/uritemplate.py refuses such values after decoding.
+
 Spec:  server/resources (2024-11-05 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "resources/templates/list"}
        {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
@@ -33,32 +37,30 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "resources/templates/list"}
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, TypedDict, Unpack, cast
 
+from ..basic.access import SubscribedResource, Subscriptions
 from ..basic.channel import RequestContext
-from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents, check_uri
+from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents
 from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.fields import check_options
 from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature, to_json
-from ..lib.uritemplate import MatchedValue, UriTemplate
+from ..lib.uri import canonical_uri, check_uri
+from ..lib.uritemplate import UriTemplate, canonical_template, possible_values
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
 from .invoke import call, check_description, handler_signature
 from .registry import Registry
+from .resource_access import MAX_URI_LENGTH, ResourceAccess
 
 MAX_SUBSCRIPTIONS = 1000
 """Maximum number of subscribed URIs in one session."""
-
-MAX_URI_LENGTH = 8192
-"""Maximum length of a URI in a request, in characters."""
 
 
 @dataclass
@@ -162,9 +164,10 @@ class ResourceOptions(TypedDict, total=False):
     cache_scope: CacheScope
     """"public" if all users can get cached contents, "private" (the default) if only the requesting user can."""
     scopes: Collection[str]
-    """The scopes that a caller over HTTP needs. The HTTP server then needs `authorization=`. Default: no scopes."""
+    """The scopes that a caller over HTTP needs, besides those of each other resource or template that matches the URI.
+    The HTTP server then needs `authorization=`. Default: no scopes."""
     absolute_paths: bool
-    """True if values of variables such as `{+path}` can be absolute paths. Default: False."""
+    """True if values can have colons, and values of `{+path}` or `{?path}` can be absolute paths. Default: False."""
 
 
 @dataclass
@@ -187,15 +190,15 @@ class RegisteredTemplate(_RegisteredReader):
     parameter_checks: dict[str, Validator]
     """Name of each parameter -> validator of the parameter."""
 
-    def arguments(self, uri: str) -> dict[str, object] | None:
+    def arguments(self, uri: str, matcher: UriTemplate) -> dict[str, object] | None:
         """Return the function's arguments for a URI, or None if the template or a parameter's type does not match."""
-        if (variables := self.matcher.match(uri)) is None:
+        if (variables := matcher.match(uri)) is None:
             return None
         arguments: dict[str, object] = {}
         for parameter in self.signature.parameters:
             if parameter.name in variables:
-                possible, check = _possible_values(variables[parameter.name]), self.parameter_checks[parameter.name]
-                if not (fitting := [value for value in possible if check.is_valid(value)]):
+                possible, check = possible_values(variables[parameter.name]), self.parameter_checks[parameter.name]
+                if not (fitting := [value for value in possible if check.is_valid(cast(JSON, value))]):
                     return None
                 arguments[parameter.name] = fitting[0]
             elif parameter.required:
@@ -211,8 +214,9 @@ class Resources:
 
     def __init__(self, context_type: type | None, page_size: int, on_change: Callable[[], None]) -> None:
         self._context_type = context_type
-        self._resources: Registry[RegisteredResource] = Registry("resource", page_size, on_change)
-        self._templates: Registry[RegisteredTemplate] = Registry("resource template", page_size, on_change)
+        self.access = access = ResourceAccess[RegisteredResource, RegisteredTemplate](on_change)
+        self._resources = access.resources = Registry("resource", page_size, access.changed)
+        self._templates = access.templates = Registry("resource template", page_size, access.changed)
 
     def __len__(self) -> int:
         return len(self._resources) + len(self._templates)
@@ -231,7 +235,8 @@ class Resources:
         check_meta_keys(options.get("meta"))
         hints = hints_for(options.pop("cache_ttl", 0.0), options.pop("cache_scope", "private"))
         scopes = options.pop("scopes", ())
-        matcher = UriTemplate(uri, options.pop("absolute_paths", False))
+        key = canonical_template(uri) or ""
+        matcher = UriTemplate(key or uri, options.pop("absolute_paths", False))
         signature = handler_signature(function, self._context_type)
         expected = {parameter.name for parameter in signature.parameters if parameter.required}
         if not expected <= set(matcher.variables):
@@ -239,11 +244,13 @@ class Resources:
             raise ValueError(f"{signature.name}() requires {missing}, but {uri!r} has no such variable")
         # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986 (a template: up to its first variable)
         check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
+        if not key:
+            raise ValueError(f"{uri!r} must have no escaped control character, and no '..' after a variable")
         if not matcher.variables:
             resource = Resource(uri, signature.name, description=signature.description or None)
             resource = replace(resource, **options)  # type: ignore[misc]  # mypy does not see that `scopes` is gone
             check_description(resource, options)
-            self._resources.add(uri, RegisteredResource(function, signature, hints, resource), scopes)
+            self._resources.add(key, RegisteredResource(function, signature, hints, resource), scopes)
             return resource
         if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
             raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} in {uri!r}")
@@ -254,18 +261,20 @@ class Resources:
         check_description(template, options)
         parameter_checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
         registered = RegisteredTemplate(function, signature, hints, template, matcher, parameter_checks)
-        self._templates.add(uri, registered, scopes)
+        self._templates.add(key, registered, scopes)
         return template
 
     def remove(self, uri: str) -> None:
         """Remove a resource or template. Raise KeyError if it is not registered."""
-        (self._templates if self._templates.get(uri) is not None else self._resources).remove(uri)
+        key = canonical_template(uri) or uri
+        (self._templates if key in self._templates else self._resources).remove(key)
 
     def variables_of(self, uri: str) -> list[str] | None:
         """Return the names of a template's variables, [] for a resource, or None if the URI is not registered."""
-        if (template := self._templates.get(uri)) is not None:
+        key = canonical_template(uri) or uri
+        if (template := self._templates.get(key)) is not None:
             return list(template.matcher.variables)
-        return None if self._resources.get(uri) is None else []
+        return None if self._resources.get(key) is None else []
 
     def accepts_subscription(self, uri: str) -> bool:
         """Return True if a client can subscribe to the URI: the URI is registered, or matches a template."""
@@ -273,28 +282,23 @@ class Resources:
 
     @property
     def scopes(self) -> dict[str, frozenset[str]]:
-        """URI or URI template of each resource that needs scopes -> the scopes that a caller needs."""
+        """URI or URI template of each resource that needs scopes -> its own scopes."""
         return {**self._resources.scopes, **self._templates.scopes}
 
-    def scopes_of(self, uri: str) -> frozenset[str]:
-        """Return the scopes that a caller needs for this URI. `uri` can also be a registered template."""
-        if not (self._templates.scopes or self._resources.scopes) or len(uri) > MAX_URI_LENGTH:
-            return frozenset()
-        if uri in self._templates.scopes:
-            return self._templates.scopes[uri]
-        found = self._find(uri)
-        return self.scopes.get(found[0], frozenset()) if found is not None else frozenset()
+    def update_for(self, subscriptions: Subscriptions, changed: str, meta: Object | None = None) -> object:
+        """Return the params of the update for a client with these subscriptions, or None if it must not get one."""
+        uri = self.access.updated_uri(subscriptions, changed)
+        return None if uri is None else ResourceUpdatedNotificationParams(uri, meta)
 
-    def _find(self, uri: str) -> tuple[str, RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
-        """Return the key of the resource with this URI, or of the first matching template.
-
-        Also return the resource or template, and the arguments for its function.
-        """
-        if (resource := self._resources.get(uri)) is not None:
-            return uri, resource, {}
-        for key, template in self._templates.items():
-            if (arguments := template.arguments(uri)) is not None:
-                return key, template, arguments
+    def _find(self, uri: str) -> tuple[RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
+        """Return the resource with this URI, or the first matching template, and the arguments for its function."""
+        if (canonical := canonical_uri(uri)) is None:
+            return None
+        if (resource := self._resources.get(canonical)) is not None:
+            return resource, {}
+        for template in self._templates.values():
+            if (arguments := template.arguments(canonical, template.matcher)) is not None:
+                return template, arguments
         return None
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListResourcesResult:
@@ -314,7 +318,7 @@ class Resources:
         _check_length(params.uri)
         if (found := self._find(params.uri)) is None:
             raise _not_found(params.uri, context)
-        _, registered, arguments = found
+        registered, arguments = found
         try:
             value = await call(registered.function, registered.signature, arguments, context)
         except ResourceNotFound:
@@ -327,15 +331,17 @@ class Resources:
         _check_length(params.uri)
         if not self.accepts_subscription(params.uri):
             raise _not_found(params.uri, context)
-        if len(context.channel.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in context.channel.subscriptions:
+        subscriptions, uri = context.channel.subscriptions, canonical_uri(params.uri) or params.uri
+        if len(subscriptions) >= MAX_SUBSCRIPTIONS and uri not in subscriptions:
             text = f"too many subscriptions: a session can have {MAX_SUBSCRIPTIONS}; unsubscribe from a resource first"
             raise ProtocolError(INVALID_PARAMS, text)
-        context.channel.subscriptions.add(params.uri)
+        access = context.access.without_headers() if context.access is not None else None
+        subscriptions.setdefault(uri, SubscribedResource(params.uri, access))
         return EmptyResult()
 
     async def unsubscribe(self, params: UnsubscribeRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `resources/unsubscribe`. Ignore a URI without a subscription."""
-        context.channel.subscriptions.discard(params.uri)
+        context.channel.subscriptions.pop(canonical_uri(params.uri) or params.uri, None)
         return EmptyResult()
 
 
@@ -348,17 +354,6 @@ def _not_found(uri: str, context: RequestContext) -> ProtocolError:
     # [2025-11-25 server/resources#error-handling] -32002; [2026-07-28 server/resources#error-handling] -32602
     code = context.revision.resource_not_found_code
     return ProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})
-
-
-def _possible_values(value: MatchedValue) -> list[JSON]:
-    """Return the values that a variable can mean. "12" can also mean a number. "true" can also mean a boolean."""
-    if isinstance(value, str) and _NUMBER_OR_BOOLEAN.fullmatch(value):
-        with contextlib.suppress(ValueError):  # Python refuses integers of more than 4300 digits
-            return [value, json.loads(value)]
-    return [cast(JSON, value)]
-
-
-_NUMBER_OR_BOOLEAN = re.compile(r"true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:

@@ -32,9 +32,10 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from ..jsonrpc.messages import Object
+from ..lib.uri import canonical_uri
 from ..revisions import R2025_06_18, Availability
 
 
@@ -43,7 +44,7 @@ class Root:
     """One directory or file that the server should work on."""
 
     uri: str
-    """An absolute `file://` URI, without ".."."""
+    """An absolute `file://` URI, without ".." even after decoding."""
     name: str | None = None
     """The name to show to people."""
     meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
@@ -69,9 +70,18 @@ def checked_root(root: Root) -> Root:
     if parts.scheme != "file" or not parts.path.startswith("/"):
         raise ValueError(f"a root must be a file:// URI with an absolute path, not {root.uri[:200]!r}")
     # [2025-11-25 client/roots#security-considerations] MUST validate root URIs against path traversal
-    if ".." in parts.path.lower().replace("%2e", ".").split("/"):
-        raise ValueError(f"a root's URI must not contain '..': {root.uri[:200]!r}")
+    path = unquote(parts.path).replace("\\", "/")
+    if ".." in path.split("/") or "\0" in path:
+        raise ValueError(f"a root's URI must contain neither '..' nor a NUL character: {root.uri[:200]!r}")
     return root
+
+
+def path_of(root: str | os.PathLike[str]) -> str:
+    """Return the path of a root that is a path or, in any spelling, a `file://` URI."""
+    text = os.fspath(root)
+    canonical = canonical_uri(text) if "://" in text else None
+    is_file = canonical is not None and canonical.startswith("file:///")
+    return unquote(urlsplit(canonical or "").path) if is_file else text
 
 
 def _uri_of(path: str | os.PathLike[str]) -> str:

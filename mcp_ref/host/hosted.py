@@ -32,11 +32,13 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from ..basic.content import TextContent
 from ..client.client import Client
 from ..features.elicitation import ElicitRequestURLParams, ElicitResult
+from ..features.roots import path_of
 from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import JSON
 from ..lib.jsonschema import compile_schema
+from ..lib.uri import canonical_uri
 from ..transports import system
 from ..transports.base import Direction, Trace
 from ..transports.trace import trace_from_environment
@@ -128,7 +130,7 @@ class HostedServer(Supervisor):
         """Return the existing directories to give to the server, or None without directories or consent."""
         wanted = self._options.roots.get(self.config.name, self.config.entry.get("roots", []))
         # [2025-11-25 client/roots#security-considerations] only existing directories, and no path traversal
-        paths = [os.path.realpath(os.fspath(path).removeprefix("file://")) for path in wanted]
+        paths = [os.path.realpath(path_of(path)) for path in wanted]
         existing = [path for path in paths if os.path.isdir(path)]
         try:
             if existing:
@@ -282,11 +284,15 @@ class HostedServer(Supervisor):
         self, kind: Kind, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float,
         request: Callable[[Client], Awaitable[T]],
     ) -> T:  # fmt: skip
-        """Return the data of a server. If the data go to a model, ask for consent first."""
+        """Return the data of a server. If the data go to a model, ask for consent first.
+
+        A decision about a URI holds for all its spellings. The server gets the URI as the program wrote it.
+        """
         await self.ready_client(wait)
         if origin == "model":
-            shown = name if kind == "read" else full_name(self.config.name, name)
-            await self._policy.check(self.approval(kind, shown, origin, arguments), f"{self._digest} {kind} {name}")
+            subject = (canonical_uri(name) or name) if kind == "read" else name
+            shown = subject if kind == "read" else full_name(self.config.name, name)
+            await self._policy.check(self.approval(kind, shown, origin, arguments), f"{self._digest} {kind} {subject}")
         with self.masking():
             result = await request(self.check_ready())
         self._policy.after.add(self.config.name)

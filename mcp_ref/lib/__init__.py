@@ -1,5 +1,6 @@
 """Implementations of standards other than MCP. These modules do not use MCP and import no other part of `mcp_ref`.
 
+uri.py          makes one canonical form of all spellings of a URI (RFC 3986)
 uritemplate.py  expands URI templates (RFC 6570), and matches URIs against them
 jsonschema/     validates JSON values against a JSON Schema (2020-12 and draft-07)
 typed/          makes the JSON Schemas of a Python function's arguments and result from its type annotations

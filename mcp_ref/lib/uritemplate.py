@@ -14,11 +14,12 @@ not define matching (section 1.4). So this module has its own rules, for a serve
   the end of the URI: `{x}.md` finds "a.md" in "a.md.md". In `{x}{y}`, `x` gets as much text as possible; in `{x,y}`,
   `y` gets all texts after the first comma. `{x*,y}` does not match "a,b", because "b" could belong to `x` or to `y`.
   Matching never backtracks, so its time is linear in the length of the URI.
-- **A value stays in its path segment.** A value of `{x}`, `{.x}`, `{/x}` or `{;x}` with a slash or backslash, plain or
-  encoded, does not match. Values of `{+x}`, `{#x}`, `{?x}` and `{&x}` can contain a slash. No value has the segment
-  "..", because a client could use it to leave the directory that a server publishes. For the same reason, an
-  absolute path (`/etc`, `C:/x`) does not match `{+x}` or `{#x}`, unless the template was created with
-  `absolute_paths=True`. No value has a NUL character.
+- **A value stays in its directory**, also on Windows. The rules are for the decoded value, so an encoded character
+  changes nothing. A value of `{x}`, `{.x}`, `{/x}` or `{;x}` has no slash, no backslash and no colon, because
+  `C:secret` is a file on another drive, and `a.txt:x` is a hidden stream of a file. Values of `{+x}`, `{#x}`, `{?x}`
+  and `{&x}` can have them, but cannot be an absolute path or begin with a drive (`/etc`, `C:x`). An author who wants
+  such values, for example times such as `10:30`, creates the template with `absolute_paths=True`, which allows colons
+  and absolute paths. No value ever has a NUL character or a segment such as "..", and `{x}` never has a slash.
 - Expressions with one of the operators `. / ; ? & #` are optional in the URI. Query parameters can have any order.
 - The result omits variables that the URI does not contain, and empty values of `{x}` and `{+x}`.
 
@@ -27,11 +28,15 @@ Spec:  RFC 6570 (URI templates), RFC 3986 (URIs)
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
+
+from .uri import canonical_uri
 
 Value: TypeAlias = "str | int | float | Sequence[str] | Mapping[str, str] | None"
 """The value of a variable. None, an empty list and an empty mapping are undefined (RFC 6570, section 2.3)."""
@@ -107,7 +112,8 @@ class UriTemplate:
 
     Args:
         template: The text of the template, of at most `MAX_TEMPLATE` characters.
-        absolute_paths: True if values of `{+x}` and `{#x}` can be absolute paths. Default: False.
+        absolute_paths: True if values can have colons, and can be absolute paths unless they must stay in a segment.
+            Default: False.
 
     Raises:
         TemplateError: The template violates the grammar or is too long.
@@ -159,9 +165,7 @@ class UriTemplate:
             if pairs is None:
                 return None
             for variable, value in pairs:
-                if not _stays_in_segment(value, expression.operator):
-                    return None
-                if expression.operator.keeps_reserved and not self._absolute_paths and _is_absolute(value):
+                if not _stays_in_directory(value, expression.operator.in_segment, self._absolute_paths):
                     return None
                 if variable.prefix and isinstance(value, str):
                     prefixes.append((variable, value))
@@ -172,6 +176,42 @@ class UriTemplate:
             if len(value) > (variable.prefix or 0) or not isinstance(whole, str) or whole[: variable.prefix] != value:
                 return None
         return values
+
+
+def canonical_template(template: str, canonical: Callable[[str], str | None] = canonical_uri) -> str | None:
+    """Return a template whose literal texts have the canonical form of a URI. Its expressions are unchanged.
+
+    Args:
+        template: The text of a URI template, or a URI.
+        canonical: Function that returns the canonical form of a URI, or None if it is not a URI.
+
+    Returns:
+        The template, or None if it is not a URI template, or if a segment `..` would remove an expression.
+    """
+    if "{" not in template:
+        return canonical(template)
+    # Marks stand for the expressions: escapes of control characters, which the canonical form does not change.
+    expressions = [found[0] for found in _EXPRESSION.finditer(template)]
+    with_marks = _EXPRESSION.sub(_mark, template)
+    uri = canonical(with_marks)
+    if uri is None or not len(expressions) == len(_MARK.findall(uri)) == len(_MARK.findall(with_marks)):
+        return None  # the template has such an escape of its own, or ".." would remove an expression
+    in_order = iter(expressions)
+    return _MARK.sub(lambda mark: next(in_order), uri)
+
+
+_MARK: Final = re.compile("%00|[/?#]%01")
+
+
+def _mark(expression: re.Match[str]) -> str:
+    """Return the mark of an expression. It begins a path, query or fragment where the expression can."""
+    operator = expression[1]
+    if operator == "+" and _IN_AUTHORITY.fullmatch(expression.string, 0, expression.start()):
+        operator = "/"
+    return f"{operator}%01" if operator and operator in "/?#" else "%00"
+
+
+_IN_AUTHORITY: Final = re.compile("[^:/?#]*://[^/?#]*")
 
 
 def parse(template: str) -> list[str | Expression]:
@@ -314,17 +354,29 @@ def _decode(text: str) -> str:
     return unquote(text, errors="strict")
 
 
-def _stays_in_segment(value: MatchedValue, operator: Operator) -> bool:
-    """Return True if a value follows the module's rules on segments and has no NUL character."""
+def possible_values(value: MatchedValue) -> list[object]:
+    """Return the values that a text can mean. "12" can also mean a number. "true" can also mean a boolean."""
+    if isinstance(value, str) and _NUMBER_OR_BOOLEAN.fullmatch(value):
+        with contextlib.suppress(ValueError):  # Python refuses integers of more than 4300 digits
+            return [value, json.loads(value)]
+    return [value]
+
+
+_NUMBER_OR_BOOLEAN: Final = re.compile(r"true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+
+
+def _stays_in_directory(value: MatchedValue, in_segment: bool, absolute_paths: bool) -> bool:
+    """Return True if a decoded value follows the module's rules on directories and has no NUL character."""
     if not isinstance(value, str):
         members = value if isinstance(value, list) else [*value, *value.values()]
-        return all(_stays_in_segment(member, operator) for member in members)
+        return all(_stays_in_directory(member, in_segment, absolute_paths) for member in members)
     path = value.replace("\\", "/")
-    return "\0" not in path and not (operator.in_segment and "/" in path) and ".." not in path.split("/")
+    if "\0" in path or any(_PARENT_SEGMENT.fullmatch(segment) for segment in path.split("/")):
+        return False
+    if in_segment:
+        return "/" not in path and (absolute_paths or ":" not in path)
+    return absolute_paths or not _ABSOLUTE_PATH.match(path)
 
 
-def _is_absolute(value: MatchedValue) -> bool:
-    """Return True if a value is or contains an absolute path, or a path with a drive."""
-    if not isinstance(value, str):
-        return any(_is_absolute(member) for member in (value if isinstance(value, list) else value.values()))
-    return value.startswith(("/", "\\")) or re.match("[A-Za-z]:", value) is not None
+_PARENT_SEGMENT: Final = re.compile(r"\.\.[. ]*")  # Windows ignores dots and spaces at the end of a name
+_ABSOLUTE_PATH: Final = re.compile("/|[A-Za-z]:")

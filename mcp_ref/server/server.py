@@ -201,7 +201,7 @@ class Server:
         For a URI that matches the template, but does not exist, the function raises `ResourceNotFound()`.
 
         Args:
-            uri: The resource's URI, or a template such as `users://{id}/profile`.
+            uri: The resource's URI, or a template such as `users://{id}/profile`, whose `id` has no capital letters.
             options: See `ResourceOptions`.
         """
         return _decorator("resource", uri, lambda function: self.resources.add(uri, function, **options))
@@ -278,7 +278,9 @@ class Server:
         Args:
             uri: The URI of the resource. Subscribers of its parent URIs are notified too.
         """
-        self.catalog.announcers.announce("notifications/resources/updated", uri)
+        from ..lib.uri import canonical_uri  # lazy: not every server has resources
+
+        self.catalog.announcers.announce("notifications/resources/updated", canonical_uri(uri) or uri)
 
     async def serve(self, transport: Transport) -> None:
         """Serve one client until the client closes the transport. Then open requests have 0.75 seconds to finish.

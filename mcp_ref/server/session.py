@@ -23,7 +23,6 @@ from typing import TypeVar
 
 from ..basic import lifecycle
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
-from ..basic.content import includes_uri
 from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestParams, InitializeResult
 from ..basic.progress import ProgressNotificationParams, receive_progress
 from ..basic.versioning import is_stateless
@@ -207,15 +206,16 @@ class ServerSession(Session, Announcer):
     def wants(self, method: str, subject: str | None) -> bool:
         if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":
             return False
-        return subject is None or any(includes_uri(subscribed, subject) for subscribed in self.subscriptions)
+        return subject is None or self._update(subject) is not None
 
     def send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
             self.notify(method)
-        else:
-            from ..features.resources import ResourceUpdatedNotificationParams  # lazy: not every server has resources
+        elif (update := self._update(subject)) is not None:  # the client can have unsubscribed meanwhile
+            self.notify(method, update)
 
-            self.notify(method, ResourceUpdatedNotificationParams(subject))
+    def _update(self, uri: str) -> object:
+        return self.catalog.resources.update_for(self.subscriptions, uri) if self.subscriptions else None
 
     async def close(self, reason: McpError | None = None) -> None:
         self.stop_announcing()

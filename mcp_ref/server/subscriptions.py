@@ -8,6 +8,12 @@
 In the legacy era, a session stores the subscriptions of `resources/subscribe`. The modern era has no sessions, so the
 open request is the subscription [2026-07-28 changelog#major-changes].
 
+Threats:
+    listen-without-scope: changes of a resource that needs a scope; a caller without it; names the resource in the
+        filter; the accepted part of the filter leaves it out, and each update is checked again.
+    listen-after-expiry: later changes; a caller whose access token has expired; keeps the stream open; the subscription
+        ends when the token expires.
+
 Spec:  2026-07-28 basic/patterns/subscriptions
 Wire:  C->S subscriptions/listen; S->C notifications/subscriptions/acknowledged
 """
@@ -19,10 +25,9 @@ import dataclasses
 import time
 from typing import Protocol
 
-from ..basic.access import Access
+from ..basic.access import Access, SubscribedResource, Subscriptions
 from ..basic.cancellation import CancelledNotificationParams
 from ..basic.channel import Channel, RequestContext
-from ..basic.content import includes_uri
 from ..basic.lifecycle import declares
 from ..basic.meta import EmptyResult
 from ..basic.subscriptions import (
@@ -56,9 +61,11 @@ class ListeningChannel(Channel, Protocol):
 class OpenSubscription(Announcer):
     """One open `subscriptions/listen` request. Over HTTP there can be thousands, so it keeps little of its request."""
 
-    def __init__(self, accepted: SubscriptionFilter, channel: ListeningChannel, id: RequestId) -> None:
+    def __init__(
+        self, accepted: SubscriptionFilter, resources: Subscriptions, channel: ListeningChannel, id: RequestId
+    ) -> None:
         self.loop, self._catalog, self._accepted, self._id = channel.loop, channel.catalog, accepted, id
-        self._members = channel.open_subscriptions.members
+        self._members, self._resources = channel.open_subscriptions.members, resources
         self._revision, self._task_owner = channel.revision, channel.task_owner
         self._notify, self._drain = channel.send_notification, channel.drain_notifications
         self.task: asyncio.Task[object] | None = None
@@ -128,8 +135,7 @@ class OpenSubscription(Announcer):
             case "notifications/resources/list_changed":
                 return accepted.resources_list_changed is True
             case _:
-                uris = accepted.resource_subscriptions or ()
-                return subject is not None and any(includes_uri(uri, subject) for uri in uris)
+                return subject is not None and self._update(subject) is not None
 
     def send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
@@ -138,28 +144,32 @@ class OpenSubscription(Announcer):
             task = self._catalog.tasks.store.get(subject, self._task_owner)
             if task is not None:
                 self.notify(method, dataclasses.replace(task, meta=self.meta))
-        else:
-            from ..features.resources import ResourceUpdatedNotificationParams  # lazy: not every server has resources
+        elif (update := self._update(subject)) is not None:  # the resource can have got a scope meanwhile
+            self.notify(method, update)
 
-            self.notify(method, ResourceUpdatedNotificationParams(subject, self.meta))
+    def _update(self, uri: str) -> object:
+        return self._catalog.resources.update_for(self._resources, uri, self.meta) if self._resources else None
 
     def notify(self, method: str, params: object) -> None:
         """Send a notification."""
         self._notify(method, codec_for(self._revision).encode(params))
 
 
-async def _subscribable(catalog: Catalog, uris: list[str], access: Access | None) -> list[str]:
+async def _subscribable(catalog: Catalog, uris: list[str], access: Access | None) -> Subscriptions:
     """Return the URIs that belong to resources for which the caller has the scopes.
 
     Let other requests run meanwhile: a thousand URIs take long.
     """
-    found = []
+    from ..lib.uri import canonical_uri  # lazy: not every server has resources
+
+    found: Subscriptions = {}
+    kept = access.without_headers() if access is not None else None
     for number, uri in enumerate(uris):
         if number % YIELD_INTERVAL == YIELD_INTERVAL - 1:
             await asyncio.sleep(0)
-        is_allowed = access is None or access.refusal_for(catalog.resources.scopes_of(uri)) is None
+        is_allowed = access is None or access.refusal_for(catalog.resources.access.scopes_of(uri)) is None
         if is_allowed and catalog.resources.accepts_subscription(uri):
-            found.append(uri)
+            found.setdefault(canonical_uri(uri) or uri, SubscribedResource(uri, kept))
     return found
 
 
@@ -182,16 +192,17 @@ async def listen(
             raise MissingCapability(EXTENSION_CAPABILITY)
         owner = channel.task_owner
         tasks = [id for id in wanted.task_ids if catalog.tasks.store.get(id, owner) is not None]
+    resources = None
+    if wanted.resource_subscriptions is not None and offered.resources is not None:
+        resources = await _subscribable(catalog, wanted.resource_subscriptions, context.access)
     accepted = SubscriptionFilter(
         True if wanted.tools_list_changed and offered.tools is not None else None,
         True if wanted.prompts_list_changed and offered.prompts is not None else None,
         True if wanted.resources_list_changed and offered.resources is not None else None,
-        await _subscribable(catalog, wanted.resource_subscriptions, context.access)
-        if wanted.resource_subscriptions is not None and offered.resources is not None
-        else None,
+        [each.uri for each in resources.values()] if resources is not None else None,
         tasks,
     )
-    subscription = OpenSubscription(accepted, channel, context.request_id)
+    subscription = OpenSubscription(accepted, resources or {}, channel, context.request_id)
     subscription.open(context.access.ends_at if context.access is not None else None)
     if channel.hold is not None and not catalog.middleware:  # for middleware, the request lasts until the end
         subscription.hold(channel.hold)

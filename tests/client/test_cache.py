@@ -292,15 +292,38 @@ async def test_a_cache_that_clients_share_gives_what_is_private_to_the_same_cred
         assert await name_of_tool(site, cache, "one", "?other") == ("t2" if scope == "public" else "t3")
 
 
+COMMAND = ["python3", "server.py"]
+OTHER_SERVERS = {
+    "variables": (Client(COMMAND, env={"A": "a"}), Client(COMMAND, env={"A": "b"})),
+    "directory": (Client(COMMAND, cwd="/a"), Client(COMMAND, cwd="/b")),
+    "no directory": (Client(COMMAND), Client(COMMAND, cwd="/b")),
+    "arguments": (Client(["a", "b"]), Client(["a\0b"])),
+    "URL": (Client("http://x/a"), Client("http://x/b")),
+    "header of a gateway": (Client("http://x/", headers={"X-Server": "a"}), Client("http://x/")),
+    "proxy": (Client("http://x/", http=HttpClient()), Client("http://x/", http=HttpClient())),
+}
+
+
+@pytest.mark.attack("cache-of-another-server")
 @pytest.mark.parametrize("scope", ["public", "private"])
-def test_servers_in_processes_with_other_variables_are_others(scope: str) -> None:
+@pytest.mark.parametrize("difference", OTHER_SERVERS)
+def test_cache_shares_no_result_of_servers_that_differ_in_any_setting(difference: str, scope: str) -> None:
+    one, two = (client.connector.target for client in OTHER_SERVERS[difference])
     cache = ResponseCache()
-    made = [Client(["server"], cache=cache, env=env) for env in ({"TOKEN": "a"}, {"TOKEN": "b"}, {"TOKEN": "a"})]
-    one, two, three = [client.connector.target for client in made]
-    result: Object = {"resultType": "complete", "tools": [], "ttlMs": 60_000, "cacheScope": scope}
-    cache.put(*one.cache_key, "tools/list", {}, result)
-    found = [cache.get(*each.cache_key, "tools/list", {}) is not None for each in (one, two, three)]
-    assert found == [True, scope == "public", True]
+    cache.put(*one.cache_key, "tools/list", {}, {"tools": [], "ttlMs": 60_000, "cacheScope": scope})
+    assert cache.get(*one.cache_key, "tools/list", {}) is not None
+    assert cache.get(*two.cache_key, "tools/list", {}) is None
+
+
+@pytest.mark.attack("cache-of-another-user")
+@pytest.mark.parametrize("headers", [{"Authorization": "b"}, {"cookie": "b"}])
+def test_cache_shares_only_public_results_of_users_of_one_server(headers: dict[str, str]) -> None:
+    clients = Client("http://x/", headers=dict.fromkeys(headers, "a")), Client("http://x/", headers=headers)
+    one, two = (client.connector.target for client in clients)
+    for scope in ("public", "private"):
+        cache = ResponseCache()
+        cache.put(*one.cache_key, "tools/list", {}, {"tools": [], "ttlMs": 60_000, "cacheScope": scope})
+        assert (cache.get(*two.cache_key, "tools/list", {}) is not None) == (scope == "public")
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-scope-field-1")

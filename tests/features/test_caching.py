@@ -443,6 +443,29 @@ def test_an_update_is_about_what_lies_below_and_what_it_lies_in() -> None:
     ]
 
 
+@pytest.mark.attack("stale-spelling")
+@pytest.mark.parametrize(
+    "changed", ["file:///a/b", "FILE:/%61/b", "file://localhost/a/./b", "file:///a/b/%63", "file:/A/../a"]
+)
+def test_an_update_is_about_all_spellings_of_its_uri(changed: str) -> None:
+    uris = ["file:///a/b", "file:///%61/b", "file:/a/x/../b", "File:///a/%62"]
+    cache = ResponseCache(Clock())
+    for uri in uris:
+        cache.put("s", "me", "resources/read", {"uri": uri}, result())
+    cache.put("s", "me", "resources/read", {"uri": "not a URI"}, result())
+    cache.invalidate("s", "notifications/resources/updated", changed)
+    assert not any(keeps(cache, method="resources/read", params={"uri": uri}) for uri in uris)
+    assert keeps(cache, method="resources/read", params={"uri": "not a URI"})
+    cache.invalidate("s", "notifications/resources/updated", "not a URI")
+    assert not keeps(cache, method="resources/read", params={"uri": "not a URI"})
+
+
+def test_a_result_is_not_reused_for_another_spelling_because_its_contents_name_the_uri() -> None:
+    cache = ResponseCache(Clock())
+    cache.put("s", "me", "resources/read", {"uri": "a://b"}, result())
+    assert not keeps(cache, method="resources/read", params={"uri": "A://b"})
+
+
 def test_a_result_that_may_be_older_than_a_change_is_not_kept() -> None:
     cache = ResponseCache(Clock())
     asked = cache.invalidations

@@ -109,6 +109,9 @@ async def test_roots_list_changed_is_sent_and_the_new_roots_are_listed(revision:
         "file:///a/../../etc",
         "file:///a/%2e%2e/etc",
         "file:///a/%2E./etc",
+        "file:///a/..%2Fetc",
+        "file:///a/..%5cetc",
+        "file:///a%00",
         "FTP://a",
     ],
 )

@@ -27,6 +27,7 @@ from tests.fuzz.inputs import TookTooLong
 from tests.fuzz.messages import check_cursor, check_message, check_state
 from tests.fuzz.schemas import check_schema
 from tests.fuzz.templates import check_template
+from tests.fuzz.uris import check_uris
 
 CORPUS = Path(__file__).with_name("corpus.txt")
 MAX_FAILED = 10
@@ -41,6 +42,7 @@ TARGETS: dict[str, Callable[[random.Random], None]] = {
     "events": check_events,
     "schema": check_schema,
     "template": check_template,
+    "uris": check_uris,
     "cursor": check_cursor,
     "state": check_state,
     "configuration": check_configuration,

@@ -387,7 +387,7 @@ async def test_remembered_read_and_prompt_are_of_one_uri_and_one_name() -> None:
         server.prompts.add(lambda: "text", name)
     person = Person({"read": Allow("always"), "prompt": Allow("always")})
     async with opened(Host({"s": server}, approve=person)) as host:
-        for uri in ("note://a", "note://a", "note://b"):
+        for uri in ("note://a", "note://a", "NOTE://%61:", "note://b"):  # the third is a spelling of the first
             await host.read_resource("s", uri, origin="model")
         for name in ("s.p", "s.p", "s.q"):
             await host.get_prompt(name, origin="model")

@@ -184,6 +184,7 @@ async def test_listening_stream_closes_when_the_token_expires_and_opens_again_wi
         assert (await again.object())["method"] == "notifications/tools/list_changed"
 
 
+@pytest.mark.attack("listen-after-expiry")
 async def test_subscription_ends_with_its_result_when_the_token_expires() -> None:
     tokens = Tokens()
     tokens.grant("old", expires_at=soon())

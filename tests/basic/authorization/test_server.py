@@ -572,6 +572,7 @@ async def test_lists_hide_forbidden_items_only_if_asked(hide: bool) -> None:
     assert {"whoami", "remove", "opened"} <= seen["none"]
 
 
+@pytest.mark.attack("listen-without-scope")
 async def test_subscription_leaves_out_resources_whose_scopes_are_missing() -> None:
     tokens = Tokens()
     tokens.grant("none")

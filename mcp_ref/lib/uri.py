@@ -1,0 +1,152 @@
+"""URIs (RFC 3986): one canonical form for all spellings of a URI.
+
+    canonical_uri("DOCS://%61dmin:/a/../keys%2f1")     # "docs://admin/keys%2F1"
+
+Two programs that compare URIs must agree which ones are equal. If one of them compares `%61dmin` with `admin` as sent,
+and the other decodes it, an attacker gets past the first. So a program makes the canonical form where a URI enters,
+and then compares only canonical forms. The form follows section 6.2.2:
+
+- The scheme and the host are in lower case, in every scheme: `notes://Payroll` equals `notes://payroll`. The path, the
+  query and the fragment keep their case.
+- Letters, digits and `- . _ ~` are plain. Other escapes stay, with upper-case digits, because `%2F` is not `/`.
+- The path has no segments `.` and `..`. Removing them never turns a path into a host.
+- An empty port and the default port of the scheme are left out (6.2.3), and so is the host of `file://localhost`
+  (RFC 8089). `file:/a` becomes `file:///a`. Other rules of a scheme are not applied: an empty path is not `/`.
+- A non-ASCII character becomes the escapes of its UTF-8 bytes (RFC 3987, section 3.1), without normalization.
+
+A text with an invalid escape, with a space, or without a scheme is not a URI, and has no canonical form.
+
+A server that decodes parts of a URI can still take one URI for another, such as `r%26d` for `r&d`. `readings` returns
+the texts to compare where this must not give more rights.
+
+Spec:  RFC 3986, sections 3, 5.2.4, 6.2; RFC 3987, section 3.1; RFC 8089, section 2
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote
+
+_CHARS: Final = r"A-Za-z0-9._~!$&'()*+,;=:@/?\[\]-"
+# RFC 3986, appendix A, except that "[" and "]" are allowed before the fragment
+_URI: Final = re.compile(
+    rf"[A-Za-z][A-Za-z0-9+.-]*:(?:[{_CHARS}]|%[0-9A-Fa-f]{{2}})*"
+    r"(?:#(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
+)
+# Most URIs are canonical. This pattern matches only canonical ones: no escape, port, user or capital letter in the
+# authority, no dot segment, and `file:` only before `///`.
+_SURELY_CANONICAL: Final = re.compile(
+    r"(?!file:(?!///))[a-z][a-z0-9+.-]*:(?!(?:[^?#]*/)?\.\.?(?:[/?#]|\Z))"
+    rf"(?://[a-z0-9._~!$&'()*+,;=-]*(?=[/?#]|\Z)|(?!//))[{_CHARS}]*"
+)
+_PARTS: Final = re.compile(r"([^:]*):(?://([^/?#]*))?([^?#]*)(.*)")
+_HOST_AND_PORT: Final = re.compile(r"([^:\[]*|\[[^\]]*\])(?::([0-9]*))?")
+_ESCAPE: Final = re.compile("%[0-9A-Fa-f]{2}")
+_UNRESERVED: Final = re.compile("[A-Za-z0-9._~-]")
+_RESERVED_ESCAPE: Final = re.compile("%(?:2[1346789ABCF]|3[ABDF]|40|5[BCD])")  # and the backslash
+_ALL_ASCII: Final = "".join(map(chr, range(128)))
+_DEFAULT_PORTS: Final = {"http": "80", "ws": "80", "https": "443", "wss": "443", "ftp": "21"}
+
+
+def check_uri(uri: str) -> None:
+    """Raise ValueError if a URI breaks RFC 3986."""
+    if not _URI.fullmatch(uri):
+        raise ValueError(f"{uri[:200]!r} is not a URI: it must have a scheme, as in file:///a, and %20 for a space")
+
+
+def canonical_uri(uri: str) -> str | None:
+    """Return the canonical form of a URI, or None if the text is not a URI."""
+    if _SURELY_CANONICAL.fullmatch(uri):
+        return uri
+    try:
+        encoded = uri if uri.isascii() else quote(uri, safe=_ALL_ASCII)
+    except UnicodeEncodeError:  # a lone surrogate
+        return None
+    if not _URI.fullmatch(encoded):
+        return None
+    found = _PARTS.fullmatch(_ESCAPE.sub(_unreserved_or_upper, encoded))
+    assert found is not None  # every text with a colon matches
+    scheme, authority, path, rest = found[1].lower(), found[2], found[3], found[4]
+    if scheme == "file" and path.startswith("/") and (authority is None or authority.lower() == "localhost"):
+        authority = ""
+    path = _without_dot_segments(path)
+    if authority is not None:
+        return f"{scheme}://{_canonical_authority(scheme, authority)}{path}{rest}"
+    return f"{scheme}:{'/.' if path.startswith('//') else ''}{path}{rest}"  # "//" would begin an authority
+
+
+def readings(uri: str) -> tuple[str, str, str]:
+    """Return the texts for which a program could take a canonical URI if it decodes its parts.
+
+    In each text, reserved characters are plain, a backslash is a slash, and a path has no dot segment, no empty segment
+    and no slash at its end. The second text also has the parts of its query in order; the third has neither query nor
+    fragment. URIs with different canonical forms can have equal readings. So use them only to refuse, never to find.
+    """
+    end = re.search(r"[?#]|\Z", uri)
+    assert end is not None  # \Z always matches
+    path, query = uri[: end.start()], _RESERVED_ESCAPE.sub(_decoded, uri[end.start() :])
+    scheme, _, hierarchy = _RESERVED_ESCAPE.sub(_decoded, path).partition(":")
+    hierarchy = _without_dot_segments(re.sub("/+", "/", hierarchy)).rstrip("/")
+    plain = f"{scheme}:{hierarchy}"
+    return plain + query, plain + query[:1] + "&".join(sorted(query[1:].split("&"))), plain
+
+
+def parents(uri: str) -> list[str]:
+    """Return a canonical URI and the URIs above it, the longest first: `a:/b/c`, `a:/b/`, `a:/b`, `a:/`, `a:`."""
+    ends = [len(uri), *(at for slash in re.finditer("/", uri) for at in (slash.start(), slash.end()))]
+    return [uri[:end] for end in sorted(set(ends), reverse=True)]
+
+
+def includes_uri(parent: str, uri: str) -> bool:
+    """Return True if a canonical URI equals the canonical URI `parent` or is below it."""
+    return uri == parent or uri.startswith(parent if parent.endswith("/") else f"{parent}/")
+
+
+def respelled(uri: str, parent: str, spelling: str) -> str:
+    """Return a URI as somebody expects it who writes `spelling` for `parent`, which is this URI or above it.
+
+    Args:
+        uri: A canonical URI.
+        parent: A canonical URI that includes `uri`.
+        spelling: Any spelling of `parent`.
+    """
+    rest = uri[len(parent) :]
+    needs_slash = rest and parent.endswith("/") and not spelling.endswith("/")  # "a:/b/." is a spelling of "a:/b/"
+    return spelling + ("/" if needs_slash else "") + rest
+
+
+def _unreserved_or_upper(escape: re.Match[str]) -> str:
+    character = _decoded(escape)
+    return character if _UNRESERVED.fullmatch(character) else escape[0].upper()
+
+
+def _decoded(escape: re.Match[str]) -> str:
+    character = chr(int(escape[0][1:], 16))
+    return "/" if character == "\\" else character
+
+
+def _canonical_authority(scheme: str, authority: str) -> str:
+    user, at, host = authority.rpartition("@")
+    host = _ESCAPE.sub(lambda escape: escape[0].upper(), host.lower())
+    if (found := _HOST_AND_PORT.fullmatch(host)) is not None:
+        port = re.sub("^0+(?=[0-9])", "", found[2] or "")
+        host = found[1] if port in ("", _DEFAULT_PORTS.get(scheme)) else f"{found[1]}:{port}"
+    return user + at + host
+
+
+def _without_dot_segments(path: str) -> str:
+    """Return a path without the segments "." and "..", as in section 5.2.4. A relative path stays relative."""
+    if "." not in path:
+        return path
+    segments = path.split("/")
+    kept: list[str] = []
+    start = 1 if path.startswith("/") else 0
+    for segment in segments[start:]:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")  # "/a/." is "/a/"
+    return "/" * start + "/".join(kept)
