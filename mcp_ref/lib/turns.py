@@ -23,10 +23,15 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Final
 
 LARGE_MESSAGE: Final = 64 * 1024
 """Size from which a message needs a turn, in bytes."""
+
+ITERATIONS_PER_TURN: Final = 8
+"""Number of iterations of the event loop for each large message. An iteration without one takes much less time, so the
+other clients, whose requests take several iterations each, hardly notice."""
 
 MAX_WAITING: Final = 4
 """Number of waiting messages from which requests wait too, before their handlers run."""
@@ -61,7 +66,7 @@ class Turns:
         """Note that a large message was encoded in this iteration of the event loop."""
         if not self.is_taken:
             self.is_taken = True
-            asyncio.get_running_loop().call_soon(self._pass_on)
+            self._pass_later(ITERATIONS_PER_TURN)
 
     async def wait(self) -> None:
         """Wait until a large message can be encoded, at least until the next iteration of the event loop."""
@@ -82,9 +87,12 @@ class Turns:
                 _end_one(queue)
             raise
 
+    def _pass_later(self, iterations: int) -> None:
+        step = partial(self._pass_later, iterations - 1) if iterations > 1 else self._pass_on
+        asyncio.get_running_loop().call_soon(step)
+
     def _pass_on(self) -> None:
         """Give the turn to the next message, and start the next request."""
-        loop = asyncio.get_running_loop()
         has_room = self._has_room()
         if has_room:
             _end_one(self._waiting)
@@ -96,9 +104,9 @@ class Turns:
             _end_one(self._starting)
         _end_one(self._starting, newest=True)
         if not has_room and (not self._starting or len(self._waiting) >= MAX_WAITING_FULL):
-            loop.call_later(FULL_SECONDS, self._pass_on)
+            asyncio.get_running_loop().call_later(FULL_SECONDS, self._pass_on)
         elif self._waiting or self._starting:
-            loop.call_soon(self._pass_on)
+            self._pass_later(ITERATIONS_PER_TURN)
         else:
             self.is_taken = False
 

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from ..basic.access import Access
 from ..jsonrpc.dispatcher import Limits
+from ..jsonrpc.messages import Batch, Request, decode
 from ..lib.fields import check_options
 from ..lib.http.asgi import application as application
 from ..lib.http.message import Exchange, HttpLimits, Rest, bracket_ipv6
@@ -64,6 +65,9 @@ FINISH_SECONDS: Final = 1.0
 """Time for open responses to finish when the server stops, in seconds."""
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
+
+
+_SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "logging/setLevel"})
 
 
 class HttpOptions(TypedDict, total=False):
@@ -231,6 +235,12 @@ class HttpApp:
         await self._catalog.service.remove(self)
 
 
+def has_small_result(body: bytes) -> bool:
+    """Return True if the message in a POST has no result, or a result that is always small."""
+    message = decode(body)
+    return message.method in _SMALL_RESULTS if isinstance(message, Request) else not isinstance(message, Batch)
+
+
 @contextlib.asynccontextmanager
 async def serve_http(
     catalog: Catalog, session_limits: Limits | None, trace: Trace | None, host: str, port: int,
@@ -242,7 +252,7 @@ async def serve_http(
     app = HttpApp(catalog, session_limits, trace, **options)
     try:
         await app.start()
-        listening = await start_server(app.handle, host, port, ssl, http_limits)
+        listening = await start_server(app.handle, host, port, ssl, http_limits, has_small_result)
         try:
             name, bound_port = listening.address
             shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name

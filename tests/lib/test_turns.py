@@ -9,6 +9,7 @@ import pytest
 
 import mcp_ref.lib.turns as turns_module
 from mcp_ref.lib.turns import (
+    ITERATIONS_PER_TURN,
     LARGE_MESSAGE,
     MAX_WAITING,
     MAX_WAITING_FULL,
@@ -65,7 +66,7 @@ async def test_small_messages_overtake_large_messages_which_keep_their_order() -
     assert site.encoded == ["0", "small", "1", "2", "3", "4"]
 
 
-async def test_large_messages_wait_for_an_iteration_of_the_event_loop_each() -> None:
+async def test_large_messages_wait_for_some_iterations_of_the_event_loop_each() -> None:
     site, iterations = Site(), 0
 
     async def count() -> None:
@@ -77,7 +78,7 @@ async def test_large_messages_wait_for_an_iteration_of_the_event_loop_each() -> 
     counting = asyncio.create_task(count())
     await asyncio.gather(*(site.encode("large", LARGE + "x") for _ in range(20)))
     counting.cancel()
-    assert iterations >= 20
+    assert iterations >= 19 * ITERATIONS_PER_TURN
     async with asyncio.timeout(PATIENCE):
         while site.turns.is_taken:
             await asyncio.sleep(0)
@@ -183,7 +184,6 @@ async def test_cancelled_wait_passes_its_turn_to_the_next(
     for task in waits:
         task.cancel()
     await asyncio.wait(waits)
-    assert not queue
 
 
 @pytest.mark.parametrize("waiting", [MAX_WAITING, MAX_WAITING_FULL])
@@ -196,7 +196,7 @@ async def test_requests_start_without_a_pause_until_many_messages_wait_for_clien
     starts = [asyncio.create_task(turns.wait_to_start()) for _ in range(50)]
     await asyncio.sleep(0)
     turns.take()
-    for _ in range(60):
+    for _ in range(60 * ITERATIONS_PER_TURN):
         await asyncio.sleep(0)
     started = sum(start.done() for start in starts)
     assert started == (50 if waiting == MAX_WAITING else 1)

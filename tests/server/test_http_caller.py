@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mcp_ref import Client, Context, HttpCaller, Server
+from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.revisions import REVISIONS
+from mcp_ref.server.http import has_small_result
+from tests.messages import notification, request, stateless_request
 from tests.raw_peers import connected_client
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
@@ -70,3 +75,18 @@ async def test_context_http_of_a_server_in_memory_is_not_the_request_of_the_call
     async with outer.serve_http() as url, Client(url, revisions=[revision]) as client:
         assert (await client.call_tool("forward")).text == "noted"
     assert inner.callers == [None]
+
+
+@pytest.mark.parametrize(
+    ("message", "is_small"),
+    [
+        (request("ping"), True),
+        (stateless_request("server/discover"), True),
+        (notification("notifications/initialized"), True),
+        (request("tools/call", {"name": "large"}), False),
+        (request("resources/read"), False),
+        ([request("tools/call", {"name": "large"})], False),
+    ],
+)
+def test_only_methods_with_small_results_do_not_wait_for_large_responses(message: JSON, is_small: bool) -> None:
+    assert has_small_result(json.dumps(message).encode()) is is_small

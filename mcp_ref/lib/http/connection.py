@@ -182,7 +182,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         was_large, self._response_size = self._response_size > LARGE_MESSAGE, 0
         # Each handler gets a copy of the context, so that its context variables do not leak into the next request.
         context, turns = self._connections.context.copy(), self._connections.turns
-        if was_large and turns.is_taken and turns.is_crowded:
+        if was_large and turns.is_crowded and not (body is not None and self._connections.is_urgent(body)):
             rest: Rest = self._wait_and_handle(exchange)
         else:
             try:

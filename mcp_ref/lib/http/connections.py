@@ -13,6 +13,7 @@ import logging
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from ..turns import Turns, current_turns
@@ -79,8 +80,8 @@ class SlowReader:
 class Connections:
     """The open connections of one server, and the data that they share."""
 
-    def __init__(self, handler: Handler, limits: HttpLimits, max_open: int) -> None:
-        self.handler, self.limits, self.max_open = handler, limits, max_open
+    def __init__(self, handler: Handler, limits: HttpLimits, max_open: int, is_urgent: Callable[[bytes], bool]) -> None:
+        self.handler, self.limits, self.max_open, self.is_urgent = handler, limits, max_open, is_urgent
         self.loop = asyncio.get_running_loop()
         self.turns = Turns(self.has_room)
         self.unread_bytes = 0

@@ -22,7 +22,7 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from socket import socket
 from ssl import SSLContext
 from typing import Final, Self
@@ -157,6 +157,7 @@ async def start_server(
     port: int = 0,
     ssl: SSLContext | None = None,
     limits: HttpLimits | None = None,
+    is_urgent: Callable[[bytes], bool] = lambda body: False,
 ) -> HttpServer:
     """Return a listening server that calls the handler for each valid request. Close the server, or use `async with`.
 
@@ -166,6 +167,8 @@ async def start_server(
         port: The port to listen on; 0 for a free port (see `HttpServer.address`).
         ssl: A context with a certificate, for HTTPS.
         limits: Limits on memory and time. Default: `HttpLimits()`.
+        is_urgent: A function that gets a body, and returns True if the response is small. While large responses wait
+            for clients to read, the requests on new connections wait too, except urgent ones.
 
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.
@@ -184,7 +187,7 @@ async def start_server(
     for listening in sockets:
         listening.setblocking(False)
         listening.listen(MAX_QUEUED_CONNECTIONS)
-    return HttpServer(Connections(handler, limits, allowed_connections(limits.connections)), sockets, ssl)
+    return HttpServer(Connections(handler, limits, allowed_connections(limits.connections), is_urgent), sockets, ssl)
 
 
 def allowed_connections(wanted: int) -> int:

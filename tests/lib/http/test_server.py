@@ -20,11 +20,13 @@ import pytest
 
 import mcp_ref.lib.http.connections as connections_module
 import mcp_ref.lib.http.server as server_module
+import mcp_ref.lib.turns as turns_module
 from mcp_ref.lib.http.connection import MAX_REFUSED, HttpConnection, Phase
 from mcp_ref.lib.http.connections import Connections, SlowReader
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
 from mcp_ref.lib.http.server import HttpServer, allowed_connections, start_server
+from mcp_ref.lib.turns import MAX_WAITING_FULL
 from tests.settings import PATIENCE, eventually, run
 
 OK = [("Content-Type", "text/plain")]
@@ -850,7 +852,7 @@ async def test_client_that_reads_little_is_cut_only_if_all_clients_have_unread_s
     unread_size: int, pieces: list[int], is_cut: bool
 ) -> None:
     transport = SlowTransport()
-    reader = SlowReader(Connections(echo, HttpLimits(unread_size=unread_size), 10), transport, None)
+    reader = SlowReader(Connections(echo, HttpLimits(unread_size=unread_size), 10, lambda body: False), transport, None)
     for index, piece in enumerate(pieces):
         transport.unread -= piece
         reader.check(0.4 * index)
@@ -1540,3 +1542,25 @@ async def test_tls_server_drops_a_client_without_tls() -> None:
         silent = await b.client()
         with contextlib.suppress(ConnectionResetError):
             assert await silent.ended() == b""
+
+
+async def test_urgent_request_on_a_new_connection_does_not_wait_while_large_responses_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns_module, "FULL_SECONDS", 1000.0)
+    async with await start_server(echo, is_urgent=lambda body: body == b"urgent") as server:
+        turns = server._connections.turns
+        monkeypatch.setattr(turns, "_has_room", lambda: False)
+        waiting = [asyncio.create_task(turns.wait()) for _ in range(MAX_WAITING_FULL)]
+        await asyncio.sleep(0)
+        streams = [await asyncio.open_connection(*server.address) for _ in range(3)]
+        clients = [Client(*each) for each in streams]
+        for client in clients[:2]:
+            await client.send(post(b"normal"))
+        await eventually(lambda: turns._starting)
+        assert (await clients[2].ask(post(b"urgent"))).status == 200
+        assert turns._starting
+        for task in waiting:
+            task.cancel()
+        for client in clients:
+            await client.close()
