@@ -311,7 +311,7 @@ class Host(HostOptions):
         if dot:
             return server, own
         server = name.partition("__")[0]
-        found = self._hosted[server].by_model_name.get(name) if server in self._hosted else None
+        found = self._hosted[server].tools.by_model_name.get(name) if server in self._hosted else None
         if found is None:
             listed = self._named((name, tool) for name, each in self._hosted.items() for tool in each.tools.values())
             raise UnknownName("tool", name, (each.model_name if "__" in name else each.full_name for each in listed))

@@ -147,6 +147,49 @@ class Pauses:
         return pause * random.uniform(0.8, 1.2)
 
 
+class ToolList(dict[str, Tool]):
+    """The allowed tools of one server, by name. After the end of the server, they are kept for `GRACE_SECONDS`."""
+
+    def __init__(self, server: str, on_change: Callable[[], None]) -> None:
+        super().__init__()
+        self.by_model_name: dict[str, tuple[str, str]] = {}
+        """The names of these tools as pairs of server and tool, by model name."""
+        self.is_stale = False
+        """True if the server has reported a change of its tools."""
+        self.pause = MIN_PAUSE
+        """Minimum time between the latest fetch and the next, in seconds. Each unchanged list doubles it."""
+        self._server, self._on_change = server, on_change
+        self._expiry: asyncio.TimerHandle | None = None  # not None while the server is away
+
+    def begin_fetch(self) -> None:
+        """Note that the tools are fetched now."""
+        self.is_stale, self.pause = False, min(2 * self.pause, MAX_PAUSE)
+
+    def replace(self, tools: dict[str, Tool]) -> None:
+        """Replace the tools by those that were fetched."""
+        if tools != self:
+            self.clear()
+            self.update(tools)
+            self.by_model_name = model_names((self._server, name) for name in tools)
+            self.pause = MIN_PAUSE
+            self._on_change()
+
+    def cancel_removal(self) -> None:
+        """Keep the tools."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    def remove_later(self) -> None:
+        """Remove the tools in `GRACE_SECONDS`, unless the server starts before."""
+        if self._expiry is None:
+            self._expiry = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._expire)
+
+    def _expire(self) -> None:
+        self._expiry = None
+        self.replace({})
+
+
 class Supervisor:
     """The base class of `HostedServer`. `starting` limits the number of servers that start at the same time."""
 
@@ -159,10 +202,7 @@ class Supervisor:
         self.is_lazy = is_lazy and not config.entry.get("required")
         """True if the first request starts the server."""
         self.client: Client | None = None
-        self.tools: dict[str, Tool] = {}
-        """The allowed tools by name."""
-        self.by_model_name: dict[str, tuple[str, str]] = {}
-        """The names of these tools as pairs of server and tool, by model name."""
+        self.tools = ToolList(config.name, self._report)
         self.calls: list[str] = []
         """The full names of the calls in flight."""
         self.mask: Callable[[str], str] = str
@@ -172,9 +212,6 @@ class Supervisor:
         self._task: asyncio.Task[None] | None = None
         self._changed, self._wake = asyncio.Event(), asyncio.Event()  # for callers that wait; for `_task`
         self._pauses, self._ready_at, self._lost_calls = Pauses(), math.inf, 0
-        self._is_stale = False  # True if the server has reported a change of its tools
-        self._interval = MIN_PAUSE  # the pause before the next list of tools
-        self._grace: asyncio.TimerHandle | None = None
 
     async def prepare(self) -> Client:
         """Return a new client. Raise ConfigurationError, or Refused without the user's consent."""
@@ -204,13 +241,11 @@ class Supervisor:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        if self._grace is not None:
-            self._grace.cancel()
-            self._grace = None
+        self.tools.cancel_removal()  # no timer outlives the supervision
 
     def list_changed(self) -> None:
         """Note that the server has reported a change of its tools."""
-        self._is_stale = True
+        self.tools.is_stale = True
         self._wake.set()
 
     def call_ended(self, is_lost: bool) -> None:
@@ -287,8 +322,7 @@ class Supervisor:
             error = failure
         finally:
             self.client = None
-            if self._grace is None:
-                self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._drop_tools)
+            self.tools.remove_later()
             await client.close()  # the old process has ended before a new one starts
         self.status.needs_sign_in = isinstance(error, SignInNeeded)
         text = self.mask("\n".join([str(error), *getattr(error, "__notes__", ())]))
@@ -303,18 +337,17 @@ class Supervisor:
 
     async def _serve(self, client: Client) -> Exception:
         """Serve a ready server: fetch changed lists, and suspend a lossy server. Return the reason for its end."""
-        if self._grace is not None:
-            self._grace.cancel()
-        self._grace, self.client = None, client
+        self.tools.cancel_removal()
+        self.client = client
         loop, ended = asyncio.get_running_loop(), client.session.ended
         refreshed = loop.time()
         ended.add_done_callback(self._session_ended)
         self.status.revision, self.status.era = client.revision.name, client.revision.era
-        self._lost_calls, self._interval, self._ready_at = 0, MIN_PAUSE, time.monotonic()
+        self._lost_calls, self.tools.pause, self._ready_at = 0, MIN_PAUSE, time.monotonic()
         self._change(ServerState.READY)
         while not ended.done():
             self._wake.clear()
-            refresh_at = refreshed + self._interval if self._is_stale else None
+            refresh_at = refreshed + self.tools.pause if self.tools.is_stale else None
             if self._lost_calls >= MAX_LOST_CALLS:
                 self._change(ServerState.SUSPENDED, "several calls in a row got no response", SUSPEND_SECONDS)
                 await asyncio.wait([ended], timeout=SUSPEND_SECONDS)
@@ -341,11 +374,8 @@ class Supervisor:
         self._wake.set()
 
     async def _refresh(self, client: Client) -> None:
-        """Fetch the tools. Skip tools that exceed a limit, or that `accepted` does not return.
-
-        An unchanged list doubles the pause before the next one.
-        """
-        self._is_stale, self._interval = False, min(2 * self._interval, MAX_PAUSE)
+        """Fetch the tools. Skip tools that exceed a limit, or that `accepted` does not return."""
+        self.tools.begin_fetch()
         listed = await client.list_tools() if client.server_can("tools") else []
         sizes = [len(json.dumps(asdict(tool))) for tool in listed]
         kept = [
@@ -354,20 +384,7 @@ class Supervisor:
         ][:MAX_TOOLS]  # fmt: skip
         if len(kept) < len(listed):
             self.status.dropped["tools"] = len(listed) - len(kept)
-        tools = {tool.name: tool for tool in self.accepted(kept)}
-        if tools != self.tools:
-            self._interval = MIN_PAUSE
-            self._replace_tools(tools)
-
-    def _replace_tools(self, tools: dict[str, Tool]) -> None:
-        self.tools = tools
-        self.by_model_name = model_names((self.config.name, name) for name in tools)
-        self._report()
-
-    def _drop_tools(self) -> None:
-        self._grace = None
-        if self.tools:
-            self._replace_tools({})
+        self.tools.replace({tool.name: tool for tool in self.accepted(kept)})
 
 
 def _is_permanent(error: Exception) -> bool:
