@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic.content import TextContent
 from ..client.client import Client
+from ..client.options import ClientOptions
 from ..features.elicitation import ElicitRequestURLParams, ElicitResult
 from ..features.roots import path_of
 from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, CreateMessageResult
@@ -146,16 +147,16 @@ class HostedServer(Supervisor):
         authorizer = None
         if options.authorization and launch.url and "authorization" not in map(str.lower, launch.headers):
             authorizer = options.authorization(launch.url)
-        client = Client(
-            server or launch.url or launch.command, info=options.info, roots=roots,
-            sampling=self._sample if self._sampling else None, sampling_tools=options.sampling_tools,
-            elicitation=self._elicit if self._elicitation else None,
+        client_options = ClientOptions(
+            info=options.info, roots=roots, sampling=self._sample if self._sampling else None,
+            sampling_tools=options.sampling_tools, elicitation=self._elicit if self._elicitation else None,
             elicitation_url=options.elicitation_url and self._elicitation is not None,
             on_log=self._log if options.on_log else None, on_tools_changed=self.list_changed,
             timeout=self.config.call_seconds(options.timeout), env=launch.env or None, cwd=launch.cwd,
             on_stderr=partial(options.on_stderr, name) if options.on_stderr else None,
             headers=launch.headers or None, authorization=authorizer, trace=throttle,
         )  # fmt: skip
+        client = Client(server or launch.url or launch.command, **client_options)
         client.connector.max_restarts, client.max_pages, client.max_items = 0, MAX_PAGES, MAX_ITEMS
         if throttle is not None:
             throttle.client = client
