@@ -24,7 +24,7 @@ Spec:  server/resources#security-considerations (2024-11-05 to 2026-07-28), RFC 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ..basic.access import Subscriptions
 from ..lib.uri import canonical_uri, parents, readings, respelled
@@ -48,6 +48,18 @@ R = TypeVar("R")
 T = TypeVar("T", bound=Template)
 
 
+class _Index(NamedTuple):
+    """The scopes of all registered resources and templates, after a number of changes."""
+
+    changes: int
+    by_reading: dict[str, frozenset[str]]
+    """Reading of the URI of each resource that needs scopes -> the scopes."""
+    templates: list[tuple[Template, UriTemplate, frozenset[str]]]
+    """Each template that needs scopes, a template for readings, and the scopes."""
+    latest: dict[str, frozenset[str]]
+    """The latest URI, and its scopes. One change of a resource is checked for all its subscribers."""
+
+
 class ResourceAccess(Generic[R, T]):
     """The scopes of a server's resources and templates.
 
@@ -60,12 +72,12 @@ class ResourceAccess(Generic[R, T]):
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
-        self._by_reading: dict[str, frozenset[str]] | None = None  # made at the first use after a change
-        self._loose: list[tuple[T, UriTemplate, frozenset[str]]] = []
+        self._changes = 1
+        self._index = _Index(0, {}, [], {})  # outdated, so it is made at the first use
 
     def changed(self) -> None:
         """Note that a resource or template was added or removed."""
-        self._by_reading = None
+        self._changes += 1
         self._on_change()
 
     def scopes_of(self, uri: str) -> frozenset[str]:
@@ -77,24 +89,30 @@ class ResourceAccess(Generic[R, T]):
         return self.templates.scopes.get(key, frozenset()) if key in self.templates else self._scopes_of_uri(key)
 
     def _scopes_of_uri(self, uri: str) -> frozenset[str]:
-        by_reading = self._index() if self._by_reading is None else self._by_reading
+        index = self._index
+        if index.changes != self._changes:
+            index = self._index = self._make_index()
+        if (known := index.latest.get(uri)) is not None:
+            return known
         texts = dict.fromkeys(readings(uri))
-        needed = frozenset[str]().union(*(by_reading.get(text, ()) for text in texts))
-        for template, loose, scopes in self._loose:
+        needed = frozenset[str]().union(*(index.by_reading.get(text, ()) for text in texts))
+        for template, loose, scopes in index.templates:
             tries = [(uri, template.matcher), *((text, loose) for text in texts)]
             if not scopes <= needed and any(template.arguments(*each) is not None for each in tries):
                 needed |= scopes
+        index.latest.clear()
+        index.latest[uri] = needed
         return needed
 
-    def _index(self) -> dict[str, frozenset[str]]:
-        found: dict[str, frozenset[str]] = {}
-        for uri, scopes in self.resources.scopes.items():
+    def _make_index(self) -> _Index:
+        changes = self._changes  # first of all: another thread can add a resource meanwhile
+        by_reading: dict[str, frozenset[str]] = {}
+        for uri, scopes in tuple(self.resources.scopes.items()):
             for reading in readings(uri)[:2]:  # not the third: a query can make another resource
-                found[reading] = found.get(reading, frozenset()) | scopes
-        items = self.templates.scopes.items()
-        self._loose = [(self.templates[key], _loose(key), scopes) for key, scopes in items]
-        self._by_reading = found
-        return found
+                by_reading[reading] = by_reading.get(reading, frozenset()) | scopes
+        items = tuple(self.templates.scopes.items())
+        templates = [(self.templates[key], _loose(key), scopes) for key, scopes in items]
+        return _Index(changes, by_reading, [*templates], {})
 
     def updated_uri(self, subscriptions: Subscriptions, changed: str) -> str | None:
         """Return the URI in the update for a client with these subscriptions, or None if it must not get an update.

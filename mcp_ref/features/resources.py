@@ -26,7 +26,7 @@ SHOULD use `https://` only for data that clients can fetch without it [2025-11-2
 
 Threats:
     resource-path: files outside a published directory; any client; sends "..", a drive, a stream or an encoded slash
-        as the value of a variable; lib/uritemplate.py refuses such values after decoding.
+        as a variable's value; lib/uritemplate.py refuses such values after decoding.
 
 Spec:  server/resources (2024-11-05 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "resources/templates/list"}
@@ -51,8 +51,8 @@ from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.fields import check_options
 from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature, to_json
-from ..lib.uri import canonical_uri, check_uri
-from ..lib.uritemplate import UriTemplate, canonical_template, possible_values
+from ..lib.uri import canonical_uri
+from ..lib.uritemplate import UriTemplate, canonical_template, checked_template, possible_values
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
 from .invoke import call, check_description, handler_signature
@@ -235,17 +235,14 @@ class Resources:
         check_meta_keys(options.get("meta"))
         hints = hints_for(options.pop("cache_ttl", 0.0), options.pop("cache_scope", "private"))
         scopes = options.pop("scopes", ())
-        key = canonical_template(uri) or ""
-        matcher = UriTemplate(key or uri, options.pop("absolute_paths", False))
+        # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986
+        key = checked_template(uri)
+        matcher = UriTemplate(key, options.pop("absolute_paths", False))
         signature = handler_signature(function, self._context_type)
         expected = {parameter.name for parameter in signature.parameters if parameter.required}
         if not expected <= set(matcher.variables):
             missing = ", ".join(sorted(expected - set(matcher.variables)))
             raise ValueError(f"{signature.name}() requires {missing}, but {uri!r} has no such variable")
-        # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986 (a template: up to its first variable)
-        check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
-        if not key:
-            raise ValueError(f"{uri!r} must have no escaped control character, and no '..' after a variable")
         if not matcher.variables:
             resource = Resource(uri, signature.name, description=signature.description or None)
             resource = replace(resource, **options)  # type: ignore[misc]  # mypy does not see that `scopes` is gone

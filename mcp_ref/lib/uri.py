@@ -25,6 +25,7 @@ Spec:  RFC 3986, sections 3, 5.2.4, 6.2; RFC 3987, section 3.1; RFC 8089, sectio
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote
 
@@ -44,7 +45,8 @@ _PARTS: Final = re.compile(r"([^:]*):(?://([^/?#]*))?([^?#]*)(.*)")
 _HOST_AND_PORT: Final = re.compile(r"([^:\[]*|\[[^\]]*\])(?::([0-9]*))?")
 _ESCAPE: Final = re.compile("%[0-9A-Fa-f]{2}")
 _UNRESERVED: Final = re.compile("[A-Za-z0-9._~-]")
-_RESERVED_ESCAPE: Final = re.compile("%(?:2[1346789ABCF]|3[ABDF]|40|5[BCD])")  # and the backslash
+# The reserved characters that a path segment can contain (section 3.3, pchar), the slash, and the backslash
+_PLAIN_IN_PATH: Final = re.compile("%(?:2[146789ABCF]|3[ABD]|40|5C)")
 _ALL_ASCII: Final = "".join(map(chr, range(128)))
 _DEFAULT_PORTS: Final = {"http": "80", "ws": "80", "https": "443", "wss": "443", "ftp": "21"}
 
@@ -79,23 +81,33 @@ def canonical_uri(uri: str) -> str | None:
 def readings(uri: str) -> tuple[str, str, str]:
     """Return the texts for which a program could take a canonical URI if it decodes its parts.
 
-    In each text, reserved characters are plain, a backslash is a slash, and a path has no dot segment, no empty segment
-    and no slash at its end. The second text also has the parts of its query in order; the third has neither query nor
-    fragment. URIs with different canonical forms can have equal readings. So use them only to refuse, never to find.
+    In each text, reserved characters are plain if a path can contain them, and else escaped; a backslash is a slash;
+    and a path has no dot segment, no empty segment and no slash at its end. The second text also has the parts of its
+    query in order; the third has neither query nor fragment. URIs with different canonical forms can have equal
+    readings. So use them only to refuse, never to find.
     """
     end = re.search(r"[?#]|\Z", uri)
     assert end is not None  # \Z always matches
-    path, query = uri[: end.start()], _RESERVED_ESCAPE.sub(_decoded, uri[end.start() :])
-    scheme, _, hierarchy = _RESERVED_ESCAPE.sub(_decoded, path).partition(":")
+    scheme, _, hierarchy = _with_plain_characters(uri[: end.start()]).partition(":")
     hierarchy = _without_dot_segments(re.sub("/+", "/", hierarchy)).rstrip("/")
-    plain = f"{scheme}:{hierarchy}"
-    return plain + query, plain + query[:1] + "&".join(sorted(query[1:].split("&"))), plain
+    path, mark, query = f"{scheme}:{hierarchy}", uri[end.start() : end.start() + 1], uri[end.start() + 1 :]
+    query = _with_plain_characters(query).replace("?", "%3F")
+    return path + mark + query, path + mark + "&".join(sorted(query.split("&"))), path
 
 
-def parents(uri: str) -> list[str]:
-    """Return a canonical URI and the URIs above it, the longest first: `a:/b/c`, `a:/b/`, `a:/b`, `a:/`, `a:`."""
-    ends = [len(uri), *(at for slash in re.finditer("/", uri) for at in (slash.start(), slash.end()))]
-    return [uri[:end] for end in sorted(set(ends), reverse=True)]
+def _with_plain_characters(text: str) -> str:
+    return _PLAIN_IN_PATH.sub(_decoded, text).replace("[", "%5B").replace("]", "%5D").replace("\\", "/")
+
+
+def parents(uri: str) -> Iterator[str]:
+    """Yield a canonical URI and the URIs above it, the longest first: `a:/b/c`, `a:/b/`, `a:/b`, `a:/`, `a:`."""
+    yield uri
+    end = len(uri)
+    while (slash := uri.rfind("/", 0, end)) >= 0:
+        if slash + 1 < end:
+            yield uri[: slash + 1]
+        yield uri[:slash]
+        end = slash
 
 
 def includes_uri(parent: str, uri: str) -> bool:
@@ -122,8 +134,7 @@ def _unreserved_or_upper(escape: re.Match[str]) -> str:
 
 
 def _decoded(escape: re.Match[str]) -> str:
-    character = chr(int(escape[0][1:], 16))
-    return "/" if character == "\\" else character
+    return chr(int(escape[0][1:], 16))
 
 
 def _canonical_authority(scheme: str, authority: str) -> str:

@@ -36,7 +36,7 @@ from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
-from .uri import canonical_uri
+from .uri import canonical_uri, check_uri
 
 Value: TypeAlias = "str | int | float | Sequence[str] | Mapping[str, str] | None"
 """The value of a variable. None, an empty list and an empty mapping are undefined (RFC 6570, section 2.3)."""
@@ -198,6 +198,16 @@ def canonical_template(template: str, canonical: Callable[[str], str | None] = c
         return None  # the template has such an escape of its own, or ".." would remove an expression
     in_order = iter(expressions)
     return _MARK.sub(lambda mark: next(in_order), uri)
+
+
+def checked_template(template: str) -> str:
+    """Return the canonical form of a template or URI. Raise ValueError if it has none."""
+    parse(template)
+    start, brace, _ = template.partition("{")
+    check_uri(_encode(start, True) if brace else template)
+    if (canonical := canonical_template(template)) is None:
+        raise TemplateError(f"{template!r} must have no escaped control character, and no '..' after a variable")
+    return canonical
 
 
 _MARK: Final = re.compile("%00|[/?#]%01")

@@ -20,7 +20,10 @@ TEMPLATES = [
     "docs://{a}/{b}{#f}", "docs://open/{+b}", "notes://{a}", "notes://{+a}", "notes://{a}&{b}", "docs://r&d/{b}",
     "docs://r%26d/{b}", "docs://{a}/a%2Fb/{b}",
 ]  # fmt: skip
-FRAGMENTS = ["%2F", "%5C", "//", "/", "%26", "&", "?", "#", "%3F", "/.", "..", "%2E", "%25", "@", ":", "A", "/x%2F.."]
+FRAGMENTS = [
+    "%2F", "%5C", "//", "/", "%26", "&", "?", "#", "%3F", "/.", "..", "%2E", "%25", "@", ":", "A", "/x%2F..", "%5B",
+    "]",
+]  # fmt: skip
 
 
 class _Caller(Access):
