@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.known_faults import differences
-from tests.package_imports import MODULES, PACKAGE, find_faults
+from tests.package_imports import MODULES, OPTIONAL_READING, PACKAGE, READING_ORDER, find_faults
 from tests.settings import ROOT
+
+MOST_LINES_FOR_FIRST_READERS = 12_200
+"""Maximum number of lines of the modules of `READING_ORDER` that are not in `OPTIONAL_READING`."""
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,14 @@ def test_only_the_standard_library_is_imported_and_the_package_only_by_relative_
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_module_says_what_it_is_about(path: Path) -> None:
     assert len(ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "") > 40
+
+
+def test_the_part_for_first_readers_does_not_grow() -> None:
+    pages = [page for page in READING_ORDER if not page.startswith(OPTIONAL_READING)]
+    lines = sum(len((PACKAGE / page).read_text("utf-8").splitlines()) for page in pages)
+    advice = "pay for new lines there with deleted ones, and move no page to OPTIONAL_READING for this"
+    assert lines <= MOST_LINES_FOR_FIRST_READERS, f"first readers have {lines} lines: {advice}"
+    assert lines > MOST_LINES_FOR_FIRST_READERS - 300, f"first readers have only {lines} lines: lower the limit"
 
 
 def test_only_revisions_py_knows_dates() -> None:

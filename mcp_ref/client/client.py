@@ -27,7 +27,7 @@ from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
 from .connector import ConnectionState, Connector
 from .negotiation import ClientIdentity
-from .options import ClientOptions, LazyRoots, RootPaths
+from .options import ClientOptions
 from .requests import ClientRequests
 from .session import ClientSession
 from .subscriptions import ServerNotifications, Subscription
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ..features.custom_methods import CustomMethod
     from ..features.prompts import GetPromptResult, Prompt
     from ..features.resources import ReadResourceResult, Resource, ResourceTemplate
+    from ..features.roots import LazyRoots, RootPaths
     from ..features.tools import CallToolResult, Tool
     from ..transports.base import Transport
     from .handlers import ClientHandlers

@@ -49,14 +49,7 @@ class ConnectionState(Enum):
 
 
 class Connector:
-    """The connection of one client to its server.
-
-    Args:
-        target: The server to connect to.
-        make_session: Function that makes a session from its `on_end` function and its transport.
-        eras: The eras of servers that earlier clients found, by `Target.name`.
-        on_disconnect: Called when a session has ended.
-    """
+    """The connection of one client to its server. `Client` documents `eras`; `on_disconnect` is called at its end."""
 
     def __init__(
         self, target: Target, make_session: Callable[[OnSessionEnd, Transport], ClientSession],

@@ -32,14 +32,14 @@ from ..extensions.tasks.receiver import Tasks
 from ..extensions.tasks.types import CLIENT_CAPABILITY
 from ..features import elicitation, sampling
 from ..features.elicitation import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
-from ..features.roots import ListRootsResult, Root, to_roots
+from ..features.roots import LazyRoots, ListRootsResult, Root, RootPaths, to_roots
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.task_augmentation import TaskMetadata
 from ..jsonrpc.errors import InvalidMessage, RemoteError
 from ..jsonrpc.messages import Object
 from ..revisions import Revision
 from ..session import Handler
-from .options import ClientOptions, LazyRoots, RootPaths
+from .options import ClientOptions
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The options of `Client`, which `SyncClient` has too. A host gives them to the client of each server.
+"""The options of `Client` and `SyncClient`. A host gives them to the client of each server.
 
 A program can let the server use a model (`sampling`), ask the user (`elicitation`), and see directories (`roots`). The
 client declares a capability for each of these options that is given.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from ..features.caching import ResponseCache
 from ..revisions import Era, Revision
@@ -21,14 +21,10 @@ if TYPE_CHECKING:
     from ..basic.lifecycle import Implementation
     from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
     from ..features.logging import LoggingMessageNotificationParams
-    from ..features.roots import Root
+    from ..features.roots import Root, RootPaths
     from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
     from ..jsonrpc.dispatcher import Limits
     from ..lib.http.client import HttpClient
-
-RootPaths: TypeAlias = "Iterable[Root | str | os.PathLike[str]]"
-LazyRoots: TypeAlias = "Callable[[], RootPaths | Awaitable[RootPaths]]"
-"""A function that returns the roots. The client calls it for each request of the server."""
 
 
 class ClientOptions(TypedDict, total=False):

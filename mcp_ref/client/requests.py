@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic.lifecycle import CapabilityError, Implementation, declares
@@ -113,18 +114,17 @@ class ClientRequests:
         """
         seconds = timeout if timeout is not None else self.timeout
         session = self.connector.usable or await self.connector.ready()
+        send = partial(
+            session.request, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress, before_send=before_send
+        )
         if method not in SPECIFIED:
             from ..features import custom_methods as custom  # lazy: few clients send custom requests
 
             custom.check_sendable(method, extension, session.revision, session.capabilities, session.peer_capabilities)
-            data = await session.request(
-                method, custom.data_of(params), custom.CustomData, timeout=seconds, max_timeout=max_timeout,
-                on_progress=on_progress, before_send=before_send)  # fmt: skip
+            data = await send(method, custom.data_of(params), custom.CustomData)
             return custom.read_result(method, data, returns)
         try:
-            return await session.request(
-                method, params, returns, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
-                before_send=before_send)  # fmt: skip
+            return await send(method, params, returns)
         except InvalidMessage:
             self.forget_results(method)  # otherwise the cache would return this result again
             raise

@@ -29,9 +29,9 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
 from ..jsonrpc.messages import Object
@@ -56,7 +56,12 @@ class ListRootsResult:
     meta: Object | None = None
 
 
-def to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:
+RootPaths: TypeAlias = Iterable[Root | str | os.PathLike[str]]
+LazyRoots: TypeAlias = Callable[[], RootPaths | Awaitable[RootPaths]]
+"""A function that returns the roots. The client calls it for each request of the server."""
+
+
+def to_roots(roots: RootPaths) -> list[Root]:
     """Convert paths, `file://` URIs and `Root` objects to roots. Raise ValueError for an invalid URI."""
     if isinstance(roots, str):  # each of its characters would become a root: "/tmp" would expose "/"
         raise TypeError(f"roots must be a list, such as [{roots!r}], even for one root")

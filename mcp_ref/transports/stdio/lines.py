@@ -116,7 +116,6 @@ class LineTransport(Transport):
             self._write(b"".join(lines))
 
     def _write(self, line: bytes) -> None:
-        """Write a line to the peer."""
         raise NotImplementedError
 
     def _input(self) -> asyncio.ReadTransport | None:

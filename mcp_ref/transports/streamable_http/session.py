@@ -117,7 +117,6 @@ class Stream:
             self.end()
 
     def _respond(self, frame: bytes) -> None:
-        """Send the last message as JSON."""
         exchange, self._exchange = self._exchange, None
         self.state = ENDED
         self.session.remove_stream(self)
@@ -386,7 +385,6 @@ class HttpSession(SessionTransport):
         return not self.streams_by_request and self.listening.state is not CONNECTED
 
     def keep_alive(self) -> None:
-        """Send a comment on every stream."""
         for stream in self.streams.values():
             stream.keep_alive()
 

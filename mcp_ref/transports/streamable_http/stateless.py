@@ -182,7 +182,6 @@ class StatelessExchange:
             self._send_last(self._response, self._held_response)
 
     def _end(self) -> None:
-        """Note that the request is no longer in flight."""
         self._in_flight.remove(self)
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
