@@ -237,6 +237,16 @@ def suggested_server(words: list[str]) -> str:
     return words[0] if words[0].startswith(("http://", "https://")) else f"-- {' '.join(words)}"
 
 
+def missing_server(words: list[str], surplus: list[str]) -> str:
+    """Return the error for a command without a server. `surplus` are the words that the parser did not understand."""
+    advice, example = "add its URL, or two dashes and its command", ["python3", "server.py"]
+    asked = [word for word in words if word not in surplus]
+    if words[0] in ACCOUNT_COMMANDS:
+        advice, example, surplus = "add its URL", ["https://mcp.example/mcp"], []
+    example = [*asked, suggested_server(surplus or example)]
+    return f"the server is missing: {advice}, for example\n  {PROGRAM} {' '.join(example)}"
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options. `options.command` has the words of the server. Raise SystemExit for invalid options."""
     main_parser, commands = build_parsers()
@@ -245,30 +255,30 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if words[0] not in commands:
             main_parser.error(f"unknown command {words[0]!r}{did_you_mean(words[0], commands)}")
         parser = commands[words[0]]
-        has_config = any(word == "--find" or word.startswith("--config") for word in words)
+        has_config = any(word.startswith(("--find", "--config")) for word in words)
         if not server and parser.get_default("needs_server") and not has_config:
             words, server = split_url(words)
         options, surplus = parser.parse_known_intermixed_args(words[1:])
         options.name = words[0]
-        misspelled = any(word.startswith("-") for word in surplus)
-        if options.needs_server and not server and not misspelled and not has_config:
-            asked = [word for word in words if word not in surplus]
-            advice, example = "add its URL, or two dashes and its command", ["python3", "server.py"]
-            if options.name in ACCOUNT_COMMANDS:
-                advice, example, surplus = "add its URL", ["https://mcp.example/mcp"], []
-            example = [*asked, suggested_server(surplus or example)]
-            parser.error(f"the server is missing: {advice}, for example\n  {PROGRAM} {' '.join(example)}")
+        is_misspelled = any(word.startswith("-") for word in surplus)
+        if options.needs_server and not (server or is_misspelled or has_config):
+            parser.error(missing_server(words, surplus))
         if surplus:
             parser.error(f"unrecognized arguments: {' '.join(surplus)}")
         if server and not options.needs_server:
             parser.error(f"{options.name} takes no server: leave out -- and the words after it")
         options.command = server
         return options
-    options = main_parser.parse_args(words)
-    if not options.version:
-        main_parser.print_help()
-        raise SystemExit(EXIT_OK if not server and not words else EXIT_USAGE)
-    return options
+    return parse_without_command(main_parser, words, server)
+
+
+def parse_without_command(parser: argparse.ArgumentParser, words: list[str], server: list[str]) -> argparse.Namespace:
+    """Return the options if they have `--version`. Otherwise print the help and raise SystemExit."""
+    options = parser.parse_args(words)
+    if options.version:
+        return options
+    parser.print_help()
+    raise SystemExit(EXIT_USAGE if server or words else EXIT_OK)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -321,8 +321,8 @@ _SCALARS: dict[object, tuple[str, tuple[type, ...]]] = {
 
 def _unchanged_type(hint: object) -> object:
     """Return the Python type whose values need no reader for a type, or None."""
-    hint = without_none(hint)
-    return dict if hint == dict[str, object] else hint if hint in _SCALARS else None
+    kind = dict if without_none(hint) == dict[str, object] else without_none(hint)
+    return kind if kind is dict or kind in _SCALARS else None
 
 
 def _read_scalar(hint: object, expected: str, kinds: tuple[type, ...], value: JSON) -> object:

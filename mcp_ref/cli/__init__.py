@@ -36,4 +36,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=3)
     if near:
         return f"; did you mean {' or '.join(repr(n) for n in near)}?"
-    return f"; there {'is' if len(names) == 1 else 'are'} {', '.join(names)}" if 0 < len(names) <= 16 else ""
+    if not 0 < len(names) <= 16:
+        return ""
+    return f"; there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"

@@ -22,7 +22,7 @@ from ..features.completion import PromptReference, ResourceTemplateReference
 from ..features.logging import LEVELS, LoggingMessageNotificationParams
 from ..features.prompts import Prompt
 from ..features.resources import Resource, ResourceTemplate
-from ..features.tools import Tool
+from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
 from ..lib.jsonschema import SchemaError, compile_schema
@@ -233,7 +233,15 @@ async def call(client: Client, options: argparse.Namespace) -> int:
             error.add_note(line)
         raise
     paths = [save_block(options.save, options.target, block) for block in result.content] if options.save else []
-    if options.json:
+    show_result(result, paths, options.json)
+    for line in expected_arguments(tool, arguments) if result.is_error else []:
+        show.note(line)
+    return 1 if result.is_error else 0
+
+
+def show_result(result: CallToolResult, paths: Sequence[str | None], json: bool) -> None:
+    """Print the result of a tool. `paths` are the files of its blocks, or empty."""
+    if json:
         show.as_json(encode(result))
         note_paths(paths)
     elif result.content or not result.has_structured_content:
@@ -241,9 +249,6 @@ async def call(client: Client, options: argparse.Namespace) -> int:
             (show.note if result.is_error else show.out)(path or show.block_text(block))
     else:
         show.as_json(result.structured_content)
-    for line in expected_arguments(tool, arguments) if result.is_error else []:
-        show.note(line)
-    return 1 if result.is_error else 0
 
 
 def expected_arguments(tool: Tool | None, arguments: Object) -> list[str]:

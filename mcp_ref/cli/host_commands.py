@@ -217,7 +217,9 @@ async def list_all(host: Host, options: argparse.Namespace) -> int:
                 show.note(f"warning: {warning}")
         lists.show()
     away = [status for status in states if status.state not in (ServerState.READY, ServerState.DISABLED)]
-    return 0 if not away else 4 if all(status.needs_sign_in for status in away) else 3
+    if not away:
+        return 0
+    return 4 if all(status.needs_sign_in for status in away) else 3
 
 
 def _state_text(status: ServerStatus) -> str:

@@ -82,8 +82,10 @@ async def fill_in(schema: Object) -> Object:
         assert isinstance(field, dict)
         is_required = isinstance(required, list) and name in required
         alone: Object = {**schema, "properties": {name: field}, "required": [name] if is_required else []}
-        while errors := content_errors(alone, value := await ask_field(name, field)):
+        value = await ask_field(name, field)
+        while errors := content_errors(alone, value):
             note("\n".join(errors))
+            value = await ask_field(name, field)
         content |= value
     return content
 

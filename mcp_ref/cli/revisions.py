@@ -114,7 +114,9 @@ def _is_defined_in(since: Revision, until: Revision | None, revision: Revision) 
 
 
 def _cell(value: object, no: str = "-") -> str:
-    return ("yes" if value else no) if isinstance(value, bool) else str(value)
+    if value is False:
+        return no
+    return "yes" if value is True else str(value)
 
 
 def show_changes(revision: Revision, changed: Object) -> None:

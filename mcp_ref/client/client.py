@@ -78,7 +78,9 @@ class Client(ClientRequests):
     ) -> None:
         check_options(options, ClientOptions)
         revision, revisions = options.get("revision"), options.get("revisions")
-        names = [revision] if revision is not None else REVISIONS if revisions is None else revisions
+        names = REVISIONS if revisions is None else revisions
+        if revision is not None:
+            names = [revision]
         self.revisions: Sequence[Revision] = sorted_revisions(names)
         self._info = options.get("info") or Implementation("mcp_ref", __version__)
         self._handlers: ClientHandlers | None = None

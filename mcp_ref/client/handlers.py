@@ -70,11 +70,12 @@ class ClientHandlers:
         self.roots = roots if callable(roots) else to_roots(roots)
 
     def capabilities(self) -> ClientCapabilities:
-        form_and_url: Object = {"form": {}, "url": {}}
+        sampling: Object = {"tools": {}} if self._sampling_tools else {}
+        elicitation: Object = {"form": {}, "url": {}} if self._elicitation_url else {}
         return ClientCapabilities(
             roots={"listChanged": True} if self.roots is not None else None,
-            sampling=({"tools": {}} if self._sampling_tools else {}) if self._sampling is not None else None,
-            elicitation=(form_and_url if self._elicitation_url else {}) if self._elicitation is not None else None,
+            sampling=sampling if self._sampling is not None else None,
+            elicitation=elicitation if self._elicitation is not None else None,
             tasks=CLIENT_CAPABILITY if self._serves_tasks else None,
         )
 

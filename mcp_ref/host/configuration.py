@@ -133,7 +133,9 @@ class ServerConfig:
     @property
     def transport(self) -> str:
         """The transport: "stdio", "http" or "memory"."""
-        return "memory" if self.server is not None else "http" if "url" in self.entry else "stdio"
+        if self.server is not None:
+            return "memory"
+        return "http" if "url" in self.entry else "stdio"
 
     @property
     def is_disabled(self) -> bool:

@@ -113,8 +113,9 @@ class Listed(Generic[D]):
     def full_name(self) -> str:
         """The server name, a dot, and the name, URI or URI template."""
         of = self.definition
-        own = of.uri_template if isinstance(of, ResourceTemplate) else of.uri if isinstance(of, Resource) else of.name
-        return full_name(self.server, own)
+        if isinstance(of, ResourceTemplate):
+            return full_name(self.server, of.uri_template)
+        return full_name(self.server, of.uri if isinstance(of, Resource) else of.name)
 
     @property
     def display_name(self) -> str:

@@ -106,7 +106,9 @@ def _with_parameters(endpoint: str, parameters: dict[str, str]) -> str:
     if twice:  # the server might read the first of two, and this client means the second
         raise ValueError(f"the authorization_endpoint must not contain {' and '.join(sorted(twice))!r:.200}")
     query = urlencode(parameters, quote_via=quote, safe="")
-    return browser_url(f"{endpoint}{'&' if own else '' if endpoint.endswith('?') else '?'}{query}")
+    if not endpoint.endswith("?"):
+        endpoint += "&" if own else "?"
+    return browser_url(endpoint + query)
 
 
 def _parameters(query: str) -> dict[str, list[str]]:

@@ -48,14 +48,20 @@ def _members(body: bytes) -> Object:
     return members
 
 
+def _text(name: str, value: JSON) -> str:
+    limit = MAX_TOKEN if name.endswith("_token") else MAX_URL
+    if name == "scope":
+        limit = MAX_DOCUMENT
+    # identifiers, tokens and secrets are ASCII in all standards
+    if isinstance(value, str) and len(value) <= limit and re.fullmatch("[ -~]+", value):
+        return value
+    raise _fault(name, f"ASCII text of at most {limit} characters")
+
+
 def _value(name: str, kind: str, value: JSON) -> str | bool | int | tuple[str, ...]:
     """Return the value of a member. `kind` is the text of the field's annotation."""
     if kind == "str":
-        # identifiers, tokens and secrets are ASCII in all standards
-        limit = MAX_DOCUMENT if name == "scope" else MAX_TOKEN if name.endswith("_token") else MAX_URL
-        if isinstance(value, str) and len(value) <= limit and re.fullmatch("[ -~]+", value):
-            return value
-        raise _fault(name, f"ASCII text of at most {limit} characters")
+        return _text(name, value)
     if kind == "tuple[str, ...]":
         if isinstance(value, list):
             return tuple(item for item in value if isinstance(item, str) and 0 < len(item) <= MAX_URL)

@@ -212,9 +212,7 @@ class HttpClient:
         loop, connection, transport = asyncio.get_running_loop(), ClientConnection(origin, self._limits), None
         try:
             async with asyncio.timeout(self._limits.connect):
-                if origin.scheme == "https" and self._ssl is None:
-                    self._ssl = ssl.create_default_context()
-                context = self._ssl if origin.scheme == "https" else None
+                context = self._tls_context() if origin.scheme == "https" else None
                 tls = context if proxy is None and may_connect is None else None
                 transport, _ = await loop.create_connection(
                     lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if tls else None
@@ -227,21 +225,36 @@ class HttpClient:
                         # An earlier check is not safe, because the host name could get another address after the check.
                         raise ForbiddenAddress(f"{host} has the address {connection.address}, which is not allowed")
                 if context is not None and tls is None:
-                    if connection.received:  # uvloop receives before it begins TLS
-                        raise HttpError(f"{proxy.hostname if proxy else host} sent data before TLS began")
-                    secured = await loop.start_tls(transport, connection, context, server_hostname=origin.host)
-                    assert secured is not None
-                    connection.transport = secured
+                    await self._begin_tls(connection, transport, context, host)
         except BaseException as error:
             if transport is not None:
                 transport.abort()
-            if isinstance(error, TimeoutError):
-                raise HttpTimeout(f"{host}:{port} was not reached within {self._limits.connect:g} s") from None
-            if isinstance(error, (OSError, UnicodeError)):
-                raise HttpError(f"{host}:{port} cannot be reached: {_reason(error)}") from error
+            self._raise_http_error(error, f"{host}:{port}")
             raise
         self._all.add(connection)
         return connection
+
+    def _raise_http_error(self, error: BaseException, peer: str) -> None:
+        """Raise the HttpError for a failure of the network. Do nothing for another error."""
+        if isinstance(error, TimeoutError):
+            raise HttpTimeout(f"{peer} was not reached within {self._limits.connect:g} s") from None
+        if isinstance(error, (OSError, UnicodeError)):
+            raise HttpError(f"{peer} cannot be reached: {_reason(error)}") from error
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._ssl is None:
+            self._ssl = ssl.create_default_context()
+        return self._ssl
+
+    async def _begin_tls(
+        self, connection: ClientConnection, transport: asyncio.Transport, context: ssl.SSLContext, peer: str
+    ) -> None:
+        if connection.received:  # uvloop receives before it begins TLS
+            raise HttpError(f"{peer} sent data before TLS began")
+        loop, name = asyncio.get_running_loop(), connection.origin.host
+        secured = await loop.start_tls(transport, connection, context, server_hostname=name)
+        assert secured is not None
+        connection.transport = secured
 
     def _proxy_for(self, origin: Origin) -> SplitResult | None:
         if self._proxies is None:

@@ -171,8 +171,9 @@ def parse_private_key(pem: str) -> PrivateKey:
             for curve in (b"", _tlv(0xA0, _P256)):
                 sec1 = _tlv(0x30, b"\x02\x01\x01", _tlv(0x04, octets), curve, public)
                 pkcs8 = _tlv(0x30, b"\x02\x01\x00", _tlv(0x30, _EC, _P256), _tlv(0x04, sec1))
-                der = pkcs8 if label == "PRIVATE KEY" else sec1 if curve else b""  # SEC1 alone must name its curve
-                if text == base64.b64encode(der).decode():
+                if label != "PRIVATE KEY" and not curve:
+                    continue  # SEC1 alone must name its curve
+                if text == base64.b64encode(pkcs8 if label == "PRIVATE KEY" else sec1).decode():
                     return key
     raise JoseError("expected one unencrypted P-256 private key in PEM, PKCS#8 or SEC1, as openssl writes it")
 

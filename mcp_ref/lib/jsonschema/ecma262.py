@@ -106,7 +106,8 @@ class Parser:
         if found[2] is None:
             least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[found[1]]
         else:
-            least, most = int(found[2]), int(found[2]) if found[3] is None else int(found[4]) if found[4] else None
+            least, upper = int(found[2]), found[2] if found[3] is None else found[4]
+            most = int(upper) if upper else None  # `{2,}` has no upper bound
         if most is not None and most < least:
             raise self._error("the bounds of {} are in the wrong order")
         if max(least, most or 0) > 65_535:
@@ -133,19 +134,19 @@ class Parser:
             return CharacterSet(_NEWLINE, [], negated=True)
         if self._take("["):
             return self._class()
-        if self._peek("\\"):
-            reference = self._take_match(r"\\(?:([1-9]\d*)|k<([^>]*)>)")
-            if reference is None:
-                self.position += 1
-                return self._escape()
-            self.is_regular = False
-            if reference[2] is not None and reference[2] not in self._names:
-                raise self._error("unknown group name")
-            number = int(reference[1] or 0) or self._names.index(reference[2]) + 1
-            return NonRegular(f"\\{number}")
+        if reference := self._take_match(r"\\(?:([1-9]\d*)|k<([^>]*)>)"):
+            return self._back_reference(reference[1], reference[2])
+        if self._take("\\"):
+            return self._escape()
         if self.source[self.position] in "*+?" or self._take_match(r"\{\d+(,\d*)?\}"):
             raise self._error("nothing to repeat")
         return _character(ord(self._next()))
+
+    def _back_reference(self, number: str | None, name: str | None) -> NonRegular:
+        self.is_regular = False
+        if name is not None and name not in self._names:
+            raise self._error("unknown group name")
+        return NonRegular(f"\\{int(number or 0) or self._names.index(name) + 1}")
 
     def _escape(self, in_class: bool = False) -> CharacterSet:
         """Parse the rest of an escape, after the backslash."""
@@ -163,17 +164,23 @@ class Parser:
             return _character(0)
         if char == "c" and (found := self._take_match("[A-Za-z]")):
             return _character(ord(found[0]) % 32)
-        if char == "x" and (found := self._take_match("[0-9a-fA-F]{2}")):
-            return _character(int(found[0], 16))
-        if char == "u":
-            if found := self._take_match(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"):
-                return _character(0x10000 + ((int(found[1], 16) & 0x3FF) << 10) + (int(found[2], 16) & 0x3FF))
-            found = self._take_match(r"([0-9a-fA-F]{4})|\{0*([0-9a-fA-F]{1,6})\}")
-            if found and (code := int(found[1] or found[2], 16)) <= maxunicode:
-                return _character(code)
+        if char in "xu" and (code := self._code_point(char)) is not None:
+            return _character(code)
         if char.isascii() and char.isalnum():
             raise self._error(f"unknown escape \\{char}")
         return _character(ord(char))
+
+    def _code_point(self, escape: str) -> int | None:
+        """Parse the hexadecimal digits after `\\x` or `\\u`. Return None if they are not the number of a character."""
+        if escape == "x":
+            digits = self._take_match("[0-9a-fA-F]{2}")
+            return int(digits[0], 16) if digits else None
+        pair = self._take_match(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+        if pair:  # a surrogate pair: each half has 10 bits of the number
+            return 0x10000 + ((int(pair[1], 16) & 0x3FF) << 10) + (int(pair[2], 16) & 0x3FF)
+        found = self._take_match(r"([0-9a-fA-F]{4})|\{0*([0-9a-fA-F]{1,6})\}")
+        code = int(found[1] or found[2], 16) if found else maxunicode + 1
+        return code if code <= maxunicode else None
 
     def _property(self, negated: bool) -> CharacterSet:
         found = self._take_match(r"\{(?:(?:General_Category|gc)=)?(\w+)\}")

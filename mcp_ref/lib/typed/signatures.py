@@ -109,9 +109,8 @@ def signature_of(
         at = AnnotationScope(f"{name}({each.name})", scope.names)
         if each.name in fixed:
             continue
-        if context_type and each.name == "context" and each.name not in hints:
-            advice = f"write `context: {context_type.__name__}`, or the type of an argument"
-            raise at.error("a parameter `context` without a type", f"is ambiguous: {advice}")
+        if context_type and "context" not in hints:
+            _check_name(each.name, context_type, at)
         if context_type and _contains_type(annotation, (context_type,)):
             contexts.append(each.name)
         elif each.kind is each.VAR_KEYWORD:
@@ -129,20 +128,30 @@ def signature_of(
     if len(contexts) > 1:
         raise scope.error(f"{' and '.join(contexts)}", "cannot both be the context")
     result, output = hints.get("return"), None
-    if (
-        schemaless_types is not None
-        and result not in (None, type(None), Any, object)
-        and not _contains_type(result, schemaless_types)
-    ):
+    if _has_output_schema(result, schemaless_types):
         conversion = conversion_of(result, AnnotationScope(f"{name}() result", scope.names, is_result=True))
         conversions.append(conversion)
         output = conversion.schema
     schema, is_async, reserved = _input_schema(parameters, rest), _is_async(function), fixed.union(contexts)
-    context, read_extra = contexts[0] if contexts else None, rest.read if rest else None
+    context, read_extra = next(iter(contexts), None), rest.read if rest else None
     is_generated = all(conversion.is_generated for conversion in conversions)
     return Signature(
         name, description, parameters, schema, output, context, is_async, reserved, readers, read_extra, is_generated
     )
+
+
+def _check_name(name: str, context_type: type, at: AnnotationScope) -> None:
+    """Raise UnsupportedType for a parameter `context`, if it has no annotation."""
+    if name == "context":
+        advice = f"write `context: {context_type.__name__}`, or the type of an argument"
+        raise at.error("a parameter `context` without a type", f"is ambiguous: {advice}")
+
+
+def _has_output_schema(result: object, schemaless_types: tuple[type, ...] | None) -> bool:
+    """Return True if results of this type get a schema."""
+    if schemaless_types is None or result in (None, type(None), Any, object):
+        return False
+    return not _contains_type(result, schemaless_types)
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:

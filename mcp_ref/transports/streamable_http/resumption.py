@@ -104,7 +104,7 @@ async def listen(
         ended = False
         try:
             async with get(resume_header(parser)) as response:
-                if response.status == 200 and response.headers.media_type == SSE_TYPE:
+                if _is_stream(response):
                     listened_session = current
                     idle = 0 if await _read_events(response, parser, read, None) else idle + 1
                 elif response.status == 404 and current is not None and listened_session == current:
@@ -126,6 +126,10 @@ async def listen(
         else:
             attempts = 0 if parser.last_event_id != last else attempts + 1
         await asyncio.sleep(retry_seconds(parser, attempts, idle))
+
+
+def _is_stream(response: HttpResponse) -> bool:
+    return response.status == 200 and response.headers.media_type == SSE_TYPE
 
 
 def resume_header(parser: EventParser) -> dict[str, str]:

@@ -178,8 +178,8 @@ class StreamableHttpEndpoint:
         revision = session.revision if session is not None else LATEST_LEGACY
         errors = _encoded_errors(message, revision) if not isinstance(message, Request) else None
         if errors is not None:
-            if isinstance(message, Malformed) and message.expects_no_response and session is not None:
-                session.receive(message, frame)  # an invalid response: the server's request fails
+            if session is not None and _is_invalid_response(message):
+                session.receive(message, frame)  # the server's request fails
             # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
             exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
             return None
@@ -191,9 +191,8 @@ class StreamableHttpEndpoint:
             session.receive(message, frame)
             exchange.respond(202, checked.cors, b"")
             return None
-        for id in ids:
-            if id in session.streams_by_request:
-                raise HttpRefusal(400, f"a request with id {id!r} is still in flight; use another id")
+        if in_flight := [id for id in ids if id in session.streams_by_request]:
+            raise HttpRefusal(400, f"a request with id {in_flight[0]!r} is still in flight; use another id")
         if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
         # a batch has other results, which a refusal by the handler of one request must not replace
@@ -337,6 +336,10 @@ class StreamableHttpEndpoint:
             response.write(encode_event(event.data, id=event.id))
             await response.drain()
         response.close()
+
+
+def _is_invalid_response(message: Incoming) -> bool:
+    return isinstance(message, Malformed) and message.expects_no_response
 
 
 def _session_missing() -> HttpRefusal:
