@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import CapabilityError, Client, Context, Root, Server
+from mcp_ref.features.roots import path_of
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import request
@@ -118,6 +119,21 @@ async def test_roots_list_changed_is_sent_and_the_new_roots_are_listed(revision:
 def test_roots_uri_that_is_not_file_or_climbs_is_refused(uri: str) -> None:
     with pytest.raises(ValueError, match="root"):
         Client(["never-started"], roots=[Root(uri)])
+
+
+@pytest.mark.parametrize(
+    ("root", "path"),
+    [
+        ("file:///a%20b", "/a b"),
+        ("FILE://LocalHost/%61", "/a"),
+        ("file:///a/./b", "/a/b"),
+        ("file://host/a", "file://host/a"),
+        ("/a/%20", "/a/%20"),
+        (Path("/a"), "/a"),
+    ],
+)
+def test_path_of_a_root_is_the_path_of_any_spelling_of_a_file_uri(root: str | Path, path: str) -> None:
+    assert path_of(root) == path
 
 
 @pytest.mark.spec(
