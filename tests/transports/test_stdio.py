@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, ConnectionClosed, InvalidMessage, Limits, RemoteError, RequestTimeout
+import mcp_ref.transports.stdio.server as stdio_server
+from mcp_ref import Client, ConnectionClosed, InvalidMessage, Limits, RemoteError, RequestTimeout, Server
 from mcp_ref.jsonrpc.messages import Incoming, Notification, Object, Request, Response, encode
 from mcp_ref.transports.stdio.client import INHERITED_VARIABLES, StdioClientTransport, server_environment
 from mcp_ref.transports.stdio.lines import MAX_UNWRITTEN
@@ -645,3 +646,37 @@ async def test_stdio_client_whose_server_leaves_does_not_wait_until_the_server_r
     closing = asyncio.create_task(transport.close()) if end == "the client closes" else None
     await asyncio.wait_for(waiting, PATIENCE)
     await (closing or transport.close())
+
+
+async def test_client_that_reads_slowly_after_the_end_of_input_gets_every_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio_server, "FLUSH_SECONDS", 0.3)
+    server, calls = Server("slow"), 60
+
+    @server.tool()
+    async def large() -> str:
+        return "x" * 40_000
+
+    to_server, from_client = os.pipe()
+    to_client, from_server = os.pipe()
+    serving = asyncio.create_task(server.serve(StdioServerTransport(to_server, from_server)))
+    frames = [initialize(), notification("notifications/initialized")]
+    frames += [request("tools/call", {"name": "large"}, number) for number in range(calls)]
+    os.write(from_client, b"".join(json.dumps(frame).encode() + b"\n" for frame in frames))
+    os.close(from_client)
+
+    def read_slowly() -> int:
+        lines = 0
+        while data := os.read(to_client, 64 * 1024):
+            lines += data.count(b"\n")
+            time.sleep(0.03)
+        return lines
+
+    reading = asyncio.create_task(asyncio.to_thread(read_slowly))
+    async with asyncio.timeout(PATIENCE):
+        await serving
+        os.close(from_server)
+        assert await reading == calls + 1
+    os.close(to_server)
+    os.close(to_client)

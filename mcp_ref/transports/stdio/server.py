@@ -16,6 +16,7 @@ import os
 import socket
 import stat
 import sys
+import time
 from collections.abc import Iterator
 
 from ...jsonrpc.errors import ConnectionClosed, McpError
@@ -23,8 +24,8 @@ from .. import system
 from ..base import OnEnd, Receive, Trace
 from .lines import MAX_LINE, LineTransport, limit_reads
 
-FLUSH_SECONDS = 0.5
-"""Maximum time for sending the last messages in `close`, and for delivering the last lines after EOF, in seconds."""
+FLUSH_SECONDS = 2.0
+"""Maximum time in which the client reads nothing of the last messages, in `close` and after EOF, in seconds."""
 
 PAUSED_CHECK_SECONDS = 1.0
 """Interval at which a transport that does not read checks if the client has left, in seconds."""
@@ -68,6 +69,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         self._reader: asyncio.ReadTransport | None = None
         self._writer: asyncio.WriteTransport | None = None
         self._paused_check: asyncio.TimerHandle | None = None
+        self._written = 0  # bytes
         self._closing = False
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
@@ -104,7 +106,14 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
 
     def _write(self, line: bytes) -> None:
         if self._writer is not None and not self._writer.is_closing():
+            self._written += len(line)
             self._writer.write(line)
+
+    def _unread(self) -> int:
+        """Return the number of written bytes that the client has not read. The system's pipe can hold some more."""
+        if self._writer is None or self._writer.is_closing():
+            return 0
+        return self._writer.get_write_buffer_size()
 
     def _input(self) -> asyncio.ReadTransport | None:
         return self._reader if self._reader is not None and not self._reader.is_closing() else None
@@ -129,7 +138,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         asyncio would notice the closed input only when it reads again. A client such as `cat requests | server | less`
         also closes our input early, but still reads.
         """
-        unread = self._writer.get_write_buffer_size() if self._writer is not None else 0
+        unread = self._unread()
         if unread >= unread_before and system.SYSTEM.has_hung_up(self._source):
             self.report_end(None)
         else:
@@ -142,9 +151,16 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
     def eof_received(self) -> bool:
         """End the session, because the client has closed our input. Return True to keep a socket open for output."""
         self._lines.feed_eof(lambda: self.report_end(None))
-        # While the dispatcher has paused reading, lines wait. The end waits for them at most `FLUSH_SECONDS` seconds.
-        asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report_end, None)
+        # While the dispatcher has paused reading, lines wait. The end waits for them for as long as the client reads.
+        asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._end_unless_read, self._written - self._unread())
         return True
+
+    def _end_unless_read(self, read_before: int) -> None:
+        read = self._written - self._unread()
+        if read > read_before and not self._closing:
+            asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._end_unless_read, read)
+        else:
+            self.report_end(None)
 
     def connection_lost(self, error: Exception | None) -> None:
         """End the session, because our input has ended or failed. Called by asyncio."""
@@ -157,15 +173,17 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
             self._end.send(error)
 
     async def close(self) -> None:
-        """Send the pending messages, for at most `FLUSH_SECONDS` seconds, and close."""
+        """Send the pending messages, unless the client reads nothing for `FLUSH_SECONDS` seconds, and close."""
         self._write_together()
         self._closing, writer = True, self._writer
         if self._paused_check is not None:
             self._paused_check.cancel()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH_SECONDS):
-                while writer is not None and not writer.is_closing() and writer.get_write_buffer_size():
-                    await asyncio.sleep(0.005)
+        unread, last_read = self._unread(), time.monotonic()
+        while unread and time.monotonic() < last_read + FLUSH_SECONDS:
+            await asyncio.sleep(0.005)
+            unread_before, unread = unread, self._unread()
+            if unread < unread_before:
+                last_read = time.monotonic()
         if writer is not None and not writer.is_closing():
             writer.abort()
         if (reader := self._input()) is not None:
