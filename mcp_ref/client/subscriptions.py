@@ -149,7 +149,7 @@ class Subscription:
         self._changed: dict[str, None] = {}  # unread URIs without duplicates, in order of change
         self._wakeup = asyncio.Event()
         self._request: ListenRequest | None = None
-        self._ended = False
+        self._is_open = self._ended = False
         self._error: Exception | None = None
 
     async def __aenter__(self) -> Subscription:
@@ -162,7 +162,9 @@ class Subscription:
                 setattr(wanted, f"{name}_list_changed", True)
             self._request = ListenRequest(self._client, wanted, self.receive, self.end)
             await self._request.open(self._client.timeout)
+            self._is_open = True
             return self
+        self._is_open = True
         self._legacy.append(self)  # an update can arrive before the response
         if self._lists:
             return self  # legacy servers report changed lists without a request
@@ -174,6 +176,8 @@ class Subscription:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
+        self._is_open = False
+        self._wakeup.set()  # another task can wait for an update
         if self._request is not None:
             return await self._request.close()
         self._legacy.remove(self)
@@ -190,7 +194,7 @@ class Subscription:
                 raise ConnectionClosed(f"the subscription to {self.uri} ended because of an error: {self._error}")
             if self._ended:
                 raise StopAsyncIteration
-            if self._request is None and self not in self._legacy:
+            if not self._is_open:
                 raise RuntimeError("the subscription is not open: use `async with client.subscribe(...) as updates`")
             self._wakeup.clear()
             await self._wakeup.wait()

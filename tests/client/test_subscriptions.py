@@ -741,3 +741,14 @@ async def test_server_process_that_ends_is_not_started_again_in_the_legacy_era(t
             with pytest.raises(ConnectionClosed):
                 await client.ping()
         assert count(log) == 1
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_iteration_of_a_subscription_whose_block_has_ended_raises_an_error(revision: str) -> None:
+    async with asyncio.timeout(PATIENCE), Client(watchable(), revision=revision) as client:
+        async with client.subscribe("test://a") as updates:
+            waiting = asyncio.ensure_future(anext(updates))
+            await asyncio.sleep(0)
+        for late in (waiting, anext(updates)):
+            with pytest.raises(RuntimeError, match="the subscription is not open"):
+                await late
