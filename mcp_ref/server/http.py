@@ -65,8 +65,6 @@ FINISH_SECONDS: Final = 1.0
 """Time for open responses to finish when the server stops, in seconds."""
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
-
-
 _SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "logging/setLevel"})
 
 

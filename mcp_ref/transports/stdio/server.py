@@ -111,9 +111,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
 
     def _unread(self) -> int:
         """Return the number of written bytes that the client has not read. The system's pipe can hold some more."""
-        if self._writer is None or self._writer.is_closing():
-            return 0
-        return self._writer.get_write_buffer_size()
+        return 0 if self._writer is None or self._writer.is_closing() else self._writer.get_write_buffer_size()
 
     def _input(self) -> asyncio.ReadTransport | None:
         return self._reader if self._reader is not None and not self._reader.is_closing() else None
@@ -152,12 +150,11 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         """End the session, because the client has closed our input. Return True to keep a socket open for output."""
         self._lines.feed_eof(lambda: self.report_end(None))
         # While the dispatcher has paused reading, lines wait. The end waits for them for as long as the client reads.
-        asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._end_unless_read, self._written - self._unread())
+        self._end_unless_read(-1)
         return True
 
     def _end_unless_read(self, read_before: int) -> None:
-        read = self._written - self._unread()
-        if read > read_before and not self._closing:
+        if (read := self._written - self._unread()) > read_before and not self._closing:
             asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._end_unless_read, read)
         else:
             self.report_end(None)
@@ -178,12 +175,11 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         self._closing, writer = True, self._writer
         if self._paused_check is not None:
             self._paused_check.cancel()
-        unread, last_read = self._unread(), time.monotonic()
-        while unread and time.monotonic() < last_read + FLUSH_SECONDS:
+        unread, end = math.inf, 0.0
+        while self._unread() > 0 and (self._unread() < unread or time.monotonic() < end):
+            if self._unread() < unread:
+                unread, end = self._unread(), time.monotonic() + FLUSH_SECONDS
             await asyncio.sleep(0.005)
-            unread_before, unread = unread, self._unread()
-            if unread < unread_before:
-                last_read = time.monotonic()
         if writer is not None and not writer.is_closing():
             writer.abort()
         if (reader := self._input()) is not None:
@@ -193,10 +189,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
 
 
 class _OutputProtocol(asyncio.Protocol):
-    """The asyncio protocol of a descriptor that a server only writes to. A client sends nothing there.
-
-    It forwards calls to `StdioServerTransport`.
-    """
+    """The asyncio protocol of a descriptor that a server only writes to. It forwards calls to its owner."""
 
     def __init__(self, owner: StdioServerTransport) -> None:
         self._owner = owner
