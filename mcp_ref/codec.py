@@ -359,7 +359,6 @@ def _read_member(read: _Read, value: JSON, name: str | int) -> object:
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:
-    """Return the Python types of the JSON values for a scalar, Literal, list or dict type; None for other types."""
     if hint in _SCALARS:
         return _SCALARS[hint][1]
     if get_origin(hint) is Literal:

@@ -1,4 +1,4 @@
-"""The channel: the object through which a handler sends messages to the peer whose request it serves.
+"""Channel: the object through which a handler sends messages to the peer whose request it serves.
 
 A `Channel` is a session (legacy era), a stateless request (modern era), or a task. A handler gets a `RequestContext`,
 which has the channel of the request. So the same handler works in both eras and on every transport.

@@ -1,4 +1,4 @@
-"""The principal: the authenticated caller of a request over HTTP, as a handler sees it.
+"""Principal: the authenticated caller of a request over HTTP, as a handler sees it.
 
 A `Principal` does not contain the token. Otherwise a handler could pass the token on to another server, which would
 take the handler for the user.

@@ -1,4 +1,7 @@
-"""The commands behind `python3 -m mcp_ref`.
+"""Commands behind `python3 -m mcp_ref`: a module is imported only if its command runs, so that `--help` is fast.
+
+A command prints its result to standard output, and everything else to standard error, so that other programs can read
+the result. It ends with an exit code that says which side failed.
 
 - `values.py` parses arguments, `show.py` prints results, `save.py` writes the images of a result to files, and
   `person.py` asks the user at the terminal.

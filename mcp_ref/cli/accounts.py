@@ -1,4 +1,4 @@
-"""The commands about the user's accounts at servers: `login`, `logout` and `whoami`.
+"""`login`, `logout` and `whoami`: the commands about the user's accounts at servers.
 
 python3 -m mcp_ref login https://mcp.example/notes     a browser opens; the tokens are stored
 python3 -m mcp_ref whoami https://mcp.example/notes    issuer, scopes and end; never a token

@@ -1,4 +1,4 @@
-"""The tokens of the commands that take a URL.
+"""Tokens for the commands that take a URL.
 
 Tokens are kept in the file of `FileStore`, so the user signs in once. Without a terminal, a command does not wait for a
 user: it ends with exit code 4, and prints the command that signs in. A token is never an argument, because other users

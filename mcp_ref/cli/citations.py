@@ -1,4 +1,4 @@
-"""The citations of the specification in the docstrings and comments of a Python file.
+"""Citations of the specification in the docstrings and comments of a Python file.
 
 - A bracket with a revision, a page and perhaps headings, such as `2025-11-25 basic/transports#session-management`,
   `2025-06-18 changelog#major-changes` or `2025-03-26 schema`.

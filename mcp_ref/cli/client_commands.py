@@ -1,4 +1,4 @@
-"""The commands that connect to a server and print its results: `list`, `call`, `read`, `watch`, `prompt`, `complete`.
+"""`list`, `call`, `read`, `watch`, `prompt` and `complete` connect to a server and print its results.
 
 The server checks names and arguments. If the server refuses a name, these commands suggest similar names.
 """

@@ -1,4 +1,4 @@
-"""The client commands with `--config FILE`: the servers of a configuration file, with the user's consent.
+"""`--config FILE`: the client commands with the servers of a configuration file, and with the user's consent.
 
 `list` starts all servers. The other commands start only the server of the given name: `call weather.forecast`. A file
 that was downloaded can name any program, so a server starts only if the user allows it, or with `--yes`. The decisions

@@ -1,4 +1,4 @@
-"""The command `revisions [REVISION]`: print a table of all revisions, or the changes of one revision.
+"""`revisions [REVISION]` prints a table of all revisions, or the changes of one revision.
 
 The output comes from the data that the package itself uses. `Revision` has the features of one revision. `METHODS`
 has the methods of all revisions. `Availability` says which revisions have a type or a member.

@@ -1,4 +1,4 @@
-"""The option `--save DIR` of `call` and `read`: write images, audio and blobs of a result to files.
+"""`--save DIR` of `call` and `read` writes images, audio and blobs of a result to files.
 
 The server chooses the data, the MIME type and the URI, and must not choose the place with them. So a name keeps only
 letters, digits, `.`, `_` and `-` of the URI's last segment, and a new file never replaces another one.

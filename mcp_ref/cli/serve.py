@@ -1,4 +1,4 @@
-"""The command `run FILE[:NAME]`: find the `Server` object in a Python file or module, and serve it over stdio or HTTP.
+"""`run FILE[:NAME]` finds the `Server` object in a Python file or module, and serves it over stdio or HTTP.
 
 The command imports the file, so the block `if __name__ == "__main__":` of the file does not run. Text that the file
 prints goes to standard error, because standard output must contain only messages of the protocol.

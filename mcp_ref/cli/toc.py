@@ -1,4 +1,4 @@
-"""The command `toc`: the pages of the specification, the modules that implement them, and the lines that cite them.
+"""`toc` prints the pages of the specification, the modules that implement them, and the lines that cite them.
 
     toc                                     all pages, with their modules
     toc server/tools 2025-11-25             the places that cite a page, by heading, here for one revision

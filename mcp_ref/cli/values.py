@@ -1,4 +1,4 @@
-"""The parsers for words of the command line: arguments such as `NAME=VALUE` and `NAME:=JSON`, headers, and variables.
+"""Parsers for words of the command line: arguments such as `NAME=VALUE` and `NAME:=JSON`, headers, and variables.
 
 The tool's input schema gives the type of `VALUE`: `count=3` means 3 for an integer, and "3" for a string. A `VALUE`
 that is not JSON is sent as a string. The server checks the types.

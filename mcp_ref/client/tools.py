@@ -129,7 +129,6 @@ class ToolCalls:
             params.task = TaskMetadata()
 
     def _check_result(self, name: str | None, result: CallToolResult) -> None:
-        """Raise InvalidMessage if a result does not match the tool's output schema."""
         if name is not None and self._checker is not None and self._client.revision.structured_results:
             self._checker.check(name, result)
 

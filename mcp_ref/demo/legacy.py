@@ -1,4 +1,4 @@
-"""The second half of the demo: the same server and client in the legacy era (the revisions with a handshake).
+"""Second half of the demo: the same server and client in the legacy era (the revisions with a handshake).
 
 `tour.py` shows the features in the modern era. These chapters show the differences: a session that both sides
 remember, requests that the server sends, and a subscription for each resource.

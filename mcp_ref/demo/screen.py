@@ -1,4 +1,4 @@
-"""The output of the demo: chapters, explanations, checked claims, and each message with its sender and its meaning.
+"""Output of the demo: chapters, explanations, checked claims, and each message with its sender and its meaning.
 
 The screen prints colors only on a terminal, and not if NO_COLOR is set (no-color.org).
 """

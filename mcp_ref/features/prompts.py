@@ -190,7 +190,6 @@ class Prompts:
 
 
 def _messages_of(name: str, value: object) -> list[PromptMessage]:
-    """Convert the value that a prompt's function returned to messages."""
     if isinstance(value, PromptMessage):
         return [value]
     if isinstance(value, str | ContentBlock):

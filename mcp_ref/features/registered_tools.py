@@ -251,7 +251,6 @@ def _error_result(text: str) -> CallToolResult:
 
 
 def _result_of(registered: RegisteredTool, value: object, revision: Revision) -> CallToolResult:
-    """Convert the return value of a tool's function to a result."""
     if isinstance(value, CallToolResult):
         result = value
         if not all(isinstance(block, ContentBlock) for block in result.content):

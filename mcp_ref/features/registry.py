@@ -68,6 +68,5 @@ class Registry(dict[str, T]):
         return self._shown(items[start:end], context), cursor_of(serials[end - 1]) if end < len(items) else None
 
     def _shown(self, items: list[tuple[str, T]], context: RequestContext) -> list[T]:
-        """Return the items that the caller is allowed to see."""
         hidden = {scopes for scopes in set(self.scopes.values()) if not context.shows(scopes)}
         return [item for key, item in items if self.scopes.get(key) not in hidden]

@@ -390,7 +390,6 @@ class Server:
 
 
 def _decorator(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:
-    """Return a decorator that adds a function. Raise TypeError if `argument` is a function."""
     if callable(argument):  # the author wrote `@server.tool` without parentheses
         raise TypeError(f"the decorator has no arguments: write @server.{name}(...), with parentheses")
 

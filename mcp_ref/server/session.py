@@ -172,7 +172,6 @@ class ServerSession(Session, Announcer):
         return InitializeResult(revision.name, declared, self.catalog.info, self.catalog.instructions)
 
     def _restart(self, context: Context) -> None:
-        """Forget the state of the old session, and cancel its requests."""
         self.dispatcher.cancel_others(context.request_id)
         if self.initialized.done():
             self.initialized = self.loop.create_future()

@@ -1,4 +1,4 @@
-"""The URLs of authorization: where metadata are found, and which URLs a client may trust, request and open.
+"""URLs of authorization: where metadata are found, and which URLs a client may trust, request and open.
 
     MCP server    https://mcp.example/notes
     its metadata  https://mcp.example/.well-known/oauth-protected-resource/notes      then without /notes

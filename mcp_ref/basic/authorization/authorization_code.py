@@ -1,4 +1,4 @@
-"""The authorization code flow without its input and output: the URL to open, and the response to trust.
+"""Authorization code flow without its input and output: the URL to open, and the response to trust.
 
     attempt = begin_sign_in(metadata, client_id, redirect_uri, resource, scopes)
     ... a browser opens attempt.url; the authorization server redirects it to redirect_uri?code=...&state=...&iss=...

@@ -1,4 +1,4 @@
-"""The exceptions of authorization. Each text says which side failed, and what to do.
+"""Exceptions of authorization. Each text says which side failed, and what to do.
 
 An exception ends up in logs, in bug reports and before a model. So none contains a token, code, verifier, secret, query
 or body. A peer's own text is cut, and reduced to printable ASCII: else it could forge log lines or control a terminal.

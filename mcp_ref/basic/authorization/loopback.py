@@ -1,4 +1,4 @@
-"""The loopback receiver: how the response of a sign-in gets from the browser to a program on the same machine.
+"""Loopback receiver: how the response of a sign-in gets from the browser to a program on the same machine.
 
     async with receive("http://127.0.0.1:0/callback") as receiver:
         receiver.expected = begin_sign_in(..., receiver.redirect_uri, ...)

@@ -1,4 +1,4 @@
-"""The JSON documents of authorization: which members a client or server uses, and how each is read.
+"""JSON documents of authorization: which members a client or server uses, and how each is read.
 
 Peers differ in everything that is optional. A reader that demands valid values in members that it does not use fails at
 servers that work. So unknown members are ignored, and null, "" and unusable items of a list count as absent. A member

@@ -1,4 +1,4 @@
-"""The store: where a client keeps its client ids and its tokens, in memory or in a file.
+"""Store: where a client keeps its client ids and its tokens, in memory or in a file.
 
     client|<issuer>            a registration: client id, perhaps a secret
     grant|<MCP server's URL>   the tokens, their issuer, and all that a refresh needs

@@ -1,4 +1,4 @@
-"""The token endpoint: a client exchanges a grant, such as an authorization code, for tokens.
+"""Token endpoint: a client exchanges a grant, such as an authorization code, for tokens.
 
     POST /token HTTP/1.1
     Authorization: Basic YzE6czE=

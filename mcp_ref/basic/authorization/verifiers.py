@@ -1,4 +1,4 @@
-"""The verifiers of access tokens: they check that a token is genuine, in time and made for this server.
+"""Verifiers of access tokens: they check that a token is genuine, in time and made for this server.
 
     JwtVerifier     the token is signed, a JWT; the issuer publishes its keys          RFC 9068, RFC 7517
     Introspection   the token is a random text; the issuer is asked about it           RFC 7662

@@ -1,4 +1,4 @@
-"""The receiver of tasks: runs requests as tasks, stores their results, and serves the requests about tasks.
+"""Receiver of tasks: it runs requests as tasks, stores their results, and serves the requests about tasks.
 
 When a request becomes a task, the receiver returns the task at once, while the handler of the request goes on. The
 receiver (usually the server) stores the handler's result. The requestor polls the task.

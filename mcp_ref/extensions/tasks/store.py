@@ -1,4 +1,4 @@
-"""The store of tasks: the receiver keeps the tasks here until the requestor has fetched their results, or they expire.
+"""Store of tasks: the receiver keeps the tasks here until the requestor has fetched their results, or they expire.
 
 `TaskStore` is the interface, so that an author can keep the tasks in a database. `MemoryTaskStore` is the default.
 

@@ -1,4 +1,4 @@
-"""The responses of the server: the exchange of one request on a connection, and a response that is sent in pieces.
+"""Responses of the server: the exchange of one request on a connection, and a response that is sent in pieces.
 
 Spec:  RFC 9112, section 7.1 (chunks); RFC 9110, section 8.6 (Content-Length)
 """

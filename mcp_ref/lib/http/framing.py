@@ -1,4 +1,4 @@
-"""The syntax of HTTP/1.1 messages, for client and server: heads, the length of a body, and chunks.
+"""Syntax of HTTP/1.1 messages, for client and server: heads, the length of a body, and chunks.
 
     POST /mcp HTTP/1.1            \\
     Host: localhost                > the head: lines that end in CRLF, then an empty line

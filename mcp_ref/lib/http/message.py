@@ -1,4 +1,4 @@
-"""The objects that HTTP servers and handlers share. An exchange is one request with its response.
+"""Objects that HTTP servers and handlers share. An exchange is one request with its response.
 
 The servers in server.py and asgi.py call the handler with an exchange:
 

@@ -1,4 +1,4 @@
-"""The objects in an `Annotated`, as keywords of JSON Schema.
+"""Objects in an `Annotated`, as keywords of JSON Schema.
 
     Annotated[int, "How far ahead", {"minimum": 1}]      a text and a dict of keywords
     Annotated[int, Interval(ge=1, le=9)]                 objects of the package annotated-types

@@ -204,7 +204,6 @@ class StreamableHttpEndpoint:
     async def _wait_and_post(
         self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access
     ) -> None:
-        """Wait until the session is restored and accepts messages. Then serve the POST."""
         await (await self._find_session(checked, access)).reading()
         if self._table.is_closing:
             raise shutting_down()
@@ -221,7 +220,6 @@ class StreamableHttpEndpoint:
         stream.respond_to(exchange, checked.cors, access)
 
     async def _initialize(self, exchange: Exchange, checked: CheckedRequest, message: Request, access: Access) -> None:
-        """Begin a session. End the session if `initialize` fails."""
         session = self._table.begin(exchange.request.body, access)
         self._start_heartbeat()
         self._open_stream(session, exchange, checked, (message.id,), None)
@@ -310,7 +308,6 @@ class StreamableHttpEndpoint:
     def _send(
         self, exchange: Exchange, stream: Stream, headers: HeaderList, missed: list[Event] | None, ends_at: float | None
     ) -> None:
-        """Begin to send events to a GET. For the parameters, see `Stream.attach`."""
         stream.attach(exchange.stream(200, [*SSE_HEADERS, *headers]), missed, ends_at)
         if missed is None:
             stream.send_first_id()

@@ -184,7 +184,6 @@ class Stream:
         response.keep_open(self._detach)
 
     def _detach(self, response: StreamingResponse) -> None:
-        """Note that this response has ended. The stream continues."""
         self.session.touch()
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
         if self._response is response:

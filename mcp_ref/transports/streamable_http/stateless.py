@@ -206,7 +206,6 @@ class StatelessExchange:
             self._end()
 
     def _open(self) -> StreamingResponse:
-        """Return the event stream. Open it first, if necessary."""
         if self._response is None:
             self._response = self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
             self._response.keep_open(self._end_stream)
