@@ -11,6 +11,10 @@ without its key. A stolen proof does not help either: it is for one method, URL 
 A server may also demand a *nonce*, a value of its own, in the proof: then nobody can make proofs in advance. It refuses
 with `use_dpop_nonce` and the header `DPoP-Nonce`, and the client sends the request once more, with a new proof.
 
+Threats:
+    proof-replay-by-flood: a request of a user; a thief of its proof and token, with an account of its own; sends
+        thousands of proofs, so that the server forgets the stolen one; each principal has a share of the memory.
+
 Spec:  the extension io.modelcontextprotocol/auth/dpop (SEP-1932, draft); RFC 9449; RFC 7638
 """
 
@@ -41,8 +45,10 @@ MAX_NONCES: Final = 100
 """Maximum number of origins whose nonces a client remembers. Before one more is remembered, all are forgotten."""
 MAX_AGE: Final = 300
 """Maximum difference between a proof's time and the server's clock, and time to the next nonce, in seconds."""
-MAX_PROOFS: Final = 10_000
-"""Maximum number of proofs of the last `2 * MAX_AGE` seconds that a server remembers, the latest ones."""
+MAX_PROOFS_PER_CALLER: Final = 10_000
+"""Maximum number of proofs of one principal that a server remembers, each for `2 * MAX_AGE` seconds: about 3 MB."""
+MAX_PROOFS: Final = 50_000
+"""Maximum number of proofs that a server remembers. One more replaces the oldest of the principal that has most."""
 
 
 def _sha256(text: str) -> str:
@@ -101,7 +107,9 @@ class DpopCheck(ProofCheck):
         if nonce_key is not None and len(nonce_key) < 32:
             raise ValueError("nonce_key must have at least 32 bytes: else clients could guess nonces")
         self.is_required, self._nonce_key = required, nonce_key
-        self._proofs: dict[str, float] = {}  # the hash of a proof's key and jti, with the time of its arrival
+        # The hash of each proof's key and jti, with the time of its arrival, by principal: the latest is the last.
+        self._proofs: dict[str, dict[str, float]] = {}
+        self._count = 0  # of all proofs
 
     def check(self, request: HttpRequest, token: str, principal: Principal, resource: str) -> Refusal | None:
         try:
@@ -125,7 +133,7 @@ class DpopCheck(ProofCheck):
                 return "use_dpop_nonce", [("DPoP-Nonce", nonces[0].decode())]
             if not key.verify(jws.algorithm, jws.signed, jws.signature):
                 raise JoseError("the signature is wrong")
-            self._use(_sha256(f"{key.thumbprint} {jti}"))
+            self._use(principal.id, _sha256(f"{key.thumbprint} {jti}"))
         except ValueError as error:
             log.info("a DPoP proof was refused: %s", error)
             return "invalid_dpop_proof", []
@@ -136,11 +144,25 @@ class DpopCheck(ProofCheck):
         windows = [int(time.time() // MAX_AGE) - age for age in (0, 1)] if self._nonce_key else []
         return [hmac.new(self._nonce_key or b"", b"%d" % window, "sha256").hexdigest().encode() for window in windows]
 
-    def _use(self, proof: str) -> None:
-        """Note a proof. Raise JoseError if it was used before."""
-        now, used = time.time(), self._proofs
-        while used and (len(used) >= MAX_PROOFS or now - next(iter(used.values())) > 2 * MAX_AGE):
-            del used[next(iter(used))]
+    def _use(self, caller: str, proof: str) -> None:
+        """Note a proof of a principal. Raise JoseError if it was used before."""
+        now, expired = time.time(), time.time() - 2 * MAX_AGE
+        while self._proofs and next(reversed(next(iter(self._proofs.values())).values())) < expired:
+            self._count -= len(self._proofs.pop(next(iter(self._proofs))))
+        used = self._proofs.pop(caller, {})
+        while used and (len(used) >= MAX_PROOFS_PER_CALLER or next(iter(used.values())) < expired):
+            self._forget_oldest(used)
+        self._proofs[caller] = used  # now the last
         if proof in used:
             raise JoseError("the proof was used before")
         used[proof] = now
+        self._count += 1
+        if self._count > MAX_PROOFS:
+            most = max(self._proofs, key=lambda each: len(self._proofs[each]))
+            self._forget_oldest(self._proofs[most])
+            if not self._proofs[most]:
+                del self._proofs[most]
+
+    def _forget_oldest(self, used: dict[str, float]) -> None:
+        del used[next(iter(used))]
+        self._count -= 1

@@ -24,7 +24,8 @@ from mcp_ref import (
     es256_signer,
 )
 from mcp_ref.basic.authorization.challenges import write_challenge
-from mcp_ref.extensions.auth.dpop import MAX_AGE, MAX_NONCES, MAX_PROOFS
+from mcp_ref.extensions.auth import dpop
+from mcp_ref.extensions.auth.dpop import MAX_AGE, MAX_NONCES
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.lib.http.message import Exchange, Headers, HttpRequest
 from mcp_ref.lib.jose.keys import (
@@ -429,17 +430,32 @@ def test_dpop_nonce_key_must_be_long() -> None:
 
 
 def test_dpop_memory_is_bounded_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dpop, "MAX_PROOFS_PER_CALLER", 100)
+    monkeypatch.setattr(dpop, "MAX_PROOFS", 300)
     check = DpopCheck()
     monkeypatch.setattr(time, "time", lambda: 1000.0)
-    for number in range(MAX_PROOFS + 10):
-        check._use(str(number))
-    assert len(check._proofs) == MAX_PROOFS
+    for number in range(500):
+        check._use("one", str(number))
+        check._use(f"caller {number}", "only")
+        assert sum(map(len, check._proofs.values())) == check._count <= 300 and len(check._proofs["one"]) <= 100
     monkeypatch.setattr(time, "time", lambda: 1000.0 + 2 * MAX_AGE)
     with pytest.raises(JoseError):
-        check._use(str(MAX_PROOFS))
+        check._use("one", "499")
     monkeypatch.setattr(time, "time", lambda: 1001.0 + 2 * MAX_AGE)
-    check._use("later")
-    assert [*check._proofs] == ["later"]
+    check._use("one", "499")
+    assert check._proofs == {"one": {"499": 1001.0 + 2 * MAX_AGE}} and check._count == 1
+
+
+@pytest.mark.attack("proof-replay-by-flood")
+def test_dpop_proofs_of_one_principal_do_not_evict_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dpop, "MAX_PROOFS_PER_CALLER", 100)
+    monkeypatch.setattr(dpop, "MAX_PROOFS", 150)
+    check = DpopCheck()
+    check._use("user", "stolen")
+    for number in range(1000):
+        check._use(f"thief {number % 2}", str(number))
+    with pytest.raises(JoseError, match="used before"):
+        check._use("user", "stolen")
 
 
 async def test_dpop_client_and_protection_agree() -> None:
