@@ -162,7 +162,7 @@ class _Talk:
     def event(self, event: Event) -> None:
         """Read the frame of one event."""
         if event.data:
-            self.wire.frames.put_nowait(event.data.encode())
+            self.wire.frames.put_nowait(event.data)
 
 
 class _Streamable(_Talk):
@@ -231,7 +231,7 @@ class _OverSse(_Talk):
     def event(self, event: Event) -> None:
         """Read the frame of one event, or the address for POSTs."""
         if event.event == "endpoint":
-            self._endpoint.set_result(event.data)
+            self._endpoint.set_result(event.data.decode())
         else:
             super().event(event)
 

@@ -57,7 +57,7 @@ class PlainHttp:
         parser, found = EventParser(MAX_BYTES), list[Event]()
         async for piece in response:
             for event in parser.feed(piece):
-                self._screen.body(f"id: {event.id}  data: {event.data}".rstrip())
+                self._screen.body(f"id: {event.id}  data: {event.data.decode()}".rstrip())
                 found.append(event)
                 if len(found) == max_count:
                     return found
@@ -105,13 +105,13 @@ async def show_stream(screen: Screen, plain: PlainHttp, session: dict[str, str])
     params: Object = {"name": "count", "arguments": {"to": 1}, "_meta": {"progressToken": "count"}}
     async with plain.request("POST", session, {"id": 3, "method": "tools/call", "params": params}) as response:
         seen = await plain.events(response, max_count=2)
-    screen.claim("the result has not arrived", not any('"result"' in event.data for event in seen))
+    screen.claim("the result has not arrived", not any(b'"result"' in event.data for event in seen))
     screen.say("The call continues in the server. The client resumes the stream after the last event that arrived.")
     last = {"Last-Event-ID": seen[-1].id}
     async with plain.request("GET", {**session, "Accept": "text/event-stream", **last}, None) as response:
         rest = await plain.events(response)
     ids = [event.id for event in seen + rest]
-    screen.claim("no event was lost or repeated", '"result"' in rest[-1].data and len(set(ids)) == len(ids))
+    screen.claim("no event was lost or repeated", b'"result"' in rest[-1].data and len(set(ids)) == len(ids))
     screen.say("The client ends the session. Without this DELETE the session would expire after half an hour.")
     async with plain.request("DELETE", session, None) as response:
         screen.claim("the session has ended", response.status == 204)

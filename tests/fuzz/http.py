@@ -148,7 +148,7 @@ def _read_events_simply(data: bytes) -> tuple[list[Event], str, int | None]:
         content = content.removeprefix(" ")
         if line == "":
             last = id
-            found += [Event("\n".join(lines), name or "message", id)] if lines else []
+            found += [Event("\n".join(lines).encode(), name or "message", id)] if lines else []
             lines, name = [], ""
         elif field == "data":
             lines.append(content)
@@ -166,7 +166,8 @@ def check_events(rng: random.Random) -> None:
     sent = [(word(rng), rng.choice(["message", "endpoint"]), str(n)) for n in range(rng.randint(1, 4))]
     data = b"".join(encode_event(text.encode(), id=id, event=event) for text, event, id in sent)
     with within_limits():
-        assert _events(pieces(rng, data), 10**6) == ([Event(*each) for each in sent], sent[-1][2], None)
+        expected = [Event(text.encode(), *rest) for text, *rest in sent]
+        assert _events(pieces(rng, data), 10**6) == (expected, sent[-1][2], None)
     data, limit = damaged(rng, data, EVENT_FRAGMENTS, MAX_READ), rng.choice([30, 10**7])
     with within_limits():
         found = _events([data], limit)

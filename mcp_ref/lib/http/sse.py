@@ -8,6 +8,10 @@
 An event is a list of lines `field: value`. Several `data` lines make a text of several lines. The encoder refuses an id
 with a line break, because the text after it would become another field. The parser limits the size of an event.
 
+Threats:
+    event-of-many-lines: the memory of a client; a hostile server; sends one event of millions of `data` lines; the
+        parser joins the lines as bytes, which takes at most three times the size of the event.
+
 Spec:  HTML standard, 9.2.5 "Parsing an event stream" and 9.2.6 "Interpreting an event stream"
 """
 
@@ -33,7 +37,8 @@ class EventTooLarge(ValueError):
 class Event:
     """One event. If the event has no id of its own, `id` is the latest id before it in the stream, or ""."""
 
-    data: str
+    data: bytes
+    """The data lines, joined by line feeds. UTF-8: a reader of the text replaces invalid bytes."""
     event: str = "message"
     id: str = ""
 
@@ -50,7 +55,7 @@ class EventParser:
         self._line = bytearray()  # the start of a line whose end has not arrived
         self._after_cr = False  # True after CR: a line feed that follows is a part of the same line end
         self._at_stream_start = True
-        self._data: list[str] = []
+        self._data: bytes | bytearray | None = None  # the data lines of the incomplete event; None before the first one
         self._size, self._event, self._id = 0, "", ""  # of the incomplete event; _size is in bytes
 
     def resumed(self) -> EventParser:
@@ -71,26 +76,31 @@ class EventParser:
         events: list[Event] = []
         for line in lines:
             if self._line:
-                line = bytes(self._line) + line
-                self._line.clear()
-            self._read_line(line, events)
+                self._line += line
+                started, self._line = self._line, bytearray()
+                self._read_line(started, events)
+                del started  # it can have 64 MiB
+            else:
+                self._read_line(line, events)
         self._line += rest
         self._check_size(len(self._line))
         return events
 
-    def _read_line(self, line: bytes, events: list[Event]) -> None:
+    def _read_line(self, line: bytes | bytearray, events: list[Event]) -> None:
         if self._at_stream_start:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # a byte order mark can precede the stream
             self._at_stream_start = False
+            if line.startswith(b"\xef\xbb\xbf"):  # a byte order mark can precede the stream
+                line = line[3:]
         if not line:
             return self._dispatch(events)
         self._check_size(len(line))
+        if line.startswith(b"data:"):
+            return self._add_data(line, 6 if line.startswith(b"data: ") else 5)
         name, _, value = line.partition(b":")
         # Decoding line by line is safe, because the bytes of a line end are never part of a UTF-8 character.
         text = value.removeprefix(b" ").decode("utf-8", "replace")
-        if name == b"data":
-            self._data.append(text)
-            self._size += len(line)
+        if name == b"data":  # a line without a colon
+            self._add_data(line, 4)
         elif name == b"event":
             self._event = text
         elif name == b"id" and "\0" not in text:
@@ -98,11 +108,21 @@ class EventParser:
         elif name == b"retry" and text.isascii() and text.isdigit() and len(text) < 16:
             self.retry = int(text)
 
+    def _add_data(self, line: bytes | bytearray, start: int) -> None:
+        self._size += len(line)
+        if self._data is None:
+            self._data = line[start:]
+            return
+        if isinstance(self._data, bytes):
+            self._data = bytearray(self._data)
+        self._data += b"\n"
+        self._data += line[start:]
+
     def _dispatch(self, events: list[Event]) -> None:
         self.last_event_id = self._id  # an event without data still sets the id
-        if self._data:
-            events.append(Event("\n".join(self._data), self._event or "message", self._id))
-            self._data = []
+        if self._data is not None:
+            events.append(Event(bytes(self._data), self._event or "message", self._id))
+            self._data = None
         self._size, self._event = 0, ""
 
     def _check_size(self, more: int) -> None:

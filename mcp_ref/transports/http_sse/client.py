@@ -91,9 +91,9 @@ class SseClientTransport(Transport):
     def _take_event(self, event: Event) -> None:
         if event.event == "endpoint":
             if not self._endpoint.done():
-                self._endpoint.set_result(self._check_origin(urljoin(self.url, event.data)))
+                self._endpoint.set_result(self._check_origin(urljoin(self.url, event.data.decode("utf-8", "replace"))))
         elif event.event == "message" and self._receive is not None:
-            frame = event.data.encode()
+            frame = event.data
             if self._trace is not None:
                 self._trace("<-", frame)
             self._receive(decode(frame))

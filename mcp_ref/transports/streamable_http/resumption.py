@@ -81,7 +81,7 @@ async def _read_events(
             for event in parser.feed(piece):
                 if event.data and event.event == "message":  # an event without data only gives an id
                     found = True
-                    read(event.data.encode())
+                    read(event.data)
             if unanswered is not None and not unanswered:
                 break
     except HttpError as error:

@@ -123,7 +123,7 @@ class StatelessRequests:
         async for piece in response:
             for event in parser.feed(piece):
                 if event.data and event.event == "message":
-                    frame = event.data.encode()
+                    frame = event.data
                     if self._trace is not None:
                         self._trace("<-", frame)
                     message = decode(frame)

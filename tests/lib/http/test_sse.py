@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from mcp_ref.lib.http.sse import Event, EventParser, EventTooLarge, encode_comment, encode_event
@@ -13,7 +15,7 @@ def parse(*chunks: bytes) -> list[Event]:
 
 
 def data_of(*chunks: bytes) -> list[str]:
-    return [event.data for event in parse(*chunks)]
+    return [event.data.decode("utf-8", "replace") for event in parse(*chunks)]
 
 
 def test_data_lines_are_joined_by_line_feeds() -> None:
@@ -22,7 +24,7 @@ def test_data_lines_are_joined_by_line_feeds() -> None:
 
 def test_ids_and_comments_follow_the_example_of_the_standard() -> None:
     stream = b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n"
-    assert parse(stream) == [Event("first event", id="1"), Event("second event"), Event(" third event")]
+    assert parse(stream) == [Event(b"first event", id="1"), Event(b"second event"), Event(b" third event")]
 
 
 def test_empty_data_is_an_event_and_missing_data_is_not() -> None:
@@ -45,7 +47,7 @@ def test_event_type_is_not_inherited_by_the_next_event() -> None:
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 def test_event_parser_gives_the_same_events_for_every_line_end_and_cut(end: bytes) -> None:
     stream = "\ufeffid: 7\ndata: ä\u2028é\ndata: 2\n\n: c\nevent: e\ndata: 3\n\n".encode().replace(b"\n", end)
-    expected = [Event("ä\u2028é\n2", "message", "7"), Event("3", "e", "7")]
+    expected = [Event("ä\u2028é\n2".encode(), "message", "7"), Event(b"3", "e", "7")]
     for cut in range(len(stream) + 1):
         assert parse(stream[:cut], stream[cut:]) == expected, cut
     assert parse(*(stream[at : at + 1] for at in range(len(stream)))) == expected
@@ -57,9 +59,9 @@ def test_line_ends_may_be_mixed() -> None:
 
 def test_event_that_ends_in_a_carriage_return_is_given_at_once() -> None:
     parser = EventParser()
-    assert [e.data for e in parser.feed(b"data: 1\r\n\r")] == ["1"]
+    assert [e.data for e in parser.feed(b"data: 1\r\n\r")] == [b"1"]
     assert parser.feed(b"") == []
-    assert [e.data for e in parser.feed(b"\ndata: 2\n\n")] == ["2"]
+    assert [e.data for e in parser.feed(b"\ndata: 2\n\n")] == [b"2"]
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c", "\x1d", "\x1e"])
@@ -148,7 +150,7 @@ def test_encode_event_writes_the_given_fields() -> None:
 
 @pytest.mark.parametrize("data", ["", "a", "a\nb", "\n", " a", ": a", "data: a", "ä\n\nö", "id: 3\n\n"])
 def test_encoded_event_is_parsed_back(data: str) -> None:
-    assert parse(encode_event(data.encode(), id="5", event="e")) == [Event(data, "e", "5")]
+    assert parse(encode_event(data.encode(), id="5", event="e")) == [Event(data.encode(), "e", "5")]
 
 
 def test_carriage_returns_in_data_become_line_feeds() -> None:
@@ -163,3 +165,18 @@ def test_encode_event_refuses_line_breaks_and_nul_in_fields(value: str) -> None:
         encode_event(b"", event=value)
     with pytest.raises(ValueError, match="one line"):
         encode_comment(value)
+
+
+@pytest.mark.attack("event-of-many-lines")
+@pytest.mark.parametrize("line", [b"data:\n", b"data\n", b"data: " + b"\xc3" * 30 + "😀\n".encode(), b"data: x"])
+def test_event_of_many_data_lines_takes_three_times_its_size(line: bytes) -> None:
+    size, piece = 600_000, line * (50_000 // len(line))
+    parser = EventParser()
+    tracemalloc.start()
+    try:
+        for _ in range(size // len(piece)):
+            assert parser.feed(piece) == []
+        parser.feed(b"\n\n")
+        assert tracemalloc.get_traced_memory()[1] <= 3 * size
+    finally:
+        tracemalloc.stop()
