@@ -47,6 +47,7 @@ CHANGES
 - A client that asks for many large results, and does not read them, delays the `ping` of others much less.
 - A client that reads the output of a stdio server slowly gets all of it, also after the end of the input.
 - `anext` of a subscription whose `async with` has ended raises RuntimeError. In the modern era it waited without end.
+- A session in a store is not deleted if middleware refuses to restore it. A later request can restore it.
 - `SyncClient` has the options of `Client`: `SyncClient(url, timeout=5)`. An option of `Client` or of a server over HTTP
   with an unknown name or of the wrong type is a TypeError, which suggests the right name. `Client.target` is now
   `Client.connector.target`.

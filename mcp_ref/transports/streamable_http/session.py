@@ -248,6 +248,7 @@ class HttpSession(SessionTransport):
         self.served: ServedSession | None = None
         """The session that is served on this transport; None until its begin."""
         self._on_end = on_end
+        self.is_restoring = False  # True while a stored `initialize` is handled again
         self.id, self.caller = id, access.caller
         self.store: MemoryEventStore | None = store
         """The store of the session's events, or None after the session has ended or the store has failed."""

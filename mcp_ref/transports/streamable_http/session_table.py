@@ -175,6 +175,7 @@ class SessionTable:
         self.store.restore_session(id, stored)
         session = self._begin(id, access)
         session.open_stream((message.id,))
+        session.is_restoring = True
         self._run(self._repeat_handshake(session, message))  # a task of its own, because the request can be cancelled
         return session
 
@@ -182,6 +183,7 @@ class SessionTable:
         await session.reading()
         session.receive(initialize, b"")
         if await asyncio.shield(session.initialized):
+            session.is_restoring = False
             await session.reading()
             session.receive(Notification("notifications/initialized"), b"")
         elif not self.is_closing:
@@ -215,7 +217,8 @@ class SessionTable:
             if not self._orders[session.caller].size:
                 del self._orders[session.caller]
             try:
-                self.store.delete_session(session.id)
+                if not session.is_restoring:  # the server can refuse a stored `initialize` only for now
+                    self.store.delete_session(session.id)
             except Exception:
                 log.exception("an ended session could not be deleted from the store")
 

@@ -13,6 +13,7 @@ import pytest
 from mcp_ref import Context, DurableEventStore, Proceed, ServedRequest, SessionChange, StoredSession
 from mcp_ref.basic.access import Access
 from mcp_ref.basic.lifecycle import OPERATING
+from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.server import session as server_session
 from mcp_ref.transports.streamable_http import durable_store, session_table
 from mcp_ref.transports.streamable_http.event_store import Event, MemoryEventStore, StoreFailed
@@ -406,3 +407,20 @@ def test_durable_store_deletes_a_session_that_a_failed_save_has_written(caplog: 
         assert not store.table
 
     run(test())
+
+
+async def test_session_whose_restoration_is_refused_for_now_is_404_and_stays_in_the_store() -> None:
+    held, store, refusals = Held(), Storage(), [ProtocolError(-32603, "later")]
+    store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None)
+
+    @held.server.middleware
+    async def refuse_once(request: ServedRequest, context: Context, proceed: Proceed) -> object:
+        if request.method == "initialize" and refusals:
+            raise refusals.pop()
+        return await proceed(request)
+
+    async with served_over_http(held.server, store=store) as web:
+        assert (await Talk(web, "earlier").post(request("ping"))).status == 404
+        await store.flush(5.0)
+        assert list(store.table) == ["earlier"] and not web.site._endpoint.sessions
+        assert (await Talk(web, "earlier").post(request("ping"))).status == 200
