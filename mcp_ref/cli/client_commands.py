@@ -65,6 +65,8 @@ ADVICE = {"roots": "add --root PATH", "elicitation": "run the command in a termi
 
 def report_failure(code: int, error: Exception, name: str = "", known: Iterable[str] = ()) -> int:
     """Print an error with its notes. If `name` is not a `known` name, suggest similar names. Return the exit code."""
+    if isinstance(error, RemoteError):
+        error.advice = ""  # it is for programs that use `Client`; ADVICE is for users of the command line
     show.note(f"{error}{'' if name in known else did_you_mean(name, known)}")
     details = error.data if isinstance(error, RemoteError) and isinstance(error.data, dict) else {}
     needed = str(details.get("requiredCapabilities"))
