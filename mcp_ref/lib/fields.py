@@ -43,10 +43,15 @@ class CheckedFields:
 
     def __post_init__(self) -> None:
         cls: type = type(self)
-        for each in dataclasses.fields(self):  # type: ignore[arg-type]  # the subclasses are dataclasses
-            given = getattr(self, each.name)
-            if given is not each.default and not fits(hints_of(cls)[each.name], given):
-                raise wrong_type(cls, each.name, given)
+        for name, default in _defaults_of(cls):
+            given = getattr(self, name)
+            if given is not default and not fits(hints_of(cls)[name], given):
+                raise wrong_type(cls, name, given)
+
+
+@functools.cache
+def _defaults_of(cls: type) -> list[tuple[str, object]]:
+    return [(each.name, each.default) for each in dataclasses.fields(cls)]
 
 
 def check_options(options: Mapping[str, object], known: type) -> None:
