@@ -61,6 +61,8 @@ CHANGES
 - A value of `{x}` or `{/x}` in a template has no colon, and a value of `{?x}` cannot be an absolute path, unless the
   resource has `absolute_paths=True`.
 - A `ResponseCache` keeps the results of commands with other variables or another directory apart.
+- A program without a folder, such as `npx`, is searched in the absolute folders of the PATH only, on Windows too. A
+  file of another user, or below a folder that others can change, starts no server without `approve`.
 - The package is under the MIT license.
 
 0.1.0

@@ -345,10 +345,10 @@ def _option_for(option: T | Mapping[str, T] | None, server: str) -> T | None:
 
 
 def _is_suspicious(file: str) -> bool:
-    """Return True if a file lies in the working directory, is missing, or if other users can write to it."""
+    """Return True if a file lies in the working directory, is missing, or if other users can change or replace it."""
     is_here = os.path.realpath(file).startswith(os.path.realpath(os.getcwd()) + os.sep)
     try:
-        return is_here or system.SYSTEM.is_shared(os.stat(file))
+        return is_here or system.SYSTEM.is_shared(file)
     except OSError:
         return True
 

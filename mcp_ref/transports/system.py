@@ -2,16 +2,25 @@
 
     POSIX: Linux, macOS                               Windows
     The event loop waits for pipes and terminals.     The event loop cannot wait, so threads read and write.
-    `exec` finds `npx` on the PATH.                   Only .exe files are found. `npx` is the batch file npx.cmd.
+    `npx` is a program on the PATH.                   `npx` is the batch file npx.cmd on the PATH.
     A server has its own process group. A signal      Groups and signals do not exist.
     to the group reaches its child processes.         `taskkill /T` ends the process and its child processes.
     Non-blocking mode stays when the program ends.    Consoles do not have this mode: `os.set_blocking` fails.
     Ctrl-C reaches one process group.                 Ctrl-C reaches all programs of a console, and a server without a
                                                       console opens a window. So a server gets a hidden console.
     Names of variables have case.                     `Path` and `PATH` are one variable.
-    A file's mode shows who can write to it.          The mode shows only if a file is read-only for all users.
+    Modes and owners show who can change a file.      The mode shows only if a file is read-only for all users.
 
 The tests use the class `Windows` on Linux. No test has run on Windows.
+
+Threats:
+    program-in-current-directory: the user's account; a downloaded folder; contains `npx.cmd` or `npx`, which the system
+        finds before the real one, or by a relative entry of the PATH; only absolute entries are searched, and the
+        system gets the absolute path.
+    batch-file-argument: the user's account; an argument such as `a&calc`; Windows runs batch files in a shell, which
+        obeys it; such arguments of batch files are refused.
+    file-of-another-user: the user's consent; another user of the machine; writes a file that looks like the user's own,
+        or replaces a folder above it; the owners and modes of the file, its folders and its links are checked.
 
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 """
@@ -20,6 +29,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import select
@@ -33,6 +43,8 @@ PIECE: Final = 64 * 1024
 """Maximum size of one read or write by a thread, in bytes."""
 MAX_UNSENT: Final = 64 * 1024
 """Size of unsent data above which senders must wait, in bytes. asyncio's own transports have the same limit."""
+MAX_NAMES: Final = 1000
+"""Maximum number of folders and links above a file that are checked. A circle of links has no end."""
 TASKKILL_SECONDS: Final = 5.0
 """Maximum time for which the client waits for `taskkill`, in seconds."""
 
@@ -57,9 +69,24 @@ class Posix:
         mode = os.fstat(descriptor).st_mode
         return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
-    def is_shared(self, status: os.stat_result) -> bool:
-        """Return True if other users can write to the file with this status."""
-        return bool(status.st_mode & 0o022)
+    def is_shared(self, path: str) -> bool:
+        """Return True if another user, except the administrator, can change or replace the file. Raise OSError."""
+        waiting, here = _names(os.path.abspath(path)), os.sep
+        for _ in range(MAX_NAMES):
+            status = os.lstat(here)
+            is_link = stat.S_ISLNK(status.st_mode)  # a link has no mode of its own
+            # in a sticky folder such as /tmp, users can replace only their own files
+            is_open = not is_link and status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
+            if is_open or status.st_uid not in (0, os.geteuid()):
+                return True
+            if is_link:
+                target = os.path.join(os.path.dirname(here), os.readlink(here))
+                waiting, here = _names(target) + waiting, os.sep
+            elif not waiting:
+                return False
+            else:
+                here = os.path.join(here, waiting.pop(0))
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
     def has_hung_up(self, pipe: int) -> bool:
         """Return True if all writers have closed the pipe, even if it still contains data."""
@@ -71,9 +98,31 @@ class Posix:
         """Make the descriptor blocking again, as other programs that share it expect, such as a shell."""
         os.set_blocking(descriptor, True)
 
-    def find_program(self, command: Sequence[str], path: str | None) -> list[str]:
-        """Return a command that the system can start. Raise OSError if the arguments are not safe."""
-        return list(command)
+    def find_program(self, command: Sequence[str], path: str | None, cwd: str | os.PathLike[str] | None) -> list[str]:
+        """Return the command with the absolute path of its program. Raise OSError if it is not found or not safe.
+
+        Args:
+            command: The program and its arguments.
+            path: The PATH of the new process. Relative and empty entries are skipped, because they mean another folder
+                in each directory.
+            cwd: Directory of the new process, to which a program with a `/` is relative.
+        """
+        program, *arguments = command
+        here = os.path.join(os.getcwd(), cwd or "")
+        entries = os.defpath if path is None else path
+        folders = [here] if os.path.dirname(program) else _absolute(entries.split(os.pathsep))
+        for folder in folders:
+            for ending in self._endings(program):
+                found = os.path.join(folder, program + ending)
+                if os.path.isfile(found) and os.access(found, os.X_OK):
+                    return [found, *arguments]
+        if os.path.dirname(program) and os.path.exists(os.path.join(here, program)):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+
+    def _endings(self, program: str) -> Sequence[str]:
+        """Return the endings that the system adds to the name of a program."""
+        return ("",)
 
     async def end_processes(self, pid: int, force: bool, has_exited: bool) -> None:
         """End a server and the processes that it has started. Without `force`, only ask them to end."""
@@ -97,22 +146,24 @@ class Windows(Posix):
     def is_pollable(self, descriptor: int) -> bool:
         return False
 
-    def is_shared(self, status: os.stat_result) -> bool:
+    def is_shared(self, path: str) -> bool:
         return False  # an access list decides, which the standard library cannot read
 
     def restore_blocking(self, descriptor: int) -> None:
         pass  # threads leave the mode unchanged
 
-    def find_program(self, command: Sequence[str], path: str | None) -> list[str]:
-        import shutil  # lazy: it loads the modules for compression, which takes 3 ms
-
-        program = shutil.which(command[0], path=path) or command[0]  # adds .cmd and the other endings of PATHEXT
-        if program.lower().endswith((".bat", ".cmd")):
-            for argument in command[1:]:
+    def find_program(self, command: Sequence[str], path: str | None, cwd: str | os.PathLike[str] | None) -> list[str]:
+        found = super().find_program(command, path, cwd)
+        if found[0].lower().rstrip(" .").endswith((".bat", ".cmd")):  # Windows ignores spaces and dots at the end
+            for argument in found[1:]:
                 # Windows runs a batch file in its shell, which interprets these characters, even in quotation marks.
                 if re.search(r'["%!&|<>^()\r\n]', argument):
-                    raise OSError(f"the argument {argument[:80]!r} is not safe for the batch file {program}")
-        return [program, *command[1:]]
+                    raise OSError(f"the argument {argument[:80]!r} is not safe for the batch file {found[0]}")
+        return found
+
+    def _endings(self, program: str) -> Sequence[str]:
+        endings = os.environ.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").split(";")
+        return ("",) if program.lower().endswith(tuple(map(str.lower, filter(None, endings)))) else endings
 
     async def end_processes(self, pid: int, force: bool, has_exited: bool) -> None:
         if has_exited:
@@ -126,6 +177,16 @@ class Windows(Posix):
                 *command, stdin=null, stdout=null, stderr=null, creationflags=self.creation_flags
             )
             await asyncio.wait_for(killer.wait(), TASKKILL_SECONDS)
+
+
+def _names(path: str) -> list[str]:
+    """Return the names in a path, from the root on."""
+    return [name for name in path.split(os.sep) if name]
+
+
+def _absolute(entries: Sequence[str]) -> list[str]:
+    # not `isabs`: on Windows, a path such as `\\tools` means another folder on each drive
+    return [entry for entry in entries if os.path.abspath(entry) == os.path.normpath(entry)]
 
 
 SYSTEM = Windows() if os.name == "nt" else Posix()

@@ -45,7 +45,8 @@ server.run()
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use the choices for Windows, except the flags that only Windows has."""
+    """Use the choices for Windows, except the flags that only Windows has. Programs need no ending such as .exe."""
+    monkeypatch.setenv("PATHEXT", ";.CMD")
     monkeypatch.setattr(system, "SYSTEM", Windows())
     monkeypatch.setattr(Windows, "creation_flags", 0)
 
@@ -152,14 +153,72 @@ def test_windows_server_ends_at_ctrl_c_while_its_thread_reads() -> None:
         assert process.stderr.read() == b""
 
 
-def test_windows_program_is_found_with_the_endings_of_pathext(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"npx": r"C:\node\npx.CMD", "python3": r"C:\python3.exe"}
-    monkeypatch.setattr("shutil.which", lambda name, path: found.get(name))
-    find = Windows().find_program
-    assert find(["npx", "-y", "server", "C:\\a b"], "C:\\node") == [found["npx"], "-y", "server", "C:\\a b"]
-    assert find(["python3", "a&b"], None) == [found["python3"], "a&b"]
-    assert find(["unknown", "%"], None) == ["unknown", "%"]
-    assert Posix().find_program(["npx", "a&b"], None) == ["npx", "a&b"]
+def program(path: Path) -> str:
+    """Write a program, and return its path."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_windows_program_is_found_with_the_endings_of_pathext(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATHEXT", ".EXE;.CMD")
+    npx, python3 = program(tmp_path / "npx.CMD"), program(tmp_path / "python3.EXE")
+    find, path = Windows().find_program, str(tmp_path)
+    assert find(["npx", "-y", "server", "C:\\a b"], path, None) == [npx, "-y", "server", "C:\\a b"]
+    assert find(["python3", "a&b"], path, None) == find(["python3.EXE", "a&b"], path, None) == [python3, "a&b"]
+    with pytest.raises(OSError, match="not safe for the batch file"):
+        find(["npx", "%PATH%"], path, None)
+    with pytest.raises(FileNotFoundError, match="'unknown'"):
+        find(["unknown", "%"], path, None)
+
+
+@pytest.mark.attack("program-in-current-directory")
+@pytest.mark.parametrize(("platform", "name"), [(Posix(), "our-npx"), (Windows(), "our-npx.cmd")])
+def test_program_without_a_folder_is_found_in_absolute_folders_of_the_path_only(
+    platform: Posix, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATHEXT", ".exe;.cmd")
+    monkeypatch.chdir(tmp_path)
+    here, real = program(tmp_path / name), program(tmp_path / "bin" / name)
+    for path in (None, "", ".", ":", "./bin", "bin", ":/nowhere:"):
+        with pytest.raises(FileNotFoundError):
+            platform.find_program(["our-npx"], path, tmp_path)
+    assert platform.find_program(["our-npx", "a"], f":.:bin:{tmp_path / 'bin'}", None) == [real, "a"]
+    assert platform.find_program([f"./{name}"], "", tmp_path)[0] == f"{tmp_path}/./{name}"
+    assert platform.find_program([f"../{name}"], "", "bin")[0] == f"{tmp_path}/bin/../{name}"
+    Path(here).chmod(0o644)
+    with pytest.raises(PermissionError):
+        platform.find_program([here], "", None)
+
+
+@pytest.mark.attack("file-of-another-user")
+def test_file_is_shared_if_another_user_can_change_or_replace_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    path = Path(program(folder / "mcp.json"))
+    (tmp_path / "link").symlink_to("folder/../folder")  # `folder` and its link are checked
+    is_shared, linked = Posix().is_shared, str(tmp_path / "link" / "mcp.json")
+    assert (is_shared(str(path)), is_shared(linked)) == (False, False)
+    for changed, mode, found in ((path, 0o646, True), (folder, 0o777, True), (folder, 0o1777, False)):
+        before = changed.stat().st_mode
+        changed.chmod(mode)
+        assert (is_shared(str(path)), is_shared(linked)) == (found, found)
+        changed.chmod(before)
+    with pytest.raises(FileNotFoundError):
+        is_shared(f"{path}x")
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(OSError, match="symbolic links"):
+        is_shared(str(tmp_path / "circle"))
+    read = os.lstat
+
+    def lstat(path: str) -> os.stat_result:  # the link belongs to another user
+        status = read(path)
+        return os.stat_result((*status[:4], 54321, *status[5:])) if path.endswith("link") else status
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    assert (is_shared(str(path)), is_shared(linked)) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +229,7 @@ def test_windows_program_is_found_with_the_endings_of_pathext(monkeypatch: pytes
     ],
 )
 async def test_windows_server_gets_a_hidden_console_and_a_failed_start_has_a_reason(
-    error: Exception, why: str, monkeypatch: pytest.MonkeyPatch
+    error: Exception, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def subprocess_exec(*command: object, **options: object) -> NoReturn:
         asked.update(options)
@@ -179,8 +238,9 @@ async def test_windows_server_gets_a_hidden_console_and_a_failed_start_has_a_rea
     asked: dict[str, object] = {}
     monkeypatch.setattr(system, "SYSTEM", Windows())
     monkeypatch.setattr(asyncio.get_running_loop(), "subprocess_exec", subprocess_exec)
-    with pytest.raises(ConnectionClosed, match=re.escape(f"cannot start the server 'server': {why}")):
-        await StdioClientTransport(["server"]).start(lambda message: None, lambda error: None)
+    server = program(tmp_path / "server.exe")
+    with pytest.raises(ConnectionClosed, match=re.escape(f"cannot start the server {server!r}: {why}")):
+        await StdioClientTransport([server]).start(lambda message: None, lambda error: None)
     create_no_window = 0x08000000
     assert (asked["creationflags"], asked["start_new_session"]) == (create_no_window, False)
 
@@ -194,13 +254,14 @@ def test_windows_environment_variables_have_no_case(monkeypatch: pytest.MonkeyPa
     assert (changed["PATH"], changed.get("Path"), "HOME" in changed) == ("mine", None, False)
 
 
+@pytest.mark.attack("batch-file-argument")
 @pytest.mark.parametrize("word", ["a&calc", "%PATH%", 'a"b', "a\nb", "a|b", "a>b", "a^b", "!a!"])
 async def test_windows_batch_file_with_an_unsafe_argument_is_not_started(
-    word: str, windows: None, monkeypatch: pytest.MonkeyPatch
+    word: str, windows: None, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("shutil.which", lambda name, path: r"C:\node\npx.cmd")
-    with pytest.raises(ConnectionClosed, match=r"is not safe for the batch file C:\\node\\npx\.cmd"):
-        async with Client(["npx", word]):
+    path = program(tmp_path / "npx.CMD")
+    with pytest.raises(ConnectionClosed, match=f"is not safe for the batch file {re.escape(path)}"):
+        async with Client([path, word]):
             pass
 
 

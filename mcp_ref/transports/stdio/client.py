@@ -102,7 +102,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         self._lines.receive = receive
         environment = server_environment(self._env)
         try:
-            command = system.SYSTEM.find_program(self.command, environment.get("PATH"))
+            command = system.SYSTEM.find_program(self.command, environment.get("PATH"), self._cwd)
             process, _ = await loop.subprocess_exec(
                 lambda: self, *command, env=environment, cwd=self._cwd, creationflags=system.SYSTEM.creation_flags,
                 start_new_session=system.SYSTEM.has_process_groups,  # for signals to the server's own processes
