@@ -23,7 +23,8 @@ from ..features.elicitation import (
     content_errors,
 )
 from ..jsonrpc.messages import Object
-from .show import note, printable, type_text
+from ..lib.text import escape_hidden
+from .show import note, type_text
 from .values import json_types, read_value
 
 if os.name != "nt":
@@ -127,7 +128,7 @@ def hidden_input() -> Iterator[None]:
 
 async def ask_line(prompt: str) -> str:
     """Read one line from the terminal without blocking the event loop. Raise EOFError at the end of input."""
-    sys.stderr.write(printable(prompt))  # escape control characters, because the server wrote parts of the text
+    sys.stderr.write(escape_hidden(prompt))  # escape control characters, because the server wrote parts of the text
     sys.stderr.flush()
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()

@@ -15,27 +15,23 @@ from collections.abc import Sequence
 from ..basic.content import ContentBlock, ResourceContents, TextResourceContents
 from ..features.prompts import Prompt
 from ..jsonrpc.messages import JSON, Object
+from ..lib.text import escape_hidden
 
 
 def out(text: str = "") -> None:
     """Print lines to standard output."""
-    print(printable(text) if sys.stdout.isatty() else text)
+    print(escape_hidden(text) if sys.stdout.isatty() else text)
 
 
 def note(text: str) -> None:
     """Print a line to standard error, so that standard output contains only results."""
-    print(printable(text) if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
+    print(escape_hidden(text) if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
 
 
 def as_json(value: JSON) -> None:
     """Print one JSON value to standard output. Escape control characters that JSON allows and a terminal obeys."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     print(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
-
-
-def printable(text: str) -> str:
-    """Return the text with unprintable characters escaped, except newlines and tabs."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Literal, TextIO
 
 from ..jsonrpc.errors import RemoteError
-from ..transports.trace import printable
+from ..lib.text import escape_hidden
 
 MAX_MESSAGE_LINES = 5
 """Maximum number of lines of one message on the screen."""
@@ -162,7 +162,7 @@ class Screen:
 
     def body(self, text: str) -> None:
         """Print a message, or a part of a message."""
-        for line in self._wrapped(printable(text)) if text else ():
+        for line in self._wrapped(escape_hidden(text, keep="")) if text else ():
             self._write(f"      {self._colored('2', line)}\n")
 
     def _arrow(self, sender: str) -> str:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import json
 import os
-import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from ipaddress import ip_address
@@ -30,6 +29,7 @@ from urllib.parse import urlsplit
 from ..features.tools import Tool
 from ..jsonrpc.errors import McpError
 from ..lib.fields import CheckedFields
+from ..lib.text import escape_hidden, hidden_characters
 
 Kind = Literal["start", "roots", "definition", "call", "read", "prompt", "sample", "sampled", "elicit"]
 Origin = Literal["program", "model", "server"]
@@ -130,22 +130,13 @@ def ask_unless_read_only(approve: Approve) -> Approve:
     return decide
 
 
-def escape_hidden(text: str) -> str:
-    r"""Return a text in which `\u{...}` replaces each control, invisible or direction-changing character."""
-    return "".join(f"\\u{{{ord(each):x}}}" if _is_hidden(each) else each for each in text)
-
-
-def _is_hidden(character: str) -> bool:
-    return character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-
-
 def hidden_text_warnings(value: object) -> tuple[str, ...]:
     """Return a warning if a text inside JSON or a dataclass has hidden characters, else an empty tuple."""
     found, waiting = set[str](), [value]
     while waiting:
         each = waiting.pop()
         if isinstance(each, str):
-            found |= {character for character in each if _is_hidden(character)}
+            found |= hidden_characters(each)
         elif isinstance(each, Mapping):
             waiting += [*each, *each.values()]
         elif isinstance(each, list | tuple):

@@ -11,6 +11,12 @@ frame that is not JSON, such as the output of a `print`, the trace shows the sta
 To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
 as the `trace` of a `Server` or `Client`.
 
+Threats:
+    trace-secrets: passwords and tokens in messages; a reader of the trace; finds one under its name, inside an object,
+        as a number, or beside its name in a pair; the trace shows "***" instead.
+    trace-escapes: the operator's terminal; a hostile peer; sends escape sequences in a frame, a header or the revision
+        that it names; the trace shows every hidden character as an escape.
+
 This module imports only types from lib/http. Otherwise a stdio server would load the HTTP library.
 """
 
@@ -27,6 +33,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TextIO, TypeGuard, Unpack
 
 from ..basic.versioning import PROTOCOL_VERSION
 from ..jsonrpc.messages import JSON
+from ..lib.text import escape_hidden
 from .base import Direction, Trace
 
 if TYPE_CHECKING:
@@ -38,8 +45,10 @@ if TYPE_CHECKING:
 
 SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
                 "credential")  # fmt: skip
-"""Words that mark secrets. If a name contains one, the trace shows "***" as the header's value, string or array."""
+"""Words that mark secrets. If a name contains one, the trace shows "***" instead of the member or header."""
 _HARMLESS_NAMES = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")  # "token" in them means no secret
+_NAME_MEMBERS = ("name", "key", "header")
+"""The members that hold the name in a pair such as `{"name": "Authorization", "value": "Bearer ..."}`."""
 
 _SECRET = re.compile("|".join(SECRET_NAMES), re.IGNORECASE)
 
@@ -86,7 +95,8 @@ class Tracer:
         clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03d}"
         paint = stream.isatty() if self._color is None else self._color
         arrow = {"->": "\x1b[32m->\x1b[0m", "<-": "\x1b[36m<-\x1b[0m"}[direction] if paint else direction
-        stream.write(f"{clock}  {self._revision:<10}  {arrow}  {printable(text)}\n")
+        revision, shown = escape_hidden(self._revision, keep=""), escape_hidden(text, keep="")
+        stream.write(f"{clock}  {revision:<10}  {arrow}  {shown}\n")
 
 
 def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
@@ -107,17 +117,24 @@ def trace_from_environment() -> Trace | None:
 
 
 def redact(value: JSON) -> JSON:
-    """Return a copy with "***" in place of each string or array whose member name suggests a secret."""
+    """Return a copy with "***" instead of each value whose name suggests a secret, also in pairs of name and value."""
     if isinstance(value, list):
         return [redact(item) for item in value]
-    if isinstance(value, dict):
-        return {name: "***" if _is_secret(name, member) else redact(member) for name, member in value.items()}
-    return value
+    if not isinstance(value, dict):
+        return value
+    names_secret = any(_suggests_secret(value.get(name)) for name in _NAME_MEMBERS)
+    return {
+        name: "***" if _is_secret(name, member) or (names_secret and name == "value") else redact(member)
+        for name, member in value.items()
+    }
 
 
 def _is_secret(name: str, member: JSON) -> bool:
-    is_marked = _SECRET.search(name) is not None and name.lower() not in _HARMLESS_NAMES
-    return is_marked and isinstance(member, (str, list))
+    return _suggests_secret(name) and member is not None and not isinstance(member, bool)
+
+
+def _suggests_secret(name: JSON) -> bool:
+    return isinstance(name, str) and _SECRET.search(name) is not None and name.lower() not in _HARMLESS_NAMES
 
 
 def _revision_in(value: JSON) -> str | None:
@@ -132,11 +149,6 @@ def _revision_in(value: JSON) -> str | None:
     if version is None and value.get("method") == "initialize":
         return "-"
     return version[:10] if isinstance(version, str) else None
-
-
-def printable(text: str) -> str:
-    """Replace control characters by escapes. Otherwise a hostile peer could control the terminal."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class HeadTrace(Protocol):

@@ -503,10 +503,6 @@ def test_a_schema_is_shown_as_a_signature() -> None:
     assert show.signature({}) == ""
 
 
-def test_control_characters_are_shown_not_obeyed() -> None:
-    assert show.printable("a\x1b[31m\tb\nc\x9b") == "a\\x1b[31m\tb\nc\\x9b"
-
-
 # ---------------------------------------------------------------------------------------------------- serving
 
 

@@ -36,7 +36,7 @@ from mcp_ref import (
 )
 from mcp_ref.features.tools import Tool
 from mcp_ref.host import policy, supervisor
-from mcp_ref.host.approval import command_warnings, escape_hidden, url_warnings
+from mcp_ref.host.approval import command_warnings, url_warnings
 from mcp_ref.host.policy import definition_hash
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object, Request
 from mcp_ref.transports import system
@@ -752,16 +752,6 @@ async def test_hidden_characters_are_escaped_and_refused_without_a_person() -> N
         await eventually(lambda: len(person.asked) == 2)
     assert "Adds\\u{e0073}" in person.asked[0].text() and tag not in person.asked[0].text()
     assert person.asked[1].warnings == ("the text has hidden characters: \\u{202e}",)
-
-
-@pytest.mark.parametrize("text", ["plain text\n\tä€😀", "e\u0301"])
-def test_escape_hidden_keeps_visible_text(text: str) -> None:
-    assert escape_hidden(text) == text
-
-
-@pytest.mark.parametrize("character", "\x1b\x00\u200b\u202e\u2066\ufeff\u2028\U000e0041\ue000")
-def test_escape_hidden_escapes_invisible_characters(character: str) -> None:
-    assert escape_hidden(f"a{character}b") == f"a\\u{{{ord(character):x}}}b"
 
 
 @pytest.mark.acceptance("A9")

@@ -11,6 +11,7 @@ import pytest
 
 from mcp_ref import Client, Server, tracer
 from mcp_ref.jsonrpc.messages import JSON
+from mcp_ref.lib.text import hidden_characters
 from mcp_ref.transports.base import Trace
 from mcp_ref.transports.trace import MAX_SHOWN, redact, trace_from_environment
 from tests.settings import run
@@ -43,13 +44,19 @@ def test_a_conversation_is_one_line_a_frame_with_time_revision_and_direction() -
     ]
 
 
+@pytest.mark.attack("trace-secrets")
 @pytest.mark.parametrize(
     "name", ["password", "Authorization", "access_token", "API_KEY", "apiKey", "x-api-key", "clientSecret", "Cookie"]
 )
 def test_secrets_are_left_out_wherever_they_stand(name: str) -> None:
     nested: JSON = {"params": [{"arguments": {name: "hunter2", "city": "Bern"}}]}
     assert redact(nested) == {"params": [{"arguments": {name: "***", "city": "Bern"}}]}
-    assert redact({name: ["hunter2"]}) == {name: "***"}
+    secrets: list[JSON] = [["hunter2"], {"value": "hunter2"}, 4711, 1.5]
+    for secret in secrets:
+        assert redact({name: secret}) == {name: "***"}
+    assert redact({name: None, "a": {name: True}}) == {name: None, "a": {name: True}}
+    for member in ("name", "key", "header"):
+        assert redact([{member: name, "value": {"a": "hunter2"}}]) == [{member: name, "value": "***"}]
     line = line_of(json.dumps(nested).encode())
     assert "hunter2" not in line and "Bern" in line
 
@@ -73,10 +80,20 @@ def test_progress_tokens_and_numbers_of_tokens_are_not_redacted() -> None:
     assert redact(value) == value
 
 
-@pytest.mark.parametrize("frame", [b"\x1b[2J\x07boo", b'{"a": "\\u001b[2J\\u202e\\u0007"}', b"\xff\xfe\n\r{", b"\n"])
+@pytest.mark.attack("trace-escapes")
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\x1b[2J\x07boo",
+        b'{"a": "\\u001b[2J\\u202e\\u0007"}',
+        b"\xff\xfe\n\r{",
+        b"\n",
+        b'{"result": {"protocolVersion": "\\u001b[2J\\u180b"}}',
+    ],
+)
 def test_a_hostile_frame_cannot_write_to_the_terminal(frame: bytes) -> None:
     line = line_of(frame)
-    assert line.isprintable(), repr(line)
+    assert line.isprintable() and not hidden_characters(line, keep=""), repr(line)
 
 
 def test_a_long_frame_is_cut() -> None:

@@ -1,0 +1,67 @@
+r"""Hidden characters: the characters of a text that a person does not see, and a form of the text that shows them.
+
+A text from somebody else can move the cursor of a terminal, turn the direction of the line, or carry instructions that
+only a model reads. `escape_hidden` writes such characters as `\u{202e}`, so that they are seen and have no effect.
+
+Hidden are controls, formats (such as marks of direction), surrogates, private characters, and separators of lines and
+paragraphs, by their general category; the Default_Ignorable_Code_Point characters; and letters and symbols without ink,
+such as the Hangul fillers and the blank Braille pattern. The variation selectors 15 and 16 are visible behind a symbol,
+because they choose between its two forms, as in a colored warning sign. Everywhere else they are hidden, too.
+
+Spec:  Unicode 16.0: section 5.21, DerivedCoreProperties.txt
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+
+_IGNORABLE: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff"
+    "\u2800\U00016fe4\U0001d159]"  # without ink: the blank Braille pattern, a Khitan filler, a note without a head
+)
+"""The Default_Ignorable_Code_Point characters of other categories, among them unassigned ones, and characters without
+ink."""
+
+_PRESENTATION_SELECTORS: Final = "\ufe0e\ufe0f"
+
+
+def is_hidden(character: str) -> bool:
+    """Return True for a character that a person does not see by itself, also for a line break and a tab."""
+    return unicodedata.category(character) in _CATEGORIES or _IGNORABLE.match(character) is not None
+
+
+def hidden_characters(text: str, keep: str = "\n\t") -> set[str]:
+    """Return the hidden characters in a text.
+
+    Args:
+        text: The text.
+        keep: Characters that are not hidden here. Default: line breaks and tabs.
+    """
+    return {
+        character for previous, character in zip("x" + text, text, strict=False) if _hides(previous, character, keep)
+    }
+
+
+def escape_hidden(text: str, keep: str = "\n\t") -> str:
+    r"""Return a text in which `\u{...}`, with the code point in hexadecimal, replaces each hidden character.
+
+    Args:
+        text: The text.
+        keep: Characters that stay as they are. Default: line breaks and tabs.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        f"\\u{{{ord(character):x}}}" if _hides(previous, character, keep) else character
+        for previous, character in zip("x" + text, text, strict=False)
+    )
+
+
+def _hides(previous: str, character: str, keep: str) -> bool:
+    if character in _PRESENTATION_SELECTORS and unicodedata.category(previous) == "So":
+        return False
+    return is_hidden(character) and character not in keep
