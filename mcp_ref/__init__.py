@@ -144,7 +144,8 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .version import __version__ as __version__
 
 READING_ORDER = (
-    "jsonrpc/__init__.py", "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/time_limits.py", "jsonrpc/requester.py",
+    "jsonrpc/__init__.py", "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/failures.py",
+    "jsonrpc/time_limits.py", "jsonrpc/requester.py",
     "lib/fields.py", "lib/turns.py", "jsonrpc/request_queue.py", "jsonrpc/dispatcher.py",
     "version.py", "revisions.py", "codec.py", "lib/uri.py",
     "basic/__init__.py", "basic/meta.py", "basic/content.py", "basic/lifecycle.py", "basic/ping.py",
@@ -213,7 +214,8 @@ READING_ORDER = (
 """The modules in the order in which to read them, as paths inside the package."""
 
 OPTIONAL_READING = (
-    "lib/", "extensions/", "basic/authorization/", "basic/principal.py", "basic/access.py", "jsonrpc/time_limits.py",
+    "lib/", "extensions/", "basic/authorization/", "basic/principal.py", "basic/access.py",
+    "jsonrpc/failures.py", "jsonrpc/time_limits.py",
     "jsonrpc/request_queue.py",
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/completion.py",
     "features/roots.py", "features/sampling.py", "features/elicitation.py", "features/typed_json.py",
@@ -222,7 +224,7 @@ OPTIONAL_READING = (
     "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/resumption.py",
-    "client/subscriptions.py", "client/sync.py",
+    "client/options.py", "client/subscriptions.py", "client/sync.py",
     "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/service.py", "server/middleware.py",
     "server/routes.py", "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip

@@ -43,8 +43,10 @@ CHANGES
   and a message with such a field is a TypeError when it is written. Before, some of them reached the other side.
 - `Client(...)` refuses an empty command, and an invalid URL or header. Before, `connect` failed. The command line
   then ends with exit code 2 instead of 3.
-- A question to the user, the command line and the trace show more hidden characters, such as variation selectors and
+- The dialogs of a host, the command line and the trace escape more hidden characters, such as variation selectors and
   Hangul fillers, all in the form `\\u{202e}`. The trace also hides numbers, objects and pairs that hold a secret.
+- A handler that fails gives its peer only texts of the author and of this package. If a tool calls another server, the
+  texts of this server's errors stay in the log; raise `ToolError(...)` or `ProtocolError(...)` to pass one on.
 - Each request over HTTP gets a response. Before, it could wait without end after large messages of other clients.
 - A client that asks for many large results, and does not read them, delays the `ping` of others much less.
 - A client that reads the output of a stdio server slowly gets all of it, also after the end of the input.

@@ -179,6 +179,8 @@ def phase_error(phase: Phase, method: str, can_restart: bool = False) -> str | N
 class CapabilityError(McpError):
     """The error for the use of a feature that the peer did not declare. No message was sent."""
 
+    is_for_peer = True
+
 
 def capability_keys(path: str) -> list[str]:
     """Return the keys in a path such as `resources.subscribe`. An extension's name is one key, despite its dots."""

@@ -186,4 +186,4 @@ def _fault(text: str) -> InvalidMessage:
     In the modern era, the client's call raises the exception. In the legacy era, the server gets the text as an error.
     """
     log.error(text)
-    return InvalidMessage(text)
+    return InvalidMessage(text).show_to_peer()

@@ -24,7 +24,8 @@ from ..basic.content import ContentBlock, Icon, TextContent
 from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..basic.mrtr import HandlerNeedsInput
-from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RemoteError
+from ..jsonrpc.errors import ProtocolError, RemoteError
+from ..jsonrpc.failures import text_for_peer
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object, json_writer
 from ..lib.fields import check_options
 from ..lib.jsonschema import Validator, compile_schema
@@ -211,16 +212,13 @@ class Tools:
             raise
         except (ToolError, AccessRefused) as error:
             return _error_result(str(error))
-        except RemoteError as error:  # the client, or another server that the tool calls, returned this error
-            return _error_result(f"a request of the tool returned an error: {error.message}")
-        except ProtocolError:
-            raise
         except BaseException as error:  # also SystemExit, which would end the server
-            if isinstance(error, McpError) and not isinstance(error, ConnectionClosed):
-                return _error_result(str(error))  # for example a timeout
-            # The client does not get the text, which can contain secrets, such as another server's standard error.
-            log.exception("tool %s failed", params.name)
-            return _error_result(f"Tool {params.name} failed")
+            if isinstance(error, ProtocolError) and not isinstance(error, RemoteError):
+                raise
+            text = text_for_peer(error)
+            if text is None or text not in str(error):  # the log has the text that the client does not get
+                log.exception("tool %s failed", params.name)
+            return _error_result(text or f"Tool {params.name} failed")
 
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#tool-names] SHOULD

@@ -20,7 +20,8 @@ from typing import Final
 
 from ..lib.fields import CheckedFields
 from ..lib.turns import turn_for
-from .errors import ConnectionClosed, McpError, ProtocolError
+from .errors import ConnectionClosed, McpError
+from .failures import error_for_peer
 from .messages import (
     INTERNAL_ERROR,
     JSON,
@@ -367,18 +368,14 @@ async def respond(request: Request, result: Awaitable[Object]) -> Response | Err
         if (turn := turn_for(response)) is not None:
             await turn
         return Response(request.id, response)
-    except ProtocolError as error:
-        return ErrorResponse(request.id, error.to_error())
     except BaseException as error:  # SystemExit too: a handler must not end the server
-        if isinstance(error, McpError) and not isinstance(error, ConnectionClosed):
-            return ErrorResponse(request.id, Error(INTERNAL_ERROR, str(error)))  # for example a timeout
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise
-        # The operator finds the traceback in the log. The peer gets no text, because the text can contain secrets.
-        # (A ConnectionClosed quotes the standard error of another server.)
-        log.exception("the handler of %s failed", request.method)
-        return ErrorResponse(request.id, Error(INTERNAL_ERROR, "Internal error"))
+        fault = error_for_peer(error)
+        if fault.message not in str(error):  # the log has the text that the peer does not get
+            log.exception("the handler of %s failed", request.method)
+        return ErrorResponse(request.id, fault)
 
 
 def writable(response: Message | Malformed) -> Message:

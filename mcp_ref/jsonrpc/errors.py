@@ -18,11 +18,21 @@ Spec:  basic/index#responses. The specification's page of a feature defines the 
 
 from __future__ import annotations
 
+from typing import Self
+
 from .messages import JSON, Error
 
 
 class McpError(Exception):
     """The base class of the exceptions about a peer or a message."""
+
+    is_for_peer = False
+    """True if the peer of a handler that raises this exception gets its text (failures.py)."""
+
+    def show_to_peer(self) -> Self:
+        """Return the exception, with `is_for_peer` set: its text comes from the author, this package, or the peer."""
+        self.is_for_peer = True
+        return self
 
 
 class ProtocolError(McpError):
@@ -33,6 +43,8 @@ class ProtocolError(McpError):
         message: one sentence for people.
         data: details of the error, as JSON; None for no details.
     """
+
+    is_for_peer = True
 
     def __init__(self, code: int, message: str, data: JSON = None) -> None:
         super().__init__(message)
@@ -50,6 +62,7 @@ class ProtocolError(McpError):
 class RemoteError(ProtocolError):
     """A JSON-RPC error that the peer sent in response to a request."""
 
+    is_for_peer = False
     advice = ""
     """The local caller's remedy, at the end of the error's text. Empty if the peer's error has no known remedy."""
 

@@ -114,13 +114,14 @@ class InputRequests(RequestContext):
         if result.action == "accept":
             content = cast(Object, result.content or {})
             if errors := elicitation.content_errors(requested, content):
-                raise InvalidMessage(f"the content of the form does not match the schema: {'; '.join(errors)}")
+                fault = f"the content of the form does not match the schema: {'; '.join(errors)}"
+                raise InvalidMessage(fault).show_to_peer()
             if not isinstance(schema, Mapping):
                 try:
                     data = typed_json.read_json(content["value"] if is_value else content, schema)
                     return replace(result, data=data)
                 except ValueError as error:
-                    raise InvalidMessage(f"the content of the form is not valid: {error}") from None
+                    raise InvalidMessage(f"the content of the form is not valid: {error}").show_to_peer() from None
         return result
 
     async def elicit_url(
@@ -241,7 +242,8 @@ class InputRequests(RequestContext):
         try:
             return [checked_root(root) for root in result.roots]
         except ValueError as error:
-            raise InvalidMessage(f"the client sent an invalid result of roots/list: {error}") from None
+            fault = f"the client sent an invalid result of roots/list: {error}"
+            raise InvalidMessage(fault).show_to_peer() from None
 
     async def request(self, method: str, params: object = None, *, returns: type[T], timeout: float | None = 60.0) -> T:
         """Send the client a request with a custom method, which the specification does not define.
@@ -267,14 +269,20 @@ class InputRequests(RequestContext):
             raise NotInRevision(f"{method} was not sent: in revision {self.revision}, servers send no requests")
         result = custom_methods.CustomData
         data = await self._request(method, custom_methods.data_of(params), result, timeout, None, False)
-        return custom_methods.read_result(method, data, returns)
+        try:
+            return custom_methods.read_result(method, data, returns)
+        except InvalidMessage as error:
+            raise error.show_to_peer()  # noqa: B904 - the same exception
 
     async def _request(
         self, method: str, params: object, result: type[T], timeout: float | None, key: str | None, as_task: bool
     ) -> T:
         if as_task and self.revision.tasks_are_core and self.client_can(f"tasks.requests.{method.replace('/', '.')}"):
             add_task_field(params, timeout)
-        return await self.channel.request_input(method, params, result, timeout, self.request_id, key)
+        try:
+            return await self.channel.request_input(method, params, result, timeout, self.request_id, key)
+        except McpError as error:
+            raise error.show_to_peer()  # noqa: B904 - the same exception
 
     def _require(self, capability: str) -> None:
         if not self.client_can(capability):

@@ -29,7 +29,7 @@ from ..basic.versioning import MissingCapability
 from ..codec import ShapeError, codec_for
 from ..features.caching import CacheableResult
 from ..features.task_augmentation import owner_of
-from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
+from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, Request, RequestId
 from ..revisions import SPECIFIED, Revision, find_method
 from ..session import Route, find_route
@@ -227,6 +227,8 @@ async def serve_request(
         try:
             context = Context(channel, request.id, params.meta, principal)  # type: ignore[attr-defined]
             result = await route.handler(params, context)
+        except RemoteError:
+            raise
         except ProtocolError as error:
             raise channel.to_modern_error(error) from None
         if isinstance(result, CacheableResult) and request.method in catalog.cache_hints:
@@ -239,6 +241,8 @@ async def serve_request(
         state = channel.rounds.signed_state(request, catalog.state_key, principal)
         wire = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
     except InvalidMessage as error:
+        if not error.is_for_peer:
+            raise  # not of this client: the handler called another server
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
     finally:
         channel.is_over = True

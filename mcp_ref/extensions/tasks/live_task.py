@@ -23,7 +23,8 @@ from ...basic.progress import ProgressNotificationParams
 from ...basic.versioning import without_legacy_codes
 from ...codec import ShapeError, codec_for
 from ...features.task_augmentation import add_related_task
-from ...jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RequestTimeout
+from ...jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RemoteError, RequestTimeout
+from ...jsonrpc.failures import error_for_peer
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object, RequestId
 from ...revisions import Revision
 from .store import TaskStore
@@ -250,10 +251,9 @@ class LiveTask(Channel):
         self._change("failed" if failed else "completed", text or None, result=result)
 
     def _fail(self, error: BaseException) -> None:
-        if not isinstance(error, ProtocolError):
-            # The requestor does not get the text of the exception, which can contain secrets
+        if not isinstance(error, ProtocolError) or isinstance(error, RemoteError):
             log.error("the handler of a task failed", exc_info=error)
-            error = ProtocolError(INTERNAL_ERROR, "Internal error")
+            error = ProtocolError(INTERNAL_ERROR, error_for_peer(error).message)
         if self.revision.era == "modern":
             error = without_legacy_codes(error)
         wire: Object = {"code": error.code, "message": error.message}

@@ -1,0 +1,42 @@
+"""Failures: the error that a peer gets when a handler raises an exception.
+
+A handler can raise any exception, for example because it called another server, whose texts can hold secrets and
+instructions. So its own peer gets only texts that the author, this package, or the peer itself wrote:
+
+    ProtocolError, ToolError     the exception's text: the author chose it for the peer
+    CapabilityError              the exception's text: it names only a capability of the specification
+    errors of `context.elicit`   the exception's text: the peer itself caused the error
+      and other input requests
+    RemoteError                  "a request of the handler returned the error -32602": the code, without the text
+    RequestTimeout               "a request of the handler got no response in time"
+    every other exception        "Internal error", or "Tool add failed"; the log has the traceback
+
+Threats:
+    error-secrets: passwords in the output of a server; a client of a tool that calls this server; makes the server die
+        or fail, and reads its last words in the tool's error; only the texts above leave.
+
+Spec:  basic/index#error-responses (2025-11-25 and 2026-07-28)
+"""
+
+from __future__ import annotations
+
+from .errors import McpError, ProtocolError, RemoteError, RequestTimeout
+from .messages import INTERNAL_ERROR, Error
+
+
+def text_for_peer(error: BaseException) -> str | None:
+    """Return the text that a handler's peer gets for this exception; None for a generic text."""
+    if isinstance(error, McpError) and error.is_for_peer:
+        return str(error)
+    if isinstance(error, RemoteError):
+        return f"a request of the handler returned the error {error.code}"
+    if isinstance(error, RequestTimeout):
+        return "a request of the handler got no response in time"
+    return None
+
+
+def error_for_peer(error: BaseException) -> Error:
+    """Return the error that a handler's peer gets for this exception."""
+    if isinstance(error, ProtocolError) and error.is_for_peer:
+        return error.to_error()
+    return Error(INTERNAL_ERROR, text_for_peer(error) or "Internal error")
