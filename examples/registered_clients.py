@@ -34,10 +34,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import ip_address
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote_plus
 
+from mcp_ref.basic.authorization.addresses import Reach, reach_of
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.response import HttpError
 from mcp_ref.lib.jose.keys import JSON, PublicKey, parse_key_set, parse_object
@@ -150,7 +150,7 @@ async def fetch_document(url: str) -> tuple[bytes, float]:
     async with (
         asyncio.timeout(FETCH_SECONDS),
         HttpClient(proxies={}) as http,
-        http.request("GET", url, redirects=0, may_connect=lambda ip: ip_address(ip).is_global) as response,
+        http.request("GET", url, redirects=0, may_connect=lambda ip: reach_of(ip) is Reach.INTERNET) as response,
     ):
         if response.status != 200:
             raise ValueError(f"status {response.status}")

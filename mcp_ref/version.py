@@ -67,6 +67,8 @@ CHANGES
 - A `ResponseCache` keeps the results of commands with other variables or another directory apart.
 - A program without a folder, such as `npx`, is searched in the absolute folders of the PATH only, on Windows too. A
   file of another user, or below a folder that others can change, starts no server without `approve`.
+- The file of `--store` (`SqliteEventStore`) is refused if it is a link, belongs to another user, can be read or changed
+  by others, or is in a folder such as /tmp. A file of version 0.1.0 needs `chmod 600`.
 - The package is under the MIT license.
 
 0.1.0

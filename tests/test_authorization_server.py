@@ -7,7 +7,7 @@ import base64
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
@@ -750,6 +750,22 @@ async def test_fetching_a_document_refuses_this_machine_and_sends_no_byte() -> N
             await fetch_document(f"http://127.0.0.1:{http.address[1]}/client.json")
     assert seen == []
     assert MAX_DOCUMENT <= 5 * 1024  # the draft's recommendation, section 6.6
+
+
+async def test_fetching_a_document_connects_to_addresses_of_the_internet_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[Callable[[str], bool]] = []
+
+    def spy(http: HttpClient, *args: object, may_connect: Callable[[str], bool], **options: object) -> None:
+        checks.append(may_connect)
+        raise HttpError("not sent")
+
+    monkeypatch.setattr(HttpClient, "request", spy)
+    with pytest.raises(HttpError, match="not sent"):
+        await fetch_document("https://app.example/client.json")
+    (may_connect,) = checks
+    inside = "127.0.0.1", "10.0.0.1", "64:ff9b::7f00:1", "2002:a00:1::", "::ffff:127.0.0.1", "224.0.0.1", "ff0e::1"
+    outside = "1.1.1.1", "2606:4700::1111"
+    assert [address for address in (*inside, *outside) if may_connect(address)] == [*outside]
 
 
 # ------------------------------------------------------------------------------------- with an MCP server and a client

@@ -9,14 +9,21 @@ finds FILE-unsaved at its start deletes the stored events, because a replay woul
 The file contains session ids and messages, so only its owner can read it. Its size has a bound: events of live sessions
 in `max_bytes`, events of earlier processes in another `max_bytes`, and an `initialize` message for each session.
 
+Threats:
+    planted-store: the sessions of all users; another user of the machine; creates the file, a log of it, or a link at
+        its path before the server starts, and so reads the sessions or adds some; a file is used only if it is regular,
+        the server's own, closed to others, and in a folder where not everybody can create files.
+
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Uses: durable_store.py (the thread that calls `save` and `load`)
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Sequence
@@ -37,6 +44,10 @@ BUSY_SECONDS: Final = 0.5
 MAX_LOG_BYTES: Final = 256 * 1024 * 1024
 """Maximum size of the file's write-ahead log, in bytes (256 MiB). The log grows while another program reads."""
 
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)  # a link could lead to a file of another user's choice
+_ENDINGS: Final = ("", "-wal", "-shm", "-journal", "-unsaved")
+"""The endings of the names of all files that belong to a store."""
+
 
 class SqliteEventStore(DurableEventStore):
     """An event store in a file, for one process at a time.
@@ -48,7 +59,8 @@ class SqliteEventStore(DurableEventStore):
         limits: The limits in `StoreLimits`.
 
     Raises:
-        OSError: The file cannot be created.
+        OSError: The file cannot be created, is a link, belongs to another user, can be read or changed by others, or is
+            in a folder such as /tmp.
         sqlite3.Error: SQLite cannot open the file, or it is not an SQLite file.
     """
 
@@ -58,8 +70,9 @@ class SqliteEventStore(DurableEventStore):
         self._lock = threading.Lock()  # so that `close` waits for the thread
         self._unsaved_path = f"{self._path}-unsaved"
         self._unsaved: set[str] = set()  # the sessions of the failed writes
+        _check_private(self._path)
         # SQLite would create the file with the mode 0644. Its logs have the mode of the file.
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
         self._file = os.fstat(handle)
         os.close(handle)
         self._database = sqlite3.connect(
@@ -67,6 +80,7 @@ class SqliteEventStore(DurableEventStore):
         )
         try:
             self._number = self._prepare(time.time()) * NUMBERS_PER_PROCESS
+            self._check_file()
             self._database.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
         except BaseException:
             self._database.close()
@@ -113,7 +127,7 @@ class SqliteEventStore(DurableEventStore):
         except Exception:
             self._unsaved |= sessions
             with suppress(OSError):
-                os.close(os.open(self._unsaved_path, os.O_CREAT | os.O_WRONLY, 0o600))
+                os.close(os.open(self._unsaved_path, os.O_CREAT | os.O_WRONLY | _NO_LINK, 0o600))
             raise
         self._unsaved -= sessions
         if not self._unsaved:
@@ -144,7 +158,7 @@ class SqliteEventStore(DurableEventStore):
 
     def _check_file(self) -> None:
         """Raise OSError if the file is not at its path, or if its write-ahead log is too large."""
-        if not os.path.samestat(self._file, os.stat(self._path)):
+        if not os.path.samestat(self._file, os.lstat(self._path)):
             raise OSError(f"{self._path} was replaced; restart the server to use the new file")
         log_path = f"{self._path}-wal"
         if os.path.exists(log_path) and os.path.getsize(log_path) > MAX_LOG_BYTES:
@@ -175,3 +189,28 @@ class SqliteEventStore(DurableEventStore):
         """Close the file. End the server first, because the server saves its last changes when it ends."""
         with self._lock:
             self._database.close()
+
+
+def _check_private(store: str) -> None:
+    """Raise PermissionError if other users can read, change or plant a file of the store."""
+    why = None
+    for ending in _ENDINGS:
+        with suppress(FileNotFoundError):
+            why = why or _exposure(os.path.basename(store + ending), os.lstat(store + ending))
+    folder = os.path.dirname(store)
+    if os.name != "nt" and os.stat(folder).st_mode & stat.S_IWOTH:  # also /tmp: everybody can plant a log there
+        why = why or f"everybody can create files in {folder}; choose a folder of your own"
+    if why is not None:
+        raise PermissionError(errno.EPERM, why, store)
+
+
+def _exposure(name: str, status: os.stat_result) -> str | None:
+    """Return why a file is not private, or None. Windows protects the folders of a user, not the files."""
+    if not stat.S_ISREG(status.st_mode):
+        return f"{name} is not a regular file; give the path of a file, not of a link"
+    if os.name != "nt" and status.st_uid != os.geteuid():
+        return f"{name} belongs to another user; choose a path in a folder of your own"
+    mode = stat.S_IMODE(status.st_mode)
+    if os.name != "nt" and mode & 0o077:
+        return f"other users may access {name} (mode {mode:o}); if you trust its content, run: chmod 600 {name}"
+    return None

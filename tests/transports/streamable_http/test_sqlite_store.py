@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -98,6 +98,7 @@ async def test_file_of_an_earlier_version_is_continued(tmp_path: Path) -> None:
         """
     )
     database.close()
+    (tmp_path / "events.db").chmod(0o600)  # its user follows the advice of the error
     async with opened(tmp_path) as store:
         await continued(store, "s")
         assert store.events_after("s", "a.1") == [Event("a.2", b"2")]
@@ -211,6 +212,49 @@ async def test_file_is_readable_only_by_its_owner_from_its_first_byte(
         os.umask(before)
     assert modes == [0o600]
     assert files == {"events.db": 0o600, "events.db-wal": 0o600, "events.db-shm": 0o600}
+
+
+def open_mode(path: Path) -> None:
+    path.touch()
+    path.chmod(0o666)
+
+
+def link(path: Path) -> None:
+    path.symlink_to("target")
+
+
+@pytest.mark.attack("planted-store")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes of files")
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal", "-unsaved"])
+@pytest.mark.parametrize(("plant", "why"), [(open_mode, "mode 666"), (link, "not a regular file")])
+def test_file_of_a_store_that_another_user_planted_is_refused(
+    tmp_path: Path, ending: str, plant: Callable[[Path], None], why: str
+) -> None:
+    plant(tmp_path / f"events.db{ending}")
+    with pytest.raises(PermissionError, match=why) as caught:
+        SqliteEventStore(str(tmp_path / "events.db"))
+    assert f"events.db{ending}" in str(caught.value)
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.attack("planted-store")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes of folders")
+def test_file_of_a_store_in_a_folder_of_everybody_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with pytest.raises(PermissionError, match="choose a folder of your own"):
+        SqliteEventStore(str(tmp_path / "events.db"))
+    assert not (tmp_path / "events.db").exists()
+
+
+@pytest.mark.attack("planted-store")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no owners of files")
+def test_file_of_a_store_that_belongs_to_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SqliteEventStore(str(tmp_path / "events.db")).close()
+    monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "events.db").stat().st_uid + 1)
+    with pytest.raises(PermissionError, match=r"events\.db belongs to another user"):
+        SqliteEventStore(str(tmp_path / "events.db"))
 
 
 # ------------------------------------------------------------------------------------------------ faults
@@ -342,6 +386,7 @@ def test_sessions_of_a_damaged_file_are_unknown(tmp_path: Path, caplog: pytest.L
 def test_file_that_is_not_sqlite_is_an_error_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "events.db"
     path.write_bytes(b"a letter to my aunt " * 100)
+    path.chmod(0o600)
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
         SqliteEventStore(str(path))
     assert path.read_bytes() == b"a letter to my aunt " * 100
