@@ -150,7 +150,7 @@ READING_ORDER = (
     "version.py", "revisions.py", "codec.py", "lib/uri.py",
     "basic/__init__.py", "basic/meta.py", "basic/content.py", "basic/lifecycle.py", "basic/ping.py",
     "basic/cancellation.py", "basic/progress.py", "basic/versioning.py", "basic/mrtr.py", "basic/subscriptions.py",
-    "lib/__init__.py", "lib/text.py", "lib/http/__init__.py", "lib/http/message.py",
+    "lib/__init__.py", "lib/text.py", "lib/web_url.py", "lib/http/__init__.py", "lib/http/message.py",
     "basic/headers.py", "basic/principal.py", "basic/access.py", "basic/channel.py",
     "lib/uritemplate.py",
     "lib/jsonschema/limits.py", "lib/jsonschema/values.py", "lib/jsonschema/errors.py",

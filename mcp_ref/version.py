@@ -45,6 +45,8 @@ CHANGES
   then ends with exit code 2 instead of 3.
 - The dialogs of a host, the command line and the trace escape more hidden characters, such as variation selectors and
   Hangul fillers, all in the form `\\u{202e}`. The trace also hides numbers, objects and pairs that hold a secret.
+- The URL of an elicitation must have a host that all programs read in the same way: without backslash, user name,
+  letters outside ASCII, and short forms of IP addresses.
 - A handler that fails gives its peer only texts of the author and of this package. If a tool calls another server, the
   texts of this server's errors stay in the log; raise `ToolError(...)` or `ProtocolError(...)` to pass one on.
 - Each request over HTTP gets a response. Before, it could wait without end after large messages of other clients.

@@ -1,4 +1,4 @@
-"""Elicitation: a server asks the client's user for information while the server works on a request.
+r"""Elicitation: a server asks the client's user for information while the server works on a request.
 
 *Form mode*: the server sends a message and a flat JSON Schema. The client shows a form and returns the values.
 *URL mode*: the server sends a URL. The user opens the URL in a browser and enters the data there, not in the client.
@@ -35,6 +35,10 @@ server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicit
                 removed. The server stores its own identifier in `requestState`. A client that cannot get the
                 information does not retry; servers MUST handle that.
 
+Threats:
+    elicitation-url: the user's trust in a web page; a hostile server; writes a URL whose shown host differs from the
+        host that the browser opens, such as `https://evil.example\@bank.example/`; the client refuses such a URL.
+
 Spec:  client/elicitation (2025-06-18 to 2026-07-28); schema: ElicitRequest, ElicitResult, PrimitiveSchemaDefinition
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "Your name?",
         "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}}}
@@ -48,11 +52,11 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Generic, Literal, TypeAlias, TypeVar, cast
-from urllib.parse import urlsplit
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import compile_schema
+from ..lib.web_url import browser_host
 from ..revisions import PYTHON_ONLY, R2025_11_25, R2026_07_28, Availability, Revision
 from .task_augmentation import TaskField
 
@@ -179,10 +183,11 @@ def _is_choice(items: JSON) -> bool:
 
 def url_fault(url: str) -> str | None:
     """Return the reason why a client must not open a URL, or None if the client can open the URL."""
-    parts = urlsplit(url) if url.isprintable() and " " not in url else None
-    if parts is None or parts.scheme not in ("https", "http") or not parts.hostname:
+    try:
         # [2025-11-25 client/elicitation#safe-url-handling] a file: URL could open a program on the user's computer
-        return f"the url must be an http or https URL with a host, not {url[:100]!r}"
+        browser_host(url)
+    except ValueError as error:
+        return f"url: {error}, not {url[:100]!a}"
     return None
 
 

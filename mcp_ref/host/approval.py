@@ -24,12 +24,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from ipaddress import ip_address
 from typing import Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from ..features.tools import Tool
 from ..jsonrpc.errors import McpError
 from ..lib.fields import CheckedFields
 from ..lib.text import escape_hidden, hidden_characters
+from ..lib.web_url import browser_host, look_alike_warnings
 
 Kind = Literal["start", "roots", "definition", "call", "read", "prompt", "sample", "sampled", "elicit"]
 Origin = Literal["program", "model", "server"]
@@ -78,7 +78,7 @@ class Approval:
     def url_host(self) -> str | None:
         """The host of the URL, or None if the URL is invalid. A user interface should highlight it."""
         try:
-            return None if self.url is None else urlsplit(self.url).hostname
+            return None if self.url is None else browser_host(self.url)
         except ValueError:
             return None
 
@@ -166,20 +166,14 @@ def url_warnings(url: str | None) -> tuple[str, ...]:
     if url is None:
         return ()
     try:
-        parts, found = urlsplit(url), list[str]()
+        host = browser_host(url)
     except ValueError as error:
         return (f"the URL is invalid: {error}",)
-    host = parts.hostname or ""
-    if parts.scheme != "https":
-        found.append("the URL does not use https")
-    if "@" in parts.netloc:
-        found.append("the URL contains a user name, which can look like a host")
-    if "xn--" in host or not host.isascii():
-        found.append(f"the host {host!r} has letters that can look like other letters (Punycode)")
+    found = [] if url.lower().startswith("https:") else ["the URL does not use https"]
     try:
         ip_address(host)
     except ValueError:
-        return tuple(found)
+        return (*found, *look_alike_warnings(host))
     return (*found, "the host is an address without a name")
 
 

@@ -5,6 +5,7 @@ uritemplate.py  expands URI templates (RFC 6570), and matches URIs against them
 jsonschema/     validates JSON values against a JSON Schema (2020-12 and draft-07)
 typed/          makes the JSON Schemas of a Python function's arguments and result from its type annotations
 fields.py       checks the fields of dataclasses, and keyword arguments, against their annotations
+web_url.py      finds the host that a browser opens for a URL
 text.py         finds and shows the characters of a text that a person does not see
 turns.py        lets large messages take turns, so that they do not delay small messages
 http/           speaks HTTP/1.1 on asyncio: a server, a client, server-sent events, and an ASGI adapter

@@ -398,14 +398,22 @@ async def test_url_elicitation_required_error_is_sent_only_for_url_required(kind
         assert "-32042" not in str(other)
 
 
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "ftp://a/b", "not a url", "https:///x"])
+@pytest.mark.attack("elicitation-url")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)", "ftp://a/b", "not a url", "https:///x", "https://evil.example\\@bank.example/",
+        "https:a.b", "https://bank.example@evil.example/", "https://[x", "https://0x7f.1/", "https://a%2eb/",
+        "https://\u0430.example/",
+    ],
+)  # fmt: skip
 @pytest.mark.spec("2025-11-25/client/elicitation#url-mode-elicitation-requests-2")
 async def test_context_elicit_url_refuses_an_invalid_url(url: str) -> None:
     server = Server("s")
 
     @server.tool()
     async def send(context: Context) -> str:
-        with pytest.raises(ValueError, match="http"):
+        with pytest.raises(ValueError, match="URL"):
             await context.elicit_url("Join", url, "1")
         return "refused"
 

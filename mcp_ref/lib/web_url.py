@@ -1,0 +1,79 @@
+r"""The host that a web browser opens for a URL, and the reasons why a person could mistake it for another host.
+
+Browsers repair URLs, each in its own way: `https://evil.example\@bank.example/` and `https:evil.example` open
+evil.example, tabs and line breaks disappear, and `0x7f.1` is 127.0.0.1. A program that reads such a URL by the rules of
+RFC 3986 shows a person another host than the browser opens. So this module accepts only URLs that all programs read in
+the same way, and refuses the rest.
+
+Spec:  RFC 3986, section 3.2; WHATWG URL Standard, section 4.4; RFC 3492 (Punycode); Unicode Technical Report 36
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import unicodedata
+from typing import Final
+
+_URL: Final = re.compile(r"(https?)://([^/?#]*)(?:[/?#].*)?", re.IGNORECASE)
+_HOST: Final = re.compile(r"(?!-)[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]")
+_PORT: Final = re.compile(r":[0-9]{1,5}\Z")
+
+
+def browser_host(url: str) -> str:
+    """Return the host of an http or https URL in lower case, an IPv6 address without its brackets.
+
+    Args:
+        url: The complete URL.
+
+    Raises:
+        ValueError: The URL is not http or https, or programs could disagree about its host.
+    """
+    if "\\" in url or not url.isprintable() or " " in url:
+        raise ValueError("a URL must have no backslash, space or hidden character, because browsers change them")
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise ValueError("the URL must begin with https:// or http://, and have a host")
+    authority = found[2]
+    if "@" in authority:
+        raise ValueError("the URL must have no user name before its host, because the name could look like the host")
+    if not authority.isascii():
+        raise ValueError("the host of the URL must be ASCII; write other letters in Punycode (xn--...)")
+    host = _PORT.sub("", authority).lower()
+    if not _HOST.fullmatch(host):
+        raise ValueError("the URL must have a valid host, such as example.com")
+    name = host.strip("[]")
+    try:
+        if host.startswith("[") or _ends_in_number(name):
+            ipaddress.ip_address(name)
+    except ValueError:
+        raise ValueError("the host of the URL must be a name or a complete IP address, such as 192.0.2.1") from None
+    return name
+
+
+def _ends_in_number(host: str) -> bool:
+    """Return True for a host that browsers read as an IPv4 address, such as `0x7f.1`."""
+    return re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rstrip(".").rpartition(".")[2]) is not None
+
+
+def look_alike_warnings(host: str) -> tuple[str, ...]:
+    """Return the reasons why a person could mistake a host, as `browser_host` returns it, for another host."""
+    labels = [_decoded(label) for label in host.split(".")]
+    shown, found = ".".join(labels), list[str]()
+    if shown != host:
+        found.append(f"the host has letters that can look like other letters (Punycode): browsers can show {shown!a}")
+    if any(len(_scripts(label)) > 1 for label in labels):
+        found.append(f"the host mixes letters of several alphabets: {', '.join(sorted(_scripts(''.join(labels))))}")
+    return tuple(found)
+
+
+def _decoded(label: str) -> str:
+    try:
+        return label.removeprefix("xn--").encode().decode("punycode") if label.startswith("xn--") else label
+    except UnicodeError:
+        return label
+
+
+def _scripts(text: str) -> set[str]:
+    """Return the alphabets of the letters, by the first words of their Unicode names, such as CYRILLIC."""
+    return {unicodedata.name(letter, "UNKNOWN").split()[0] for letter in text if letter.isalpha()}
