@@ -287,12 +287,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # print must not fail if the terminal lacks a character
     options = parse(sys.argv[1:] if arguments is None else arguments)
+    text = _import_module("lib.text")
+    text.escape_log_records()
     try:
         status = run(options)
         sys.stdout.flush()  # Python's flush at exit would print an error if the pipe is closed
         return status
     except UsageError as error:
-        print(f"{PROGRAM} {options.name}: {error}", file=sys.stderr)
+        text.show_text(f"{PROGRAM} {options.name}: {error}", sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -26,7 +26,7 @@ from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
 from ..lib.jsonschema import SchemaError, compile_schema
-from ..lib.text import escape_hidden
+from ..lib.text import show_text
 from ..revisions import REVISIONS, NotInRevision
 from ..server.input_requests import USER_TIMEOUT
 from ..session import DEFAULT_TIMEOUT
@@ -115,8 +115,7 @@ def show_log(message: LoggingMessageNotificationParams) -> None:
 
 
 def show_stderr(data: bytes) -> None:
-    text = data.decode("utf-8", "replace")
-    sys.stderr.write(escape_hidden(text) if sys.stderr.isatty() else text)
+    show_text(data.decode("utf-8", "replace"), sys.stderr, end="")
 
 
 def show_progress(progress: float, total: float | None, message: str | None) -> None:

@@ -23,7 +23,7 @@ from ..features.elicitation import (
     content_errors,
 )
 from ..jsonrpc.messages import Object
-from ..lib.text import escape_hidden
+from ..lib.text import show_text
 from .show import note, type_text
 from .values import json_types, read_value
 
@@ -128,8 +128,7 @@ def hidden_input() -> Iterator[None]:
 
 async def ask_line(prompt: str) -> str:
     """Read one line from the terminal without blocking the event loop. Raise EOFError at the end of input."""
-    sys.stderr.write(escape_hidden(prompt))  # escape control characters, because the server wrote parts of the text
-    sys.stderr.flush()
+    show_text(prompt, sys.stderr, end="")
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), ready.set)

@@ -8,30 +8,31 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import sys
 from collections.abc import Sequence
 
 from ..basic.content import ContentBlock, ResourceContents, TextResourceContents
 from ..features.prompts import Prompt
 from ..jsonrpc.messages import JSON, Object
-from ..lib.text import escape_hidden
+from ..lib.text import hidden_characters, show_text
 
 
 def out(text: str = "") -> None:
     """Print lines to standard output."""
-    print(escape_hidden(text) if sys.stdout.isatty() else text)
+    show_text(text, sys.stdout)
 
 
 def note(text: str) -> None:
     """Print a line to standard error, so that standard output contains only results."""
-    print(escape_hidden(text) if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
+    show_text(text, sys.stderr)
 
 
 def as_json(value: JSON) -> None:
-    """Print one JSON value to standard output. Escape control characters that JSON allows and a terminal obeys."""
+    """Print one JSON value to standard output, with escapes of JSON for hidden characters."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    print(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
+    for character in hidden_characters(text):
+        text = text.replace(character, json.dumps(character)[1:-1])
+    show_text(text, sys.stdout)
 
 
 def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:

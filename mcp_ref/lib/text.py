@@ -8,14 +8,20 @@ paragraphs, by their general category; the Default_Ignorable_Code_Point characte
 such as the Hangul fillers and the blank Braille pattern. The variation selectors 15 and 16 are visible behind a symbol,
 because they choose between its two forms, as in a colored warning sign. Everywhere else they are hidden, too.
 
+Threats:
+    terminal-escapes: the user's terminal; a server or a client; puts escape sequences or hidden characters into a name,
+        a result, an error or a log record; `show_text` and `EscapingFormatter` write them as escapes.
+
 Spec:  Unicode 16.0: section 5.21, DerivedCoreProperties.txt
 """
 
 from __future__ import annotations
 
+import logging
 import re
+import sys
 import unicodedata
-from typing import Final
+from typing import Final, TextIO
 
 _CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
@@ -59,6 +65,32 @@ def escape_hidden(text: str, keep: str = "\n\t") -> str:
         f"\\u{{{ord(character):x}}}" if _hides(previous, character, keep) else character
         for previous, character in zip("x" + text, text, strict=False)
     )
+
+
+def show_text(text: str, stream: TextIO, end: str = "\n") -> None:
+    """Write a text to a stream. A terminal gets it with its hidden characters escaped.
+
+    Args:
+        text: The text. Line breaks and tabs stay as they are.
+        stream: Standard output or standard error.
+        end: The end of the text, a line break by default.
+    """
+    print(escape_hidden(text) if stream.isatty() else text, end=end, file=stream, flush=stream is sys.stderr)
+
+
+class EscapingFormatter(logging.Formatter):
+    """The format of log records, tracebacks included, with their hidden characters escaped on a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as text."""
+        text = super().format(record)
+        return escape_hidden(text) if sys.stderr.isatty() else text
+
+
+def escape_log_records() -> None:
+    """Escape the log records of a program that has not configured logging. Python writes these to standard error."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(EscapingFormatter())
 
 
 def _hides(previous: str, character: str, keep: str) -> bool:

@@ -38,6 +38,10 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], service: S
     """
     if running_loop() is not None:
         raise RuntimeError(f"an event loop is running already, and this method would start another; use {alternative}")
+    if sys.stderr is not None and sys.stderr.isatty():
+        from ..lib.text import escape_log_records  # lazy: most servers log to a host or a file, not to a terminal
+
+        escape_log_records()
     is_main_thread = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM)  # None if Python did not set it, so that Python cannot restore it
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import io
+import logging
 import re
 import sys
 import unicodedata
 
 import pytest
 
-from mcp_ref.lib.text import escape_hidden, hidden_characters, is_hidden
+from mcp_ref.lib.text import EscapingFormatter, escape_hidden, hidden_characters, is_hidden, show_text
+from tests.package_imports import MODULES, PACKAGE
 
 DEFAULT_IGNORABLE = """
 00AD 034F 061C 115F..1160 17B4..17B5 180B..180D 180E 180F 200B..200F 202A..202E 2060..2064 2065 2066..206F 3164
@@ -55,3 +59,55 @@ def test_escape_hidden_escapes_a_second_variation_selector_behind_a_symbol() -> 
 def test_escape_hidden_of_one_line_escapes_line_breaks_and_tabs() -> None:
     assert escape_hidden("a\n\tb\r", keep="") == "a\\u{a}\\u{9}b\\u{d}"
     assert escape_hidden("a\n\tb\r") == "a\n\tb\\u{d}"
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+HOSTILE = "".join(map(chr, [*range(0x20), 0x7F, *range(0x80, 0xA0), 0x202E, 0xFE0F, 0x2800, 0xE0041, 0x115F]))
+
+
+@pytest.mark.attack("terminal-escapes")
+def test_show_text_escapes_hidden_characters_for_a_terminal_only() -> None:
+    terminal, file = Terminal(), io.StringIO()
+    show_text(f"a{HOSTILE}b", terminal)
+    show_text(f"a{HOSTILE}b", file, end="")
+    assert not hidden_characters(terminal.getvalue()) and file.getvalue() == f"a{HOSTILE}b"
+
+
+@pytest.mark.attack("terminal-escapes")
+def test_escaping_formatter_escapes_the_message_and_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "x", 1, "said %s", (HOSTILE,), sys.exc_info())
+    text = EscapingFormatter().format(record)
+    assert "Traceback" in text and not hidden_characters(text)
+
+
+WRITERS = {
+    "lib/text.py": "show_text itself",
+    "server/server.py": "the name and the URL come from the author",
+    "basic/authorization/loopback.py": "`browser_url` has encoded the URL",
+    "cli/show.py": "the contents of a resource for a file or pipe",
+    "transports/trace.py": "`Tracer` escapes every line, also for files",
+    "demo/screen.py": "`Screen` escapes every line, and adds its own colors",
+}
+"""The modules that write to standard output or standard error without `show_text`, and the reason."""
+
+
+def test_show_text_is_the_only_way_to_the_terminal() -> None:
+    found = set()
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                is_write = re.fullmatch(r"print|(sys\.stdout|sys\.stderr|stream|self\._?out)(\.buffer)?\.write", called)
+                if is_write and "transports/stdio" not in str(path):
+                    found.add(path.relative_to(PACKAGE).as_posix())
+    assert found - {"__main__.py"} == set(WRITERS)
