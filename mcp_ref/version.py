@@ -71,6 +71,13 @@ CHANGES
   file of another user, or below a folder that others can change, starts no server without `approve`.
 - The file of `--store` (`SqliteEventStore`) is refused if it is a link, belongs to another user, can be read or changed
   by others, or is in a folder such as /tmp. A file of version 0.1.0 needs `chmod 600`.
+- A yes to the start of a server is valid for the program's absolute path, its arguments, folder, variables and PATH,
+  and for the URL and headers: the host asks again in another folder, but not for a new token. `Approval.text()` shows
+  the program, the source of each variable and header, and the host that gets your variables, each value as JSON on one
+  line. `Approval.settings` replaces `env_names`.
+- A file that is not the user's own cannot set variables such as PATH or NODE_OPTIONS, unless `approve` allows each of
+  them (kind "variable"). `${input:id}` cannot choose a program, folder or host. A relative `cwd` is below the folder.
+- `Budget.result_characters` also limits embedded resources, links and structured content.
 - The package is under the MIT license.
 
 0.1.0

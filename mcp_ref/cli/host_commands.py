@@ -2,8 +2,8 @@
 
 `list` starts all servers. The other commands start only the server of the given name: `call weather.forecast`. A file
 that was downloaded can name any program, so a server starts only if the user allows it, or with `--yes`. The decisions
-are stored in `mcp_ref/approvals.json` in the user's folder for state. If the entry of a server or the definition of a
-tool has changed since then, the user must allow the change.
+are stored in `mcp_ref/approvals.json` in the user's folder for state. If the start of a server (launch.py) or the
+definition of a tool has changed since then, the user must allow the change.
 
 Spec:  architecture/index; 2026-07-28 index#key-principles
 """
@@ -32,7 +32,7 @@ from ..session import DEFAULT_TIMEOUT
 from . import UsageError, did_you_mean, show, usage_errors
 from .authorization import authorizer_for
 from .client_commands import Lists, report_failure, run_and_report, run_command, show_log, show_stderr
-from .person import ask_line, confirms, elicitation_handler, has_terminal, hidden_input
+from .person import ask_line, confirms, elicitation_handler, has_terminal, hidden_input, terminal_columns
 
 MAX_APPROVALS = 4000
 """Maximum number of stored decisions. If there are more, the oldest decisions are forgotten."""
@@ -125,11 +125,19 @@ async def kept_approvals() -> AsyncIterator[dict[str, str]]:
             await store.put("approvals", dict(list(kept.items())[-MAX_APPROVALS:]))
 
 
+_PROMPTS = {
+    "start": "Start this server?",
+    "variable": "Let this file set the variable?",
+    "roots": "Give the server these directories?",
+}
+
+
 class Consent:
     """The user's decisions at the terminal. Without a terminal, a server starts only with `--yes` or a stored decision.
 
     Args:
-        is_yes: True for `--yes`: servers start without asking the user. A changed tool still needs consent.
+        is_yes: True for `--yes`: servers start without asking the user. A changed tool, and a dangerous variable in a
+            file that is not the user's own, still need consent.
         name: Full name of the tool to call.
     """
 
@@ -148,13 +156,16 @@ class Consent:
             return Allow()  # the form lets the user decline
         if request.kind == "definition":
             return await self._approve_definition(request)
-        if self._is_yes:
+        if self._is_yes and request.kind != "variable":
             return Allow()
         if not has_terminal():
-            return Deny("there is no terminal at which a user could allow it; --yes allows the servers of this file")
-        prompt = "Start this server?" if request.kind == "start" else "Give the server these directories?"
+            advice = "--yes allows the servers of this file"
+            if request.kind == "variable":
+                advice = f"the file is not your own, so --yes does not allow it: {'; '.join(request.warnings)}"
+            return Deny(f"there is no terminal at which a user could allow it; {advice}")
+        prompt = _PROMPTS[request.kind]
         if not request.warnings:
-            prompt += " (A yes is valid until the entry in the file changes.)"
+            prompt += " (A yes is also valid later, in this folder, until one of these lines changes.)"
         return Allow("always") if await self._confirm(request, prompt) else Deny()
 
     async def _approve_definition(self, request: Approval) -> Allow | Deny:
@@ -171,7 +182,7 @@ class Consent:
         if not has_terminal():
             return False
         async with self.terminal:
-            show.note(f"\n{request.text()}")
+            show.note(f"\n{request.text(terminal_columns())}")
             return await confirms(prompt)
 
     async def ask(self, id: str, description: str, is_password: bool) -> str:

@@ -36,6 +36,14 @@ def has_terminal() -> bool:
     return os.name != "nt" and sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def terminal_columns() -> int | None:
+    """Return the width of the user's terminal, or None if it is unknown."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or None
+    except OSError:
+        return None
+
+
 def elicitation_handler(server: str = "The server", terminal: asyncio.Lock | None = None) -> ElicitationHandler | None:
     """Return the elicitation handler for a client of `server`, or None without a terminal."""
     if not has_terminal():

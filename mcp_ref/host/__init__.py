@@ -29,8 +29,9 @@ host shows each of them with the name of its server, and lets the user refuse.
 
 names.py           the names of servers and tools
 configuration.py   the configuration files of known hosts
-launch.py          a server with its variables replaced
-approval.py        a request for the user's consent, and the dangers that it names
+dangers.py         the dangers of a start and of a URL
+approval.py        a request for the user's consent
+launch.py          a server with its variables replaced, and everything that consent to its start depends on
 supervisor.py      start and restart of a server
 policy.py          settings, decisions, budgets and the audit log
 hosted.py          one server of a host: consent, client, approved tools, calls, requests of the server

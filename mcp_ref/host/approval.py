@@ -5,6 +5,7 @@ Code cannot judge if a description is honest. So the program gives the host one 
 with an `Approval` of one of these kinds:
 
     start         before a process is started or a URL is contacted, for a server of a file
+    variable      before a file that is not the user's own sets a dangerous variable, such as PATH (dangers.py)
     roots         before a server gets directories
     definition    a tool has changed since it was approved, is new, or has hidden characters
     call          before a tool is called; `after` names the servers whose results the model can have seen
@@ -13,25 +14,28 @@ with an `Approval` of one of these kinds:
     sampled       before the server gets this message
     elicit        the server requests input from the user
 
+Threats:
+    forged-approval: the user's decision; a file or a server; writes line breaks, hidden characters or many spaces,
+        which look like other lines of an approval; each value is JSON on one line, and continued rows are marked.
+
 Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/elicitation#safe-url-handling
 """
 
 from __future__ import annotations
 
 import json
-import os
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from ipaddress import ip_address
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Literal, TypeAlias
 
 from ..features.tools import Tool
 from ..jsonrpc.errors import McpError
 from ..lib.fields import CheckedFields
 from ..lib.text import escape_hidden, hidden_characters
-from ..lib.web_url import browser_host, look_alike_warnings
+from ..lib.web_url import browser_host
 
-Kind = Literal["start", "roots", "definition", "call", "read", "prompt", "sample", "sampled", "elicit"]
+Kind = Literal["start", "variable", "roots", "definition", "call", "read", "prompt", "sample", "sampled", "elicit"]
 Origin = Literal["program", "model", "server"]
 Duration = Literal["once", "run", "always"]
 
@@ -42,6 +46,31 @@ class Refused(McpError):
 
 class Undecided(Refused):
     """A refusal without a decision: `approve` failed or took too long, too many requests wait, or the log failed."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A text that a server gets when it starts, and its source. The text itself can be a secret."""
+
+    place: Literal["argument", "variable", "header", "url"]
+    """The part of the start that contains the text. A variable is an environment variable of the process."""
+    name: str
+    """The name of the variable or header, or the argument as written. Empty for the URL."""
+    source: Literal["file", "envFile", "environment", "input", "removed"]
+    """The configuration file, its `envFile`, the user's environment, or a text that the user types. A removed variable
+    is one that the server would inherit otherwise."""
+    of: str = ""
+    """The name of the variable in the user's environment, or the id of the input."""
+
+    def text(self, host: str | None) -> str:
+        """Return the name and the source as text. `host` gets the headers and the URL."""
+        sources = {
+            "file": "set by the file", "envFile": "set by the envFile", "removed": "removed",
+            "environment": f"gets your variable {quoted(self.of)}",
+            "input": f"gets what you type for {quoted(self.of)}",
+        }  # fmt: skip
+        receiver = f", sent to {quoted(host)}" if self.place in ("header", "url") else ""
+        return f"{quoted(self.name)} {sources[self.source]}{receiver}".removeprefix('"" ')
 
 
 @dataclass(frozen=True)
@@ -56,16 +85,25 @@ class Approval:
     """The full name of a tool or prompt, or a URI. For a request of the server: the only call that runs, or ""."""
     file: str | None = None
     """Path of the configuration file of the server, or None if the program gave the server."""
+    program: str | None = None
+    """Absolute path of the program that starts, or None if it was not found."""
     argv: tuple[str, ...] = ()
-    """The complete command, as written in the file."""
+    """The complete command. `${NAME}` means a variable of the user's environment, or a text that the user types."""
+    paths: tuple[str, ...] = ()
+    """Absolute paths of the files and folders among the arguments, such as a script."""
     cwd: str | None = None
-    env_names: tuple[str, ...] = ()
+    """Absolute path of the folder in which the program starts."""
+    settings: tuple[Setting, ...] = ()
+    """The environment variables and headers that the server gets, and all uses of the user's variables."""
     url: str | None = None
+    """The URL with its true host. `${NAME}` means the same as in `argv`."""
     arguments: Mapping[str, object] | None = None
     """The exact arguments of a call or a prompt."""
     tool: Tool | None = None
     before: Tool | None = None
     """The approved definition of a changed tool. None if this run has not seen it."""
+    reason: str = ""
+    """The reason to ask about a definition: "new", "changed" or "hidden characters"."""
     trusted: bool = False
     """True if the program trusts the annotations of this server."""
     after: frozenset[str] = frozenset()
@@ -82,12 +120,42 @@ class Approval:
         except ValueError:
             return None
 
-    def text(self) -> str:
-        """Return the fields with a value as plain text. Hidden characters are escaped, and nothing is cut."""
-        shown = {each.name: getattr(self, each.name) for each in fields(self)[3:]} | {"url_host": self.url_host}
-        empty: tuple[object, ...] = (None, False, "", (), frozenset())
-        lines = [f"{name}: {_plain(value)}" for name, value in shown.items() if value not in empty]
-        return escape_hidden("\n".join([f"{self.kind}: server {self.server}, asked by the {self.origin}", *lines]))
+    def text(self, columns: int | None = None) -> str:
+        """Return the approval as plain text, a line for each fact, the dangers first. Nothing is cut.
+
+        Each value is JSON on one line, so that it cannot look like another line.
+
+        Args:
+            columns: Width of the terminal. Longer lines are continued in rows that begin with `    | `, instead of
+                rows that could look like lines. Default: lines are not folded.
+        """
+        lines = [f"{self.kind}: server {self.server}, asked by the {self.origin}"]
+        lines += [f"WARNING: {text}" for text in self.warnings]
+        lines += [f"{label}: {quoted(value)}" for label, value in self._facts() if value not in _EMPTY]
+        lines += [f"{each.place}: {each.text(self.url_host)}" for each in self.settings]
+        if self.file is not None:
+            lines.append(f"file: {quoted(self.file)}")
+        rows = [escape_hidden(line, keep="") for line in lines]
+        return "\n".join(row for line in rows for row in (_folded(line, columns) if columns else [line]))
+
+    def _facts(self) -> list[tuple[str, object]]:
+        """Return the labels and values, without warnings and settings. The short ones come first."""
+        facts: list[tuple[str, object]] = [
+            ("name", self.name), ("reason", self.reason), ("url_host", self.url_host), ("url", self.url),
+            ("program", self.program), ("argv", self.argv), *(("path", path) for path in self.paths),
+            ("cwd", self.cwd), ("after", self.after), ("arguments", self.arguments), ("content", self.content),
+        ]  # fmt: skip
+        if self.argv and self.program is None:
+            facts.insert(0, ("program", "not found"))
+        if self.tool is not None:
+            for each in fields(Tool):
+                now, old = getattr(self.tool, each.name), getattr(self.before, each.name, None)
+                if self.before is None or now != old:
+                    facts += [(f"before.{each.name}", old), (f"tool.{each.name}", now)]
+        return [*facts, ("trusted", self.trusted)]
+
+
+_EMPTY: tuple[object, ...] = (None, False, "", (), frozenset())
 
 
 @dataclass(frozen=True)
@@ -147,37 +215,27 @@ def hidden_text_warnings(value: object) -> tuple[str, ...]:
     return (f"the text has hidden characters: {shown}",) if found else ()
 
 
-_SHELLS = {"sh", "bash", "zsh", "dash", "cmd", "cmd.exe", "powershell", "pwsh"}
+def quoted(value: object) -> str:
+    """Return a value as JSON on one line, with hidden characters escaped. So it cannot look like a line of a text."""
+    return escape_hidden(json.dumps(value, ensure_ascii=False, default=_as_json), keep="")
 
 
-def command_warnings(argv: tuple[str, ...], folder: str) -> tuple[str, ...]:
-    """Return the dangers of a command that a user should know. `folder` is the folder of the file."""
-    path = argv[0] if argv else ""
-    program = path.rpartition("/")[2]
-    found = ["the command runs a shell, which can run any other program"] if program in _SHELLS else []
-    found += ["the command runs with the rights of another user"] if program in ("sudo", "doas") else []
-    if "/" in path and not os.path.abspath(path).startswith((folder + os.sep, "/usr/")):
-        found.append("the program lies outside the folder of the file")
-    return tuple(found)
+def _as_json(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: found for each in fields(value) if (found := getattr(value, each.name)) is not None}
+    return sorted(value) if isinstance(value, frozenset) else str(value)
 
 
-def url_warnings(url: str | None) -> tuple[str, ...]:
-    """Return the reasons to distrust a URL. [2026-07-28 client/elicitation#safe-url-handling]"""
-    if url is None:
-        return ()
-    try:
-        host = browser_host(url)
-    except ValueError as error:
-        return (f"the URL is invalid: {error}",)
-    found = [] if url.lower().startswith("https:") else ["the URL does not use https"]
-    try:
-        ip_address(host)
-    except ValueError:
-        return (*found, *look_alike_warnings(host))
-    return (*found, "the host is an address without a name")
+def _folded(line: str, columns: int) -> list[str]:
+    """Return the rows of a line. The second and later rows begin with `    | `, so none of them looks like a line."""
+    rows, row, width = list[str](), "", 0
+    for character in line:
+        columns_of_it = 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if width + columns_of_it > columns:
+            rows.append(row)
+            row, width = _CONTINUED, len(_CONTINUED)
+        row, width = row + character, width + columns_of_it
+    return [*rows, row]
 
 
-def _plain(value: object) -> str:
-    if isinstance(value, dict | list | Tool):
-        return json.dumps(asdict(value) if isinstance(value, Tool) else value, ensure_ascii=False, default=str)
-    return " ".join(map(str, value)) if isinstance(value, tuple | frozenset) else str(value)
+_CONTINUED = "    | "

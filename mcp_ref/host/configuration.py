@@ -15,6 +15,12 @@ A cloned project can contain such a file. So reading a file starts no process an
 grant consent: keys such as `trust` and `autoApprove` are ignored. A `ServerConfig` contains the texts as written, with
 `${TOKEN}`, so that a program can show them; launch.py replaces the variables. An invalid entry stops only its server.
 
+Threats:
+    consent-in-a-file: the user's consent; a cloned project; writes `trust` or `autoApprove` in its file; these keys
+        have no effect, and a warning says so.
+    same-name: the consent to a server of the user; a cloned project; lists another server of the same name; two
+        servers with one name are an error.
+
 Spec:  architecture/index (the specification does not define configuration files)
 """
 

@@ -11,6 +11,10 @@ function, a later change takes the tool out of the list until the user allows th
 the user's trust first, and change the description later. The host cannot notice a server that changes its behavior,
 but not its definitions.
 
+Threats:
+    changed-definition: the user's consent to a tool; a server; changes the description or the schema after the consent;
+        the changed tool leaves the list until the user allows the new definition.
+
 Spec:  2026-07-28 server/tools#security-considerations, client/roots, client/sampling#user-interaction-model,
        client/elicitation#safe-url-handling, server/utilities/logging, basic/patterns/progress
 """
@@ -29,7 +33,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..basic.content import TextContent
 from ..client.client import Client
 from ..client.options import ClientOptions
 from ..features.elicitation import ElicitRequestURLParams, ElicitResult
@@ -40,14 +43,14 @@ from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import JSON
 from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
-from ..transports import system
 from ..transports.base import Direction, Trace
 from ..transports.trace import trace_from_environment
-from .approval import Approval, Kind, Origin, Refused, Undecided, command_warnings, hidden_text_warnings
+from .approval import Approval, Kind, Origin, Refused, Undecided, hidden_text_warnings
 from .configuration import ServerConfig
+from .dangers import command_warnings, is_own_file
 from .launch import Launch, launch_of
 from .names import UnknownName, full_name
-from .policy import Account, BudgetExceeded, ElicitRequest, Policy, definition_hash, digest_of
+from .policy import Account, BudgetExceeded, ElicitRequest, Policy, cut_result, definition_hash, digest_of
 from .supervisor import MAX_PAGES, ServerState, Supervisor
 
 if TYPE_CHECKING:
@@ -107,25 +110,39 @@ class HostedServer(Supervisor):
     async def prepare(self) -> Client:
         """Replace the variables, ask for the user's consent, and return a client for this server alone."""
         options, config = self._options, self.config
-        environment = os.environ if options.environment is None else options.environment
+        environment = dict(os.environ if options.environment is None else options.environment)
         launch = launch_of(config, environment, dict.fromkeys(config.inputs, ""))
         self._digest = launch.digest
         if config.file is not None:
-            argv, url = tuple(config.command), config.entry.get("url")
-            request = replace(
-                self.approval("start", origin="program"), argv=argv, url=url, cwd=config.entry.get("cwd"),
-                env_names=(*config.entry.get("env", {}), *config.entry.get("env_vars", [])),
-                warnings=command_warnings(argv, os.path.dirname(config.file)),
-            )  # fmt: skip
-            await self._policy.check(request, f"{self._digest} start", default=not _is_suspicious(config.file))
-        if config.inputs:
-            launch = launch_of(config, environment, await self._policy.typed_values(config))
+            await self._ask_start(launch, config.file)
+            typed = await self._policy.typed_values(config)
+            # The user can take minutes. The start uses the `envFile` that was approved, and the same program.
+            launch = launch_of(config, environment, typed, launch.env_file)
+            if launch.digest != self._digest:
+                raise Refused(f"the start of {config.name} has changed while it waited for consent; start it again")
         launch.check(config)
         self.mask = launch.mask
         if self.status.restarts > 0:
             with contextlib.suppress(Refused):
                 self._policy.record("restart", config.name, reason=self.status.last_error)
         return self._new_client(launch, await self._approved_roots() if options.approve is not None else None)
+
+    async def _ask_start(self, launch: Launch, file: str) -> None:
+        """Ask for consent to the start of a server of a file, and to each variable of a file that is not the user's."""
+        request = replace(
+            self.approval("start", origin="program"), program=launch.program, argv=launch.shown_command,
+            paths=launch.paths, cwd=launch.cwd, settings=launch.settings, url=launch.shown_url, warnings=(
+                *(danger.text for danger in launch.dangers),
+                *command_warnings(launch.shown_command, os.path.dirname(file), launch.program)),
+        )  # fmt: skip
+        folder = self.config.folder
+        await self._policy.check(request, f"{self._digest} start", default=is_own_file(file, folder))
+        for danger in launch.dangers:
+            if danger.file is not None and not is_own_file(danger.file, folder):
+                request = replace(
+                    self.approval("variable", danger.name, "program"), file=danger.file, warnings=(danger.text,)
+                )
+                await self._policy.check(request, f"{self._digest} variable {danger.name}")
 
     async def _approved_roots(self) -> list[str] | None:
         """Return the existing directories to give to the server, or None without directories or consent."""
@@ -156,7 +173,7 @@ class HostedServer(Supervisor):
             on_stderr=partial(options.on_stderr, name) if options.on_stderr else None,
             headers=launch.headers or None, authorization=authorizer, trace=throttle,
         )  # fmt: skip
-        client = Client(server or launch.url or launch.command, **client_options)
+        client = Client(server or launch.target, **client_options)
         client.connector.max_restarts, client.max_pages, client.max_items = 0, MAX_PAGES, MAX_ITEMS
         if throttle is not None:
             throttle.client = client
@@ -204,7 +221,8 @@ class HostedServer(Supervisor):
                 continue  # the user has decided before, or after the list was fetched
             request = self.approval("definition", full_name(self.config.name, tool.name))
             try:
-                await self._policy.check(replace(request, tool=tool, before=self._approved.get(tool.name)))
+                before, reason = self._approved.get(tool.name), self.status.unapproved_tools.get(tool.name, "")
+                await self._policy.check(replace(request, tool=tool, before=before, reason=reason))
                 self._policy.approvals[key] = digest
             except Undecided as error:
                 log.warning("%s; the host asks again later", error)
@@ -231,7 +249,7 @@ class HostedServer(Supervisor):
             raise Refused(f"{full} has changed while it waited for consent; call it again")
         result = await self._call(client, name, arguments, options)
         self._policy.after.add(self.config.name)
-        return _cut(result, self._account.budget.result_characters) if origin == "model" else result
+        return cut_result(result, self._account.budget.result_characters) if origin == "model" else result
 
     async def _approved_arguments(
         self, tool: Tool, arguments: Mapping[str, object] | None, origin: Origin
@@ -342,27 +360,6 @@ class HostedServer(Supervisor):
 def _option_for(option: T | Mapping[str, T] | None, server: str) -> T | None:
     """Return the value for a server, of an option with one value for all servers or a mapping by server name."""
     return option.get(server) if isinstance(option, Mapping) else option
-
-
-def _is_suspicious(file: str) -> bool:
-    """Return True if a file lies in the working directory, is missing, or if other users can change or replace it."""
-    is_here = os.path.realpath(file).startswith(os.path.realpath(os.getcwd()) + os.sep)
-    try:
-        return is_here or system.SYSTEM.is_shared(file)
-    except OSError:
-        return True
-
-
-def _cut(result: CallToolResult, limit: int) -> CallToolResult:
-    """Return a result whose texts have at most `limit` characters together, with a note where a text was cut."""
-    content, left = list(result.content), limit
-    for index, block in enumerate(content):
-        if isinstance(block, TextContent):
-            if len(block.text) > left:
-                note = f"{block.text[:left]}\n[cut: the result has more than {limit} characters]"
-                content[index] = replace(block, text=note)
-            left = max(0, left - len(block.text))
-    return replace(result, content=content)
 
 
 class Throttle:

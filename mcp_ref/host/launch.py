@@ -8,21 +8,43 @@
 Variables are replaced once: a value that contains `${...}` stays as it is. A variable that is unset and has no default
 is an error. Otherwise a remote server would report a wrong token, and nobody would see the reason.
 
+The user's consent is valid for one digest. The digest contains everything that decides what runs, and where secrets go:
+the entry in the file, the absolute path of the program, the arguments, the folder, the variables with their values, the
+PATH, the URL and the headers. Only a secret can have a new value, because people replace tokens often, and because a
+token decides nothing: the value of a variable or header whose name ends like TOKEN or KEY. The content of programs and
+scripts is not in the digest. It changes with each update, and a script can load any other file. So the consent is to
+this program in this folder, with its updates, and the host asks again in another folder.
+
+Threats:
+    consent-in-another-folder: the user's account; a second cloned project; contains a program at the path that the user
+        allowed in the first project; the digest contains absolute paths and the working directory.
+    consent-to-another-program: the user's account; a cloned project; changes its file, its `envFile` or a program
+        after the consent; the digest contains everything that decides what runs, and is compared before the start.
+    dangerous-variable: the user's account; a cloned project; sets PATH, LD_PRELOAD or NODE_OPTIONS in its file or its
+        `envFile`, so that a harmless command runs its own code; the user is asked for each such variable, which --yes
+        and a remembered consent do not cover.
+    hidden-receiver: the user's secrets; a file; sends them to its own host by `bearer_token_env_var`, headers or a
+        default of a variable; the user sees the true host and each variable that it gets.
+
 Spec:  architecture/index (the specification does not define configuration files)
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 from ..client.target import check_url
-from ..transports.stdio.client import INHERITED_VARIABLES
+from ..transports import system
+from ..transports.stdio.client import INHERITED_VARIABLES, server_environment
+from .approval import Setting, quoted
 from .configuration import ConfigurationError, ServerConfig
+from .dangers import is_secret_name, variable_danger
 
 MIN_SECRET = 4
 """Minimum length of a secret that is masked in texts, in characters. A shorter text occurs in harmless words."""
@@ -33,20 +55,62 @@ MAX_ENV_FILE = 64 * 1024
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")
 _SECRET_NAME = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
 
+_Place = Literal["argument", "variable", "header", "url"]
+
+
+class Text(NamedTuple):
+    """A text of the configuration with its variables replaced, in three forms."""
+
+    real: str
+    """The text that the server gets."""
+    shown: str
+    """The text for the user: `${NAME}` for a variable of the environment, which can be secret, and for a typed text."""
+    compared: str
+    """The text in the digest: `${NAME}` for a secret that people replace, and for a typed text."""
+
+
+@dataclass(frozen=True)
+class Danger:
+    """A dangerous variable that a file sets."""
+
+    name: str
+    text: str
+    """The warning, with the value."""
+    file: str | None
+    """Path of the file that sets the variable, or None for the program."""
+
 
 @dataclass(frozen=True, repr=False)
 class Launch:
     """A server with all variables replaced. It contains secrets, so its `repr` shows nothing."""
 
     command: list[str]
+    """The command. Empty for a URL."""
     url: str | None
     env: dict[str, str | None]
     """The environment variables. None removes an inherited variable."""
     headers: dict[str, str]
     cwd: str | None
-    digest: str
-    """The SHA-256 of the server as written, and of its `envFile`. An approval is valid for this digest only."""
+    """Absolute path of the folder in which the process starts, or None for a URL."""
+    digest: str = ""
+    """The SHA-256 of everything that the user's consent depends on."""
+    program: str | None = None
+    """Absolute path of the program, or None if it was not found."""
+    shown_command: tuple[str, ...] = ()
+    shown_url: str | None = None
+    """The URL with its true host, without secrets."""
+    paths: tuple[str, ...] = ()
+    """Absolute paths of the files and folders among the arguments."""
+    settings: tuple[Setting, ...] = ()
+    dangers: tuple[Danger, ...] = ()
+    env_file: str = ""
+    """The content of the `envFile`."""
     secrets: set[str] = field(default_factory=set)
+
+    @property
+    def target(self) -> str | list[str]:
+        """The URL, or the command with the program that the user has seen, so that the PATH is not searched again."""
+        return self.url or [self.program or self.command[0], *self.command[1:]]
 
     def mask(self, text: str) -> str:
         """Return a text in which `***` replaces each secret."""
@@ -67,61 +131,232 @@ class Launch:
             raise ConfigurationError(f"{config.place}: {text}") from None
 
 
-def launch_of(config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str]) -> Launch:
-    """Replace the variables of a server. `inputs` are the typed values of `${input:id}`, by id.
+def launch_of(
+    config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str], env_file: str | None = None
+) -> Launch:
+    """Replace the variables of a server.
+
+    Args:
+        config: The server.
+        environment: The user's environment.
+        inputs: The typed values of `${input:id}`, by id.
+        env_file: The content of the `envFile`, as the user has approved it. Default: read the file.
 
     Raises:
         ConfigurationError: If the entry is invalid, a variable is not set, or `envFile` cannot be read.
     """
     if config.problem is not None:
         raise ConfigurationError(config.problem)
-    entry, secrets, folder = config.entry, set[str](), os.path.abspath(config.folder)
-    predefined = {
-        "workspaceFolder": folder, "workspaceFolderBasename": os.path.basename(folder),
-        "userHome": os.path.expanduser("~"), "pathSeparator": os.sep,
-    }  # fmt: skip
-
-    def value_of(key: str, variable: str) -> str:
-        if variable in predefined:
-            return predefined[variable]
-        name, has_default, default = variable.removeprefix("env:").partition(":-")
-        if name.startswith("input:"):
-            value, advice = inputs.get(name[6:]), "describe it in `inputs`, and give ask= to the Host"
-        else:
-            value, advice = environment.get(name), f"set this variable, or write ${{{name:.100}:-default}}"
-        if has_default and not value:
-            return default
-        if value is None:
-            raise ConfigurationError(f"{config.place}, {key:.100}: the variable {name!r:.100} is not set; {advice}")
-        if name not in INHERITED_VARIABLES:
-            secrets.add(value)
-        return value
-
-    def expand(key: str, text: str) -> str:
-        return _VARIABLE.sub(lambda found: "${" if found[1] is None else value_of(key, found[1]), text)
-
-    text = _read_env_file(config, expand("envFile", entry["envFile"])) if "envFile" in entry else ""
-    env: dict[str, str | None] = {**_parse_env_file(text)}
-    env |= {name: value_of("env_vars", name) for name in entry.get("env_vars", []) if name in environment}
-    for name, value in entry.get("env", {}).items():
-        env[name] = None if value is None else expand(f"env.{name}", str(value))
-    headers = {name: expand(f"headers.{name}", value) for name, value in entry.get("headers", {}).items()}
-    for name, variable in entry.get("env_http_headers", {}).items():
-        headers[name] = value_of("env_http_headers", variable)
-    if "bearer_token_env_var" in entry:
-        headers["Authorization"] = f"Bearer {value_of('bearer_token_env_var', entry['bearer_token_env_var'])}"
-    named = [value for name, value in {**env, **headers}.items() if value and _SECRET_NAME.search(name)]
-    secrets |= {value.removeprefix("Bearer ") for value in named}
-    return Launch(
-        [expand("args", word) for word in config.command], expand("url", entry["url"]) if "url" in entry else None,
-        env, headers, expand("cwd", entry["cwd"]) if "cwd" in entry else None,
-        hashlib.sha256(f"{config.digest} {text}".encode()).hexdigest(), secrets,
+    entry, texts = config.entry, _Texts(config, environment, inputs)
+    path = None
+    if "envFile" in entry:
+        path = os.path.abspath(os.path.join(config.folder, texts.expand("envFile", entry["envFile"]).real))
+        env_file = _read_env_file(config, path) if env_file is None else env_file
+    env = texts.variables(env_file or "")
+    headers = texts.headers()
+    named = [each.real for name, each in [*env.items(), *headers.items()] if each and _SECRET_NAME.search(name)]
+    texts.secrets |= {value.removeprefix("Bearer ") for value in named if value}
+    facts: list[object] = [config.digest, *([name, each and each.compared] for name, each in sorted(env.items()))]
+    if "url" in entry:
+        launch = _connection(entry["url"], texts, headers, facts)
+    else:
+        launch = _process(config, texts, {name: each and each.real for name, each in env.items()}, facts)
+    return replace(
+        launch, digest=hashlib.sha256(json.dumps(facts).encode()).hexdigest(), env_file=env_file or "",
+        settings=tuple(texts.settings), dangers=_dangers(config, env, texts, environment, path), secrets=texts.secrets,
     )  # fmt: skip
+
+
+def _connection(written: str, texts: _Texts, headers: Mapping[str, Text], facts: list[object]) -> Launch:
+    """Return the connection to a URL, and add to `facts` what the user's consent depends on."""
+    url = texts.expand("url", written, "url")
+    origin = _before_path(url.real)  # the true host, even if a variable contains it
+    facts += [origin, url.compared, sorted((name, each.compared) for name, each in headers.items())]
+    real = {name: each.real for name, each in headers.items()}
+    return Launch([], url.real, {}, real, None, shown_url=origin + url.shown[len(_before_path(url.shown)) :])
+
+
+def _process(config: ServerConfig, texts: _Texts, env: dict[str, str | None], facts: list[object]) -> Launch:
+    """Return the start of a process, and add to `facts` what the user's consent depends on."""
+    if not config.command:
+        return Launch([], None, env, {}, None)  # a server in this program
+    word = texts.expand("command", config.entry["command"]).real
+    arguments = [texts.expand("args", each, "argument", each) for each in config.entry.get("args", [])]
+    written = texts.expand("cwd", config.entry["cwd"]).real if "cwd" in config.entry else None
+    cwd = os.getcwd() if written is None else os.path.abspath(os.path.join(config.folder, written))
+    command = [word, *(each.real for each in arguments)]
+    search = server_environment(env).get("PATH")
+    try:
+        program = system.SYSTEM.find_program(command, search, cwd)[0]
+    except (OSError, ValueError):  # the start reports the reason
+        program = None
+    absolute = {each.real: os.path.join(cwd, each.real) for each in arguments if "${input:" not in each.compared}
+    existing = {real: path for real, path in absolute.items() if real and _exists(path)}
+    # a path is not a secret, and it decides what runs
+    compared = [each.real if each.real in existing else each.compared for each in arguments]
+    facts += [program, word, compared, cwd, search]
+    shown = (word, *(each.shown for each in arguments))
+    paths = tuple(path for path in existing.values() if path not in shown)
+    return Launch(command, None, env, {}, cwd, program=program, shown_command=shown, paths=paths)
+
+
+class _Texts:
+    """The texts of one server with their variables replaced, and a record of the variables."""
+
+    def __init__(self, config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str]) -> None:
+        self.secrets = set[str]()
+        self.settings: list[Setting] = []
+        self._config, self._environment, self._inputs = config, environment, inputs
+        folder = os.path.abspath(config.folder)
+        self._predefined = {
+            "workspaceFolder": folder, "workspaceFolderBasename": os.path.basename(folder),
+            "userHome": os.path.expanduser("~"), "pathSeparator": os.sep,
+        }  # fmt: skip
+
+    def expand(self, key: str, text: str, place: _Place | None = None, name: str = "") -> Text:
+        """Replace the variables of a text of the entry's `key`. `place` and `name` say where the server gets it."""
+        pieces, end = list[Text](), 0
+        for found in _VARIABLE.finditer(text):
+            literal = _public(text[end : found.start()] + ("${" if found[1] is None else ""))
+            pieces.append(literal)
+            if found[1] is not None:
+                pieces.append(self.value_of(key, found[1], place, name))
+            end = found.end()
+        pieces.append(_public(text[end:]))
+        expanded = Text(*("".join(forms) for forms in zip(*pieces, strict=True)))
+        if key == "url" and "${input:" in _before_path(expanded.shown):
+            raise self._error(key, f"the host in {text!r:.100} is an input; {_NO_INPUT}")
+        return expanded
+
+    def value_of(self, key: str, variable: str, place: _Place | None, name: str) -> Text:
+        """Return the value of one variable, and record its use."""
+        if variable in self._predefined:
+            return _public(self._predefined[variable])
+        source, has_default, default = variable.removeprefix("env:").partition(":-")
+        if source.startswith("input:"):
+            return self._typed(key, source[6:], default if has_default else None, place, name)
+        value = self._environment.get(source)
+        if has_default and not value:
+            return _public(default)
+        if value is None:
+            advice = f"set this variable, or write ${{{source:.100}:-default}}"
+            raise self._error(key, f"the variable {source!r:.100} is not set; {advice}")
+        if source in INHERITED_VARIABLES:
+            return _public(value)
+        self.secrets.add(value)
+        if place is None:
+            return _public(value)  # it decides what runs, so the user sees it
+        self._note(Setting(place, name, "environment", source))
+        shown = f"${{{source}}}"
+        is_replaced = is_secret_name(source) or (place in ("variable", "header") and is_secret_name(name))
+        return Text(value, shown, shown if is_replaced else value)
+
+    def _typed(self, key: str, id: str, default: str | None, place: _Place | None, name: str) -> Text:
+        """Return the text that the user has typed."""
+        if place is None:
+            raise self._error(key, f"${{input:{id:.100}}} cannot be used here; {_NO_INPUT}")
+        value = self._inputs.get(id) or default or self._inputs.get(id)
+        if value is None:
+            advice = "describe it in `inputs`, and give ask= to the Host"
+            raise self._error(key, f"the variable {f'input:{id}'!r:.100} is not set; {advice}")
+        self.secrets.add(value)
+        self._note(Setting(place, name, "input", id))
+        return Text(value, f"${{input:{id}}}", f"${{input:{id}}}")
+
+    def variables(self, env_file: str) -> dict[str, Text | None]:
+        """Return the environment variables of the entry and of its `envFile`, by name."""
+        env: dict[str, Text | None] = {}
+        for name, value in _parse_env_file(env_file).items():
+            self._note(Setting("variable", name, "envFile"))
+            env[name] = Text(
+                value, "***" if _SECRET_NAME.search(name) else value, "" if is_secret_name(name) else value
+            )
+        entry = self._config.entry
+        for name in entry.get("env_vars", []):
+            if name in self._environment:
+                self._forget("variable", name)
+                env[name] = self.value_of("env_vars", name, "variable", name)
+        for name, number_or_text in entry.get("env", {}).items():
+            self._forget("variable", name)
+            if number_or_text is None:
+                env[name] = None
+                self._note(Setting("variable", name, "removed"))
+            else:
+                env[name] = self._with_source(f"env.{name}", str(number_or_text), "variable", name)
+        return env
+
+    def headers(self) -> dict[str, Text]:
+        """Return the headers, by name."""
+        entry = self._config.entry
+        headers = {
+            name: self._with_source(f"headers.{name}", value, "header", name)
+            for name, value in entry.get("headers", {}).items()
+        }
+        for name, variable in entry.get("env_http_headers", {}).items():
+            headers[name] = self.value_of("env_http_headers", variable, "header", name)
+        if "bearer_token_env_var" in entry:
+            token = self.value_of("bearer_token_env_var", entry["bearer_token_env_var"], "header", "Authorization")
+            headers["Authorization"] = Text(*(f"Bearer {form}" for form in token))
+        return headers
+
+    def _with_source(self, key: str, text: str, place: _Place, name: str) -> Text:
+        """Replace the variables of a text. If it has none of the user's variables, its source is the file."""
+        expanded = self.expand(key, text, place, name)
+        if not any((each.place, each.name) == (place, name) for each in self.settings):
+            self._note(Setting(place, name, "file"))
+        return expanded
+
+    def _note(self, setting: Setting) -> None:
+        if setting not in self.settings:
+            self.settings.append(setting)
+
+    def _forget(self, place: _Place, name: str) -> None:
+        """Remove the sources of a variable that has a new value."""
+        self.settings = [each for each in self.settings if (each.place, each.name) != (place, name)]
+
+    def _error(self, key: str, text: str) -> ConfigurationError:
+        return ConfigurationError(f"{self._config.place}, {key:.100}: {text}")
+
+
+_NO_INPUT = "an input can be in args, env, headers and the path of a url, because the user first sees what starts"
+
+
+def _public(text: str) -> Text:
+    """Return a text that is neither secret nor typed."""
+    return Text(text, text, text)
+
+
+def _before_path(url: str) -> str:
+    """Return the scheme and host of a URL, or the variable that stands for them."""
+    found = re.match(r"(?:[^:/?#]+://)?[^/?#]*", url)
+    return found[0] if found is not None else ""
+
+
+def _exists(path: str) -> bool:
+    try:
+        return os.path.exists(path)
+    except ValueError:  # it contains NUL
+        return False
+
+
+def _dangers(
+    config: ServerConfig, env: Mapping[str, Text | None], texts: _Texts, environment: Mapping[str, str],
+    env_file: str | None,
+) -> tuple[Danger, ...]:  # fmt: skip
+    """Return the dangerous variables, except those that keep the user's own value."""
+    from_env_file = {each.name for each in texts.settings if each.source == "envFile"}
+    found = []
+    for name, text in env.items():
+        reason = variable_danger(name)
+        if reason is not None and text is not None and text.real != environment.get(name):
+            warning = f"{quoted(name)} {reason}; it is set to {quoted(text.shown)}"
+            found.append(Danger(name, warning, env_file if name in from_env_file else config.file))
+    return tuple(found)
 
 
 def _read_env_file(config: ServerConfig, path: str) -> str:
     try:
-        with open(Path(config.folder, path), "rb") as file:
+        with open(path, "rb") as file:
             content = file.read(MAX_ENV_FILE + 1)
         if len(content) > MAX_ENV_FILE:
             raise ValueError(f"it has more than {MAX_ENV_FILE} bytes")

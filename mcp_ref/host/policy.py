@@ -2,8 +2,14 @@
 
 All servers of a host share one policy. Only `Allow` and True allow a request. Any other value, an exception, or no
 decision in time is a refusal. Without an `approve` function, the program's own requests are allowed, because the
-program's code is the consent. A server of a file then starts only if the file lies outside the working directory, and
-only its owner can write to the file.
+program's code is the consent. A server of a file then starts only if the file is the user's own: it lies outside the
+working directory, and no other user can change or replace it.
+
+Threats:
+    long-result: the model's context and the user's money; a server; returns a text, an embedded resource or structured
+        content of any size; a model gets at most `result_characters`.
+    unasked-start: the user's account; a cloned project; lists a server in its file, and the program has no `approve`
+        function; only the user's own file starts servers without consent.
 
 Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/sampling
 """
@@ -22,12 +28,14 @@ from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..basic.content import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
-from ..features.tools import Tool
+from ..features.tools import CallToolResult, Tool
 from ..lib.fields import CheckedFields
-from .approval import Allow, Approval, Approve, Deny, Duration, Refused, Undecided, hidden_text_warnings, url_warnings
+from .approval import Allow, Approval, Approve, Deny, Duration, Refused, Undecided, hidden_text_warnings
 from .configuration import ServerConfig, ServersLike
+from .dangers import url_warnings
 from .supervisor import ServerStatus
 
 if TYPE_CHECKING:
@@ -69,7 +77,7 @@ class Budget(CheckedFields):
     elicitations_per_call: int = 3
     """Maximum number of elicitations during one tool call. Simultaneous calls of one server share the number."""
     result_characters: int = 100_000
-    """Maximum length of the texts of a tool result that a model gets, in characters."""
+    """Maximum length of the texts of a tool result that a model gets, and of its structured content, in characters."""
 
 
 @dataclass(eq=False)
@@ -155,7 +163,7 @@ class Policy:
             decision, source = Allow(), "remembered"
         else:
             warnings = (*request.warnings, *url_warnings(request.url), *hidden_text_warnings(request))
-            if warnings and request.kind == "start":
+            if warnings and request.kind in ("start", "variable"):
                 longest = "run"  # ask for a dangerous start in each run
             if self.options.approve is None:
                 reason = "; ".join(["nobody can be asked", *warnings, "give approve= to the Host"])
@@ -270,6 +278,45 @@ class Account:
         tokens = int(min(tokens, max(1, self.left("sample_tokens"))))
         self.use("sample_tokens", tokens)
         return tokens
+
+
+def cut_result(result: CallToolResult, limit: int) -> CallToolResult:
+    """Return a result with at most `limit` characters of text, and a note where something was cut or left out.
+
+    The structured content has the same limit of its own, because it repeats the texts, and a model gets one of them.
+    The data of images, audio and binary resources does not count.
+    """
+    content, left, note = list[ContentBlock](), limit, f"[cut: the result has more than {limit} characters]"
+    for block in result.content:
+        text, kept = _text_of(block), block
+        if len(text) > left and isinstance(block, TextContent):
+            kept = replace(block, text=f"{text[:left]}\n{note}")
+        elif (
+            len(text) > left
+            and isinstance(block, EmbeddedResource)
+            and isinstance(block.resource, TextResourceContents)
+        ):
+            kept = replace(block, resource=replace(block.resource, text=f"{text[:left]}\n{note}"))
+        elif len(text) > left:
+            kept = TextContent(note)
+        content.append(kept)
+        left = max(0, left - len(text))
+    if len(json.dumps(result.structured_content)) > limit:
+        return replace(
+            result, content=[*content, TextContent(f"{note} (the structured content)")], structured_content=None
+        )
+    return replace(result, content=content)
+
+
+def _text_of(block: ContentBlock) -> str:
+    """Return the text of a content block: of a link, its names and description."""
+    if isinstance(block, TextContent):
+        return block.text
+    if isinstance(block, EmbeddedResource):
+        return block.resource.text if isinstance(block.resource, TextResourceContents) else block.resource.uri
+    if isinstance(block, ResourceLink):
+        return f"{block.uri}{block.name}{block.title or ''}{block.description or ''}"
+    return ""
 
 
 def definition_hash(tool: Tool) -> str:

@@ -9,6 +9,11 @@ or that ends again and again, does not disturb other servers.
     Tools     of a server that is away (not ready) stay in the list for 60 seconds, and calls fail at once.
     Changes   of the list of tools are fetched at most once a second, and ever more rarely if the list is unchanged.
 
+Threats:
+    restart-loop: the user's computer; a server; ends after each start; the pauses become longer, and after 6 failures
+        the server is not started again.
+    list-loop: the time of the host; a server; reports a change after each list; the next list waits, ever longer.
+
 Spec:  2026-07-28 basic/transports/stdio#unexpected-termination, server/tools#list-changed-notification
 """
 

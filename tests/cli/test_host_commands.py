@@ -257,6 +257,17 @@ def test_option_yes_is_valid_for_one_command_only(tmp_path: Path, state: Path, c
     assert "--yes allows the servers of this file" in capsys.readouterr().err
 
 
+@pytest.mark.attack("dangerous-variable")
+def test_option_yes_does_not_cover_a_dangerous_variable_of_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    words = [*config(tmp_path, weather=entry(WEATHER, env={"NODE_OPTIONS": "--require=./x.js"})), "--yes"]
+    assert main(["call", "forecast", "city=Ghent", *words]) == 0  # the file is the user's own
+    monkeypatch.chdir(tmp_path)
+    assert main(["call", "forecast", "city=Ghent", *words]) == 3
+    assert '--yes does not allow it: "NODE_OPTIONS" can make an interpreter run other code' in capsys.readouterr().err
+
+
 def test_user_at_a_terminal_allows_the_exact_command_and_the_decision_is_kept(tmp_path: Path, state: Path) -> None:
     (tmp_path / "python").symlink_to(sys.executable)
     command = str(tmp_path / "python")  # outside the folder of the file, the program would be a danger
@@ -267,14 +278,14 @@ def test_user_at_a_terminal_allows_the_exact_command_and_the_decision_is_kept(tm
     assert (code, out) == (
         0,
         "rain in Ghent\n",
-    ) and "Start this server? (A yes is valid until the entry in the file changes.) [y/n]" in terminal
+    ) and "Start this server? (A yes is also valid later, in this folder, until" in terminal
     assert all(word in terminal for word in ("start: server weather", "mcp.json", command))
     assert (state / "approvals.json").stat().st_mode & 0o777 == 0o600 or os.name == "nt"
     code, out, terminal = at_a_terminal(b"", *words)
     assert (code, out) == (0, "rain in Ghent\n") and "Start" not in terminal
     changed = config(tmp_path, weather=entry(WEATHER, command=command, env={"MORE": "1"}))
     code, out, terminal = at_a_terminal(b"\x04", *words[:3], *changed)
-    assert (code, out) == (3, "") and "env_names: MORE" in terminal
+    assert (code, out) == (3, "") and 'variable: "MORE" set by the file' in terminal
 
 
 def test_changed_definition_needs_consent_at_a_terminal_and_yes_does_not_cover_it(

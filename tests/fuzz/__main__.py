@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.fuzz.configurations import check_configuration
+from tests.fuzz.consents import check_consent
 from tests.fuzz.http import check_events, check_requests, check_response
 from tests.fuzz.inputs import TookTooLong
 from tests.fuzz.messages import check_cursor, check_message, check_state
@@ -46,6 +47,7 @@ TARGETS: dict[str, Callable[[random.Random], None]] = {
     "cursor": check_cursor,
     "state": check_state,
     "configuration": check_configuration,
+    "consent": check_consent,
 }
 
 

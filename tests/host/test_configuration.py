@@ -139,10 +139,24 @@ def test_read_config_reads_the_file_of_each_known_host(name: str, tmp_path: Path
     ],
 )
 def test_launch_of_replaces_each_form_of_a_variable_in_each_place(text: str, value: str) -> None:
-    launch = launched({"command": text, "args": [text], "env": {"V": text}, "cwd": text}, id="typed ${A}")
-    assert (launch.command, launch.env, launch.cwd) == ([value, value], {"V": value}, value)
+    launch = launched({"command": "c", "args": [text], "env": {"V": text}}, id="typed ${A}")
+    assert (launch.command, launch.env) == (["c", value], {"V": value})
+    if "input:" not in text:
+        launch = launched({"command": text, "cwd": text})
+        assert (launch.command, launch.cwd) == ([value], os.path.abspath(os.path.join("/project", value)))
     remote = launched({"url": "https://x/" + text, "headers": {"H": text}}, id="typed ${A}")
     assert (remote.url, remote.headers) == ("https://x/" + value, {"H": value})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"command": "TEXT"}, {"command": "c", "cwd": "TEXT"}, {"command": "c", "envFile": "TEXT"}, {"url": "TEXT"},
+     {"url": "https://TEXT/mcp"}, {"url": "https://a.TEXT/mcp"}],
+)  # fmt: skip
+def test_input_cannot_choose_what_starts_because_the_user_types_it_after_the_question(entry: dict[str, str]) -> None:
+    entry = {key: text.replace("TEXT", "${input:id:-https://x}") for key, text in entry.items()}
+    with pytest.raises(ConfigurationError, match="the user first sees what starts"):
+        launched({**entry}, id="https://typed")
 
 
 @pytest.mark.acceptance("2")
@@ -235,6 +249,7 @@ def test_unknown_and_ignored_keys_warn_once_and_suggest_a_key() -> None:
     assert "did you mean 'cwd' or 'command'?" in parse_server("s", {"cmd": "c"}).warnings[0]
 
 
+@pytest.mark.attack("consent-in-a-file")
 @pytest.mark.acceptance("5")
 @pytest.mark.parametrize("key", ["trust", "autoApprove", "alwaysAllow", "default_tools_approval_mode", "tools"])
 def test_a_file_cannot_grant_consent(key: str) -> None:
@@ -253,6 +268,7 @@ def test_configuration_messages_quote_only_the_start_of_a_long_name() -> None:
     assert [len(text) < 500 for text in (*texts, str(raised.value))] == [True] * 4
 
 
+@pytest.mark.attack("same-name")
 @pytest.mark.acceptance("6", "14")
 def test_a_project_cannot_replace_a_server_of_the_user(tmp_path: Path) -> None:
     user = read_config(written(tmp_path, "user.json", '{"mcpServers": {"My mail": {"command": "mail"}}}'))

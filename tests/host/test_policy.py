@@ -34,10 +34,11 @@ from mcp_ref import (
     ToolAnnotations,
     ask_unless_read_only,
 )
-from mcp_ref.features.tools import Tool
+from mcp_ref.basic.content import EmbeddedResource, ImageContent, ResourceLink, TextResourceContents
+from mcp_ref.features.tools import CallToolResult, Tool
 from mcp_ref.host import policy, supervisor
-from mcp_ref.host.approval import command_warnings, url_warnings
-from mcp_ref.host.policy import definition_hash
+from mcp_ref.host.dangers import command_warnings, url_warnings
+from mcp_ref.host.policy import cut_result, definition_hash
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object, Request
 from mcp_ref.transports import system
 from mcp_ref.transports.system import Windows
@@ -123,7 +124,8 @@ async def test_start_of_a_server_of_a_file_shows_the_whole_command(tmp_path: Pat
         assert error(host, "a") == "start of a was refused: no"
     first, second = sorted(person.asked, key=lambda request: request.server)
     assert first.argv == tuple(command) and command[2] in first.text() and str(path) in first.text()
-    assert first.env_names == ("T",) and first.cwd == "/" and "runs a shell" in first.warnings[0]
+    assert [(each.place, each.name, each.source) for each in first.settings] == [("variable", "T", "file")]
+    assert first.cwd == "/" and "runs a shell" in first.warnings[0]
     assert "trusted" not in first.text()  # the field is for the annotations of a tool
     assert second.url_host == "xn--e1awd7f.example" and len(second.warnings) == 2
 
@@ -178,6 +180,7 @@ CHANGES: dict[str, Object] = {
 }
 
 
+@pytest.mark.attack("changed-definition")
 @pytest.mark.acceptance("17", "A3")
 @pytest.mark.parametrize("change", CHANGES)
 async def test_changed_definition_leaves_the_list_until_it_is_allowed(
@@ -597,6 +600,21 @@ async def test_budget_of_characters_cuts_the_result_for_a_model_only() -> None:
     ]
 
 
+@pytest.mark.acceptance("21")
+@pytest.mark.attack("long-result")
+def test_cut_result_cuts_every_text_and_leaves_out_structured_content_that_is_too_long() -> None:
+    note = "[cut: the result has more than 40 characters]"
+    page = EmbeddedResource(TextResourceContents("a://b", "c" * 50))
+    link, image = ResourceLink("l", "a://b", description="d" * 50), ImageContent("A" * 100, "image/png")
+    cut = cut_result(CallToolResult([image, page, link], {"x": "e" * 50}), 40)
+    assert cut.content[0] == image and cut.structured_content is None
+    assert isinstance(cut.content[1], EmbeddedResource) and isinstance(cut.content[1].resource, TextResourceContents)
+    assert cut.content[1].resource.text == f"{'c' * 40}\n{note}"
+    assert cut.content[2:] == [TextContent(note), TextContent(f"{note} (the structured content)")]
+    whole = CallToolResult([image, TextContent("x" * 20), link], {"x": "e" * 30})
+    assert cut_result(whole, 100) == whole
+
+
 @pytest.mark.acceptance("21", "A8")
 @pytest.mark.parametrize("revision", ERAS)
 @pytest.mark.spec(
@@ -762,6 +780,7 @@ async def test_hidden_characters_are_escaped_and_refused_without_a_person() -> N
     "2026-07-28/client/elicitation#safe-url-handling-10",
     "2026-07-28/client/elicitation#safe-url-handling-11",
 )
+@pytest.mark.attack("lookalike-url")
 @pytest.mark.parametrize(
     ("url", "warning"),
     [
@@ -824,6 +843,7 @@ def test_command_warnings_name_the_danger(argv: tuple[str, ...], found: str) -> 
     assert len(warnings) == bool(found) and all(found in text for text in warnings)
 
 
+@pytest.mark.attack("unasked-start")
 @pytest.mark.acceptance("A2")
 async def test_file_in_the_working_directory_starts_nothing_without_approve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

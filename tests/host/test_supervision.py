@@ -108,6 +108,7 @@ def test_failures_that_are_far_apart_are_followed_by_a_start_after_a_minute_at_m
         assert pause is not None and pause <= 1.2 * supervisor.MAX_PAUSE
 
 
+@pytest.mark.attack("restart-loop")
 @pytest.mark.acceptance("26")
 async def test_server_that_ends_at_each_start_fails_after_six_starts(quick: None) -> None:
     fragile = Fragile(fails=True)
@@ -183,6 +184,7 @@ async def test_client_pauses_reading_after_a_burst_of_messages_that_are_not_resp
     await asyncio.wait_for(resumed.wait(), 5)
 
 
+@pytest.mark.attack("list-loop")
 @pytest.mark.acceptance("28", "A13")
 async def test_list_that_reports_its_own_change_is_fetched_ever_more_rarely(quick: None) -> None:
     listed: list[float] = []

@@ -1,0 +1,123 @@
+"""The dangers of a server's start and of a URL, as texts for the user.
+
+The host shows each of them as a warning. Some environment variables make a program run other programs, or load other
+code. So a file that is not the user's own cannot set them with the consent to the start alone: the user is asked for
+each of them.
+
+Threats:
+    lookalike-url: the user's trust in a host; a server or a file; spells a URL so that it looks like another host; the
+        user sees the true host, and a warning for each known trick.
+
+Spec:  2026-07-28 client/elicitation#safe-url-handling (the specification does not define warnings about commands)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from ipaddress import ip_address
+
+from ..lib.web_url import browser_host, look_alike_warnings
+from ..transports import system
+
+_SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "fish", "cmd", "powershell", "pwsh", "busybox"}
+_LAUNCHERS = {"env", "xargs", "nohup", "timeout", "nice", "setsid", "script", "watch", "find", "ssh"}
+
+_VARIABLES = {
+    "PATH|PATHEXT": "decides which programs a name such as node means",
+    r"LD_.+|DYLD_.+|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|MALLOC_.+": "can load other code into every program",
+    # the listed ones only choose an encoding, a buffer or a cache
+    r"PYTHON(?!UNBUFFERED$|UTF8$|IOENCODING$|DONTWRITEBYTECODE$|HASHSEED$|FAULTHANDLER$|SAFEPATH$|NOUSERSITE$).*|"
+    r"NODE_OPTIONS|NODE_PATH|NODE_REPL_.+|BUN_.+|DENO_.+|RUBYOPT|RUBYLIB|GEM_.+|BUNDLE_.+|PERL5.+|PERL_.+|"
+    r"_?JAVA_.*|JDK_JAVA_OPTIONS|CLASSPATH|LUA_.+|PHPRC|PHP_INI_SCAN_DIR|DOTNET_.+|CORECLR_.+|COR_.+|R_PROFILE.*":
+        "can make an interpreter run other code",
+    r"BASH_.+|ENV|ZDOTDIR|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|IFS|CDPATH|SHELL|COMSPEC":
+        "can make a shell run other commands",
+    r"GIT_.+|SSH_ASKPASS|EDITOR|VISUAL|PAGER|MANPAGER|BROWSER|LESSOPEN|LESSCLOSE|SUDO_ASKPASS":
+        "can name a program that other programs start",
+    r"npm_config_.+|YARN_.+|PNPM_.+|COREPACK_.+|UV_.+|PIP_.+|PIPX_.+|POETRY_.+|CONDA_.+|CARGO_.+|RUST.+|"
+    r"GO(PROXY|FLAGS|SUMDB|NOSUMDB|PRIVATE|TOOLCHAIN|ENV)|DOCKER_(HOST|CONFIG|CONTEXT|CERT_PATH|TLS.*)|VIRTUAL_ENV":
+        "can decide from where programs and packages come",
+    r"HTTPS?_PROXY|ALL_PROXY|FTP_PROXY|SSL_CERT_.+|REQUESTS_CA_BUNDLE|CURL_.+|NODE_EXTRA_CA_CERTS|"
+    r"NODE_TLS_REJECT_UNAUTHORIZED|SSLKEYLOGFILE|OPENSSL_.+|HOSTALIASES|RES_OPTIONS|LOCALDOMAIN":
+        "can lead the traffic, with its secrets, to another host",
+    r"HOME|USERPROFILE|APPDATA|LOCALAPPDATA|XDG_CONFIG_.+|XDG_DATA_.+|SYSTEMROOT|WINDIR":
+        "decides whose settings programs read",
+}  # fmt: skip
+"""The dangerous environment variables, as regular expressions without case, with the reason. Programs such as npm and
+curl ignore the case of some names, and so does Windows."""
+
+
+_SECRET_NAME = re.compile(r".*(authorization|token|key|secret|password|passwd|credentials?)", re.IGNORECASE)
+
+
+def is_secret_name(name: str) -> bool:
+    """Return True if a variable or header is a secret, which people replace. `KEY_HELPER` can also name a program."""
+    return _SECRET_NAME.fullmatch(name) is not None
+
+
+def variable_danger(name: str) -> str | None:
+    """Return the reason why an environment variable is dangerous, or None."""
+    if is_secret_name(name):
+        return None
+    for pattern, reason in _VARIABLES.items():
+        if re.fullmatch(pattern, name, re.IGNORECASE):
+            return reason
+    return None
+
+
+def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = None) -> tuple[str, ...]:
+    """Return the dangers of a command that a user should know.
+
+    Args:
+        argv: The command.
+        folder: The folder of the file.
+        program: Absolute path of the program, if it is known.
+    """
+    path = argv[0] if argv else ""
+    names = {re.sub(r"\.(exe|cmd|bat)$", "", os.path.basename(each).lower()) for each in (path, program or "")}
+    found = ["the command runs a shell, which can run any other program"] if names & _SHELLS else []
+    found += ["the command runs with the rights of another user"] if names & {"sudo", "doas", "su", "runas"} else []
+    found += ["the command starts another program, which its arguments name"] if names & _LAUNCHERS else []
+    if os.path.dirname(path) and not os.path.abspath(path).startswith((folder + os.sep, "/usr/")):
+        found.append("the program lies outside the folder of the file")
+    return tuple(found)
+
+
+def is_own_file(path: str, folder: str) -> bool:
+    """Return True if only the user and the administrator can have written a file.
+
+    Args:
+        path: Absolute path of a file. A file that is missing, or below `folder` or the working directory, can come from
+            somebody else, as in a cloned project.
+        folder: The folder that `${workspaceFolder}` means.
+    """
+    try:
+        return not _is_below(path, (folder, os.getcwd())) and not system.SYSTEM.is_shared(path)
+    except OSError:
+        return False
+
+
+def _is_below(path: str, folders: tuple[str, ...]) -> bool:
+    """Return True if a path lies in one of the folders, as written or after its links. All paths lie below `/`."""
+    paths = (os.path.abspath(path), os.path.realpath(path))
+    roots = [
+        os.path.join(each, "") for folder in folders for each in (os.path.abspath(folder), os.path.realpath(folder))
+    ]
+    return any(each.startswith(root) for each in paths for root in roots if root != os.sep)
+
+
+def url_warnings(url: str | None) -> tuple[str, ...]:
+    """Return the reasons to distrust a URL. [2026-07-28 client/elicitation#safe-url-handling]"""
+    if url is None:
+        return ()
+    try:
+        host = browser_host(url)
+    except ValueError as error:
+        return (f"the URL is invalid: {error}",)
+    found = [] if url.lower().startswith("https:") else ["the URL does not use https"]
+    try:
+        ip_address(host)
+    except ValueError:
+        return (*found, *look_alike_warnings(host))
+    return (*found, "the host is an address without a name")
