@@ -3,15 +3,24 @@
 The commands show the demo, serve a Python file, send requests to any server, and compare the revisions. This module
 parses the command line. The modules in `cli/` and `demo/` run the commands. With the option `--json`, a command prints
 one JSON value to standard output, and nothing else.
+
+Threats:
+    folder-with-modules: the user's account; the author of a downloaded folder; puts an `argparse.py` into it, which
+        `python3 -m` finds before the real one; the current directory leaves the search path before the first import
+        here. Only `python3 -P -m mcp_ref` and the script `mcp_ref` also protect the imports of Python itself before.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+
+if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()]):
+    del sys.path[0]
+
 import argparse
 import importlib
 import io
-import os
-import sys
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -37,6 +46,8 @@ of a tool, resource or prompt, write the name of its server and a dot. A file wi
 
 Write an argument as NAME=VALUE. VALUE is a string if the tool's input schema requires a string; otherwise it is JSON.
 In NAME:=JSON, the value is always JSON.
+
+In a folder that you do not trust, use python3 -P -m {__package__}: without -P, Python can import files of this folder.
 """
 
 ACCOUNT_COMMANDS = "login", "logout", "whoami"

@@ -78,6 +78,8 @@ CHANGES
 - A file that is not the user's own cannot set variables such as PATH or NODE_OPTIONS, unless `approve` allows each of
   them (kind "variable"). `${input:id}` cannot choose a program, folder or host. A relative `cwd` is below the folder.
 - `Budget.result_characters` also limits embedded resources, links and structured content.
+- `python3 -m mcp_ref` imports no modules of the current folder itself, such as a downloaded `argparse.py`. Python can
+  still import a few of them before: in a folder that you do not trust, use `python3 -P -m mcp_ref`.
 - The package is under the MIT license.
 
 0.1.0

@@ -123,7 +123,7 @@ def load(path: str) -> ModuleType:
     if not file.is_file():
         others = sorted(p.name for p in file.parent.glob("*.py")) if file.parent.is_dir() else []
         raise UsageError(f"no file named {path!r}{did_you_mean(file.name, others)}")
-    sys.path.insert(0, str(file.parent))
+    sys.path[:0] = [str(file.parent), os.getcwd()]  # the user trusts both: the file is run
     name = f"mcp_run_{file.stem}"  # not `file.stem`: that name could replace a loaded module, such as argparse
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:

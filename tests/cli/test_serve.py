@@ -357,3 +357,36 @@ def test_address_that_is_not_available_is_1_with_one_line(where: list[str]) -> N
 def test_options_of_http_that_make_no_sense_are_2(words: list[str], why: str) -> None:
     done = run(DEMO, *words)
     assert done.returncode == 2 and why in done.stderr and "Traceback" not in done.stderr
+
+
+HOSTILE = 'import sys; sys.exit("hostile")'
+
+
+@pytest.mark.attack("folder-with-modules")
+@pytest.mark.parametrize("words", [["--help"], ["limits"], ["list", "--find"], ["list", "http://127.0.0.1:9/mcp"]])
+def test_command_imports_nothing_from_the_current_folder(tmp_path: Path, words: list[str]) -> None:
+    list_modules = "import sys, runpy, contextlib, mcp_ref; print(*sys.modules)"  # loaded before __main__.py begins
+    loaded = subprocess.run(
+        [sys.executable, "-c", list_modules], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    )
+    for name in sys.stdlib_module_names - {*sys.builtin_module_names, *loaded.stdout.split()}:
+        (tmp_path / f"{name}.py").write_text(HOSTILE)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_ref", *words], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=30, check=False,
+    )  # fmt: skip
+    assert "hostile" not in done.stderr and done.returncode in (0, 3), done.stderr
+
+
+def test_server_file_imports_modules_of_its_folder_and_of_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "outer.py").write_text("")
+    (tmp_path / "inner" / "beside.py").write_text("")
+    source = "import outer, beside\nfrom mcp_ref import Server\nserver = Server('s')"
+    (tmp_path / "inner" / "served.py").write_text(source)
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_ref", "run", "inner/served.py"], cwd=tmp_path, input="", text=True, timeout=30,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
