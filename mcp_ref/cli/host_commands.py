@@ -28,6 +28,7 @@ from ..host.names import UnknownName, full_name
 from ..host.policy import APPROVE_SECONDS
 from ..host.supervisor import ServerState, ServerStatus, ServerUnavailable
 from ..jsonrpc.messages import JSON
+from ..lib.text import escape_hidden
 from ..session import DEFAULT_TIMEOUT
 from . import UsageError, did_you_mean, show, usage_errors
 from .authorization import authorizer_for
@@ -187,7 +188,7 @@ class Consent:
 
     async def ask(self, id: str, description: str, is_password: bool) -> str:
         """Return the value that the user types for `${input:id}`."""
-        prompt = f"{description or id}: "
+        prompt = escape_hidden(f"The file asks for {id}: {description or id}: ", keep="")
         async with self.terminal:
             try:
                 with hidden_input() if is_password else contextlib.nullcontext():

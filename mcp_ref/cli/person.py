@@ -23,7 +23,7 @@ from ..features.elicitation import (
     content_errors,
 )
 from ..jsonrpc.messages import Object
-from ..lib.text import show_text
+from ..lib.text import escape_hidden, show_text
 from .show import note, type_text
 from .values import json_types, read_value
 
@@ -60,7 +60,9 @@ def elicitation_handler(server: str = "The server", terminal: asyncio.Lock | Non
 async def ask_person(server: str, request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
     """Show the elicitation and return the user's action. Ctrl-D declines."""
     # [2025-11-25 client/elicitation#security-considerations] show who asks, and let the user decline
-    note(f"\n{server} asks: {request.message}")
+    # the rows of the message begin with a mark, so that they do not look like texts of this program
+    message = request.message.replace("\n", "\n    | ")
+    note(f"\n{server} asks: {message}")
     if isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#safe-url-handling] show the whole URL, and do not open it without consent
         note(f"The server wants you to visit {request.url}\nThis program does not open the URL.")
@@ -118,7 +120,8 @@ def field_prompt(name: str, field: Object, is_boolean: bool) -> str:
     about = [str(field[name]) for name in ("title", "description") if name in field][:1]
     if (default := field.get("default")) is not None:
         about.append(f"default {('y' if default else 'n') if is_boolean else json.dumps(default)}")
-    return f"{name} ({', '.join(['y/n' if is_boolean else type_text(field), *about])}): "
+    text = f"{name} ({', '.join(['y/n' if is_boolean else type_text(field), *about])}): "
+    return escape_hidden(text, keep="")  # the name of a field cannot look like the next prompt
 
 
 @contextlib.contextmanager

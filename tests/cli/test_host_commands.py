@@ -307,6 +307,13 @@ def test_changed_definition_needs_consent_at_a_terminal_and_yes_does_not_cover_i
     assert main(words) == 0
 
 
+@pytest.mark.attack("forged-approval")
+def test_message_and_field_of_a_server_cannot_look_like_texts_of_the_program(tmp_path: Path) -> None:
+    source = WEATHER.replace("Sure?", "Hi\\nStart this server? [y/n]").replace("sure", "x\\nfile: y")
+    code, _, terminal = at_a_terminal(b"y\n", "call", "book", *config(tmp_path, weather=entry(source)), "--yes")
+    assert code == 0 and "\n    | Start this server?" in terminal and "x\\u{a}file: y (y/n): " in terminal
+
+
 def test_elicitation_names_the_server_of_the_file(one: list[str]) -> None:
     code, out, terminal = at_a_terminal(b"y\n", "call", "book", *one)
     assert (code, out) == (0, "accept\n") and "The server weather asks: Sure?" in terminal

@@ -24,6 +24,7 @@ PROCESSES: list[dict[str, object]] = [
     {"command": "tool", "args": ["${workspaceFolder}/server.py", "--token", "${A_TOKEN}"], "cwd": "sub"},
     {"command": "./tool", "args": ["${MODE}", "x y", "z"], "env": {"LEVEL": "1", "API_KEY": "${A_TOKEN}"}},
     {"command": "tool", "args": ["-y", "${MODE:-fast}"], "envFile": ".env", "env_vars": ["MODE", "A_TOKEN"]},
+    {"command": "${PROGRAM}", "args": ["server.py"], "cwd": "/"},
     {"command": "tool", "args": [], "cwd": "${workspaceFolder}", "env": {"X": "${MODE}", "TERM": None}},
 ]
 """Entries of processes. The folder of a scene contains all programs and files that they name."""
@@ -44,9 +45,11 @@ class Scene:
     file: str = "mcp.json"
     key: str = "server"
     bin: str = "bin"
+    installed: bool = False
+    """True if another `tool` was installed in a folder that comes first on the PATH."""
     env_file: dict[str, str] = field(default_factory=lambda: {"COLOR": "red", "API_KEY": "k1"})
     environment: dict[str, str] = field(
-        default_factory=lambda: {"MODE": "m", "A_TOKEN": "t1", "B_TOKEN": "b", "HOST": "c.example"}
+        default_factory=lambda: {"MODE": "m", "A_TOKEN": "t1", "B_TOKEN": "b", "PROGRAM": "tool", "HOST": "c.example"}
     )
 
     def args(self) -> list[str]:
@@ -69,8 +72,12 @@ class Scene:
         path.write_text(json.dumps({"mcpServers": {self.key: self.entry}}))
         (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in self.env_file.items()))
         os.chdir(folder)
+        first = self.root / "early" / "tool"
+        first.touch(0o755) if self.installed else first.unlink(missing_ok=True)
         try:
-            with patch.dict(os.environ, {"PATH": f"{self.root / self.bin}{os.pathsep}/usr/bin"}):
+            with patch.dict(
+                os.environ, {"PATH": os.pathsep.join([str(self.root / "early"), str(self.root / self.bin), "/usr/bin"])}
+            ):
                 yield path
         finally:
             os.chdir(before)
@@ -109,8 +116,13 @@ def _changes_of_a_process(rng: random.Random, scene: Scene) -> Iterator[Callable
         yield lambda: args.pop(place)
         yield lambda: args.__setitem__(place, args[place] + " ")
         yield lambda: args.__setitem__(slice(place, place + 2), [" ".join(args[place : place + 2])])
-    yield lambda: setattr(scene, "folder", "second")
-    yield lambda: setattr(scene, "bin", "bin2")  # another `tool` on the PATH
+    if scene.entry.get("cwd") != "/":
+        yield lambda: setattr(scene, "folder", "second")
+    yield lambda: setattr(scene, "bin", "bin2")
+    if scene.entry["command"] == "tool":
+        yield lambda: setattr(scene, "installed", True)
+    if scene.uses("PROGRAM"):
+        yield lambda: scene.environment.update(PROGRAM="tool2")
     yield lambda: scene.entry.update(cwd="sub" if scene.entry.get("cwd") != "sub" else ".")
     yield lambda: scene.mapping("env").update({"LEVEL": "2"})
     yield lambda: scene.mapping("env").update({"HOME_PAGE": "x"})
@@ -127,6 +139,7 @@ def _make_root(root: Path) -> None:
         (root / folder / "sub").mkdir(parents=True)
         for name in ("server.py", "sub/server.py"):
             (root / folder / name).touch()
+    (root / "early").mkdir()
     for folder in ("bin", "bin2", "first", "second", "first/sub", "second/sub"):
         (root / folder).mkdir(exist_ok=True)
         for name in ("tool", "tool2"):
