@@ -365,6 +365,14 @@ def _random_pattern(source: random.Random, depth: int) -> str:
     return source.choice([r"\b", r"(?!\b)", "^", r"$"]) + inner() if kind < 19 else f"(?:{inner()}|)"
 
 
+@pytest.mark.attack("pattern-cost")
+def test_pattern_with_more_ways_than_a_float_holds_is_refused_or_has_an_automaton() -> None:
+    with pytest.raises(SchemaError, match="matching could take too long"):
+        compile_schema({"pattern": "^(?:(?:a|b){1,35}x){1,40}$"})
+    validator = compile_schema({"pattern": "^(?:(?:a|b){1,11}x){1,40}$"})
+    assert not validator.errors("abx" * 3) and validator.errors("a" * 300)
+
+
 def test_automaton_and_re_agree_on_random_patterns() -> None:
     compared = 0
     for seed in range(1_000):

@@ -12,7 +12,7 @@ An automaton tries all ways at the same time, so its time is linear in the lengt
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, log2
 from sys import maxunicode
 
 from .limits import Budget
@@ -135,7 +135,7 @@ class Repeat:
         if ways <= 1:
             return max(times - self.least, 0) + 1, times * steps + 1
         # Each repetition multiplies the ways. More than 2**40 ways would take too long, so the cost is infinite.
-        if self.most is None or self.most > 40 or ways > 2**40 or ways**self.most > 2**40:
+        if self.most is None or self.most * log2(ways) > 40:
             return inf, inf
         ways_of = [ways**times for times in range(self.most + 1)]
         return sum(ways_of[self.least :]), steps * sum(ways_of)

@@ -12,6 +12,10 @@ Lookaround and backreferences have no automaton, and the automaton of `.{9999}` 
 `Pattern` uses `re`. If `re` could need more than MAX_COST steps for a text of 63 characters, `Pattern` refuses the
 pattern. If `re` could need more than MAX_COST steps for a longer text, `search` refuses the text.
 
+Threats:
+    pattern-cost: the processor; a peer that chooses a pattern, a text, or both; makes a matcher try every way to divide
+        the text; the pattern's cost is known before the match, and an automaton or an error replaces `re`.
+
 Spec:  Core 6.4, Validation 10
 """
 
