@@ -23,6 +23,7 @@ import importlib
 import io
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NoReturn
 
 from .cli import UsageError, did_you_mean
 from .version import __version__
@@ -65,10 +66,18 @@ or was lost, a request timed out, or no user allowed the server; 4 a user must s
 """
 
 
-def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors quote words without hidden characters, because another program can have chosen them."""
+
+    def error(self, message: str) -> NoReturn:
+        escape = _import_module("lib.text").escape_hidden
+        super().error(escape(message) if sys.stderr.isatty() else message)
+
+
+def build_parsers() -> tuple[Parser, dict[str, Parser]]:
     """Return the parser of the whole command line, and a dict: command name -> parser of that command."""
     raw = argparse.RawDescriptionHelpFormatter
-    main_parser = argparse.ArgumentParser(
+    main_parser = Parser(
         prog=PROGRAM,
         description="Watch the Model Context Protocol (MCP), run a server, and use any server. Begin with: demo",
         epilog=EPILOG + EXIT_CODES,
@@ -77,7 +86,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     main_parser.add_argument("--version", action="store_true", help="print the version")
     commands = main_parser.add_subparsers(title="commands", metavar="COMMAND", dest="name")
 
-    def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> argparse.ArgumentParser:
+    def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> Parser:
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
         made.set_defaults(needs_server=needs_server, command=[])
         several = "(URL | -- COMMAND ... | --config FILE)" if needs_server else ""

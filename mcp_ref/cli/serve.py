@@ -161,5 +161,5 @@ def show_failure(path: str, error: Exception) -> None:
         if not file.startswith("<frozen importlib") and file not in (__file__, importlib.__file__):
             break
         frames = frames.tb_next
-    traceback.print_exception(type(error), error, frames)
+    note("".join(traceback.format_exception(type(error), error, frames)).rstrip())
     note(f"{path} could not be imported")

@@ -104,7 +104,7 @@ class Screen:
         if not holds:
             raise AssertionError(text)
         self.claims += 1
-        lines = "\n      ".join(textwrap.wrap(text, self._width - 6))
+        lines = "\n      ".join(textwrap.wrap(escape_hidden(text), self._width - 6))
         self._write(f"  {self._colored('32', 'ok')}  {lines}\n")
 
     async def claim_error(self, subject: str, code: int, request: Awaitable[object]) -> None:
@@ -200,7 +200,8 @@ class Screen:
         return f"result for #{message['id']}", UNFINISHED_RESULTS.get(kind, PURPOSE[method][1])
 
     def _colored(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self._color else text
+        shown = escape_hidden(text)
+        return f"\x1b[{code}m{shown}\x1b[0m" if self._color else shown
 
     def _write(self, text: str) -> None:
         self._out.write(text)

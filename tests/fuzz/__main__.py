@@ -28,6 +28,7 @@ from tests.fuzz.inputs import TookTooLong
 from tests.fuzz.messages import check_cursor, check_message, check_state
 from tests.fuzz.schemas import check_schema
 from tests.fuzz.templates import check_template
+from tests.fuzz.texts import check_texts
 from tests.fuzz.uris import check_uris
 
 CORPUS = Path(__file__).with_name("corpus.txt")
@@ -44,6 +45,7 @@ TARGETS: dict[str, Callable[[random.Random], None]] = {
     "schema": check_schema,
     "template": check_template,
     "uris": check_uris,
+    "texts": check_texts,
     "cursor": check_cursor,
     "state": check_state,
     "configuration": check_configuration,

@@ -31,6 +31,7 @@ from urllib.parse import urlsplit
 
 from ...lib.http.message import Exchange, HeaderList, HttpLimits, bracket_ipv6
 from ...lib.http.server import start_server
+from ...lib.text import show_text
 from .authorization_code import SignIn, is_response
 
 LIMITS: Final = HttpLimits(connections=100, head_size=8 * 1024, body_size=0, head_time=5.0, idle_time=0.2)
@@ -121,7 +122,7 @@ def has_display() -> bool:
 
 async def print_url(url: str) -> None:
     """Ask the user on standard error to open a URL."""
-    print(f"To sign in, open this URL in a browser on this machine:\n\n    {url}\n", file=sys.stderr, flush=True)
+    show_text(f"To sign in, open this URL in a browser on this machine:\n\n    {url}\n", sys.stderr)
 
 
 async def open_in_browser(url: str) -> None:

@@ -15,6 +15,11 @@ of the file has the user's rights for months: clients MUST store tokens securely
 
 For a keyring, write a class with `get`, `put` and `delete`, derived from `MemoryStore`, which has the lock.
 
+Threats:
+    token-file: the refresh tokens of a user; another user of the machine; reads the file of tokens, or creates it, or a
+        link at its path, before the first sign-in; the file is private from its first byte on, and a file that is a
+        link, belongs to another user or is open to others is refused.
+
 Spec:  2026-07-28 basic/authorization/security-considerations#token-theft; 2026-07-28
        basic/authorization/client-registration#authorization-server-binding
 """

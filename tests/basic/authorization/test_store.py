@@ -58,6 +58,7 @@ async def test_lock_is_held_by_one_task_at_a_time(make: Callable[[Path], MemoryS
     assert seen == [1] * 10 and not store._locks
 
 
+@pytest.mark.attack("token-file")
 @posix
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/security-considerations#token-theft-1",
@@ -113,6 +114,7 @@ async def test_unreadable_file_is_refused_and_never_overwritten(tmp_path: Path, 
     assert store.path.read_bytes() == content
 
 
+@pytest.mark.attack("token-file")
 @posix
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o602, 0o610])
 @pytest.mark.attack("A15")
@@ -124,6 +126,7 @@ async def test_file_that_others_may_access_is_refused(tmp_path: Path, mode: int)
         await store.get("a")
 
 
+@pytest.mark.attack("token-file")
 @posix
 @pytest.mark.attack("A15")
 async def test_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +138,7 @@ async def test_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pyte
         await store.get("a")
 
 
+@pytest.mark.attack("token-file")
 @posix
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
 @pytest.mark.attack("A15")
