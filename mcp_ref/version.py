@@ -47,6 +47,7 @@ CHANGES
   Hangul fillers, all in the form `\\u{202e}`. The trace also hides numbers, objects and pairs that hold a secret.
 - The URL of an elicitation must have a host that all programs read in the same way: without backslash, user name,
   letters outside ASCII, and short forms of IP addresses.
+- A response with the id 1.0 belongs to the request 1. Before, the request waited until its time limit.
 - A handler that fails gives its peer only texts of the author and of this package. If a tool calls another server, the
   texts of this server's errors stay in the log; raise `ToolError(...)` or `ProtocolError(...)` to pass one on.
 - Each request over HTTP gets a response. Before, it could wait without end after large messages of other clients.

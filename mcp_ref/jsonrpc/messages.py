@@ -214,6 +214,8 @@ def read_message(value: Object) -> Message | Malformed:
     id = value.get("id")
     known_id = id if type(id) is int or is_request_id(id) else None
     if "method" not in value and ("result" in value or "error" in value):
+        if type(id) is float and id.is_integer():  # 1.0 is an integer in JSON Schema, and some peers write 1 so
+            known_id = int(id)
         return _read_response(value, known_id)
     if value.get("jsonrpc") != "2.0":
         return invalid_request('a message must have "jsonrpc": "2.0"', known_id)

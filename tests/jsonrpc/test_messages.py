@@ -73,6 +73,17 @@ def test_decode_id_of_another_type_is_invalid_request(id: str) -> None:
     assert (found.error.code, found.id, found.expects_no_response) == (INVALID_REQUEST, None, False)
 
 
+@pytest.mark.parametrize("id", ["1.0", "1e0", "10E-1"])
+def test_decode_response_with_a_fraction_in_its_integer_id_has_that_id(id: str) -> None:
+    assert decode(b'{"jsonrpc":"2.0","id":%s,"result":{}}' % id.encode()) == Response(1, {})
+
+
+@pytest.mark.parametrize("id", ["1.5", "true", "null", "1e400"])
+def test_decode_response_with_an_id_of_another_type_is_malformed(id: str) -> None:
+    found = decode(b'{"jsonrpc":"2.0","id":%s,"result":{}}' % id.encode())
+    assert isinstance(found, Malformed) and found.id is None
+
+
 @pytest.mark.parametrize(
     "frame",
     [
