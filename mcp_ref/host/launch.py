@@ -32,6 +32,7 @@ Spec:  architecture/index (the specification does not define configuration files
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -163,7 +164,7 @@ def launch_of(
         launch = _process(config, texts, {name: each and each.real for name, each in env.items()}, facts)
     return replace(
         launch, digest=hashlib.sha256(json.dumps(facts).encode()).hexdigest(), env_file=env_file or "",
-        settings=tuple(texts.settings), dangers=_dangers(config, env, texts, environment, path), secrets=texts.secrets,
+        settings=texts.settings, dangers=_dangers(config, env, texts, environment, path), secrets=texts.secrets,
     )  # fmt: skip
 
 
@@ -205,13 +206,18 @@ class _Texts:
 
     def __init__(self, config: ServerConfig, environment: Mapping[str, str], inputs: Mapping[str, str]) -> None:
         self.secrets = set[str]()
-        self.settings: list[Setting] = []
+        self._settings: dict[tuple[_Place, str], list[Setting]] = {}  # by place and name; a file can have thousands
         self._config, self._environment, self._inputs = config, environment, inputs
         folder = os.path.abspath(config.folder)
         self._predefined = {
             "workspaceFolder": folder, "workspaceFolderBasename": os.path.basename(folder),
             "userHome": os.path.expanduser("~"), "pathSeparator": os.sep,
         }  # fmt: skip
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """The texts that the server gets, with their sources."""
+        return tuple(itertools.chain.from_iterable(self._settings.values()))
 
     def expand(self, key: str, text: str, place: _Place | None = None, name: str = "") -> Text:
         """Replace the variables of a text of the entry's `key`. `place` and `name` say where the server gets it."""
@@ -302,17 +308,18 @@ class _Texts:
     def _with_source(self, key: str, text: str, place: _Place, name: str) -> Text:
         """Replace the variables of a text. If it has none of the user's variables, its source is the file."""
         expanded = self.expand(key, text, place, name)
-        if not any((each.place, each.name) == (place, name) for each in self.settings):
+        if (place, name) not in self._settings:
             self._note(Setting(place, name, "file"))
         return expanded
 
     def _note(self, setting: Setting) -> None:
-        if setting not in self.settings:
-            self.settings.append(setting)
+        known = self._settings.setdefault((setting.place, setting.name), [])
+        if setting not in known:
+            known.append(setting)
 
     def _forget(self, place: _Place, name: str) -> None:
         """Remove the sources of a variable that has a new value."""
-        self.settings = [each for each in self.settings if (each.place, each.name) != (place, name)]
+        self._settings.pop((place, name), None)
 
     def _error(self, key: str, text: str) -> ConfigurationError:
         return ConfigurationError(f"{self._config.place}, {key:.100}: {text}")
