@@ -6,10 +6,13 @@ import random
 
 import pytest
 
-from tests.fuzz.texts import check_texts
+from tests.fuzz.texts import PLACES, Place, check_texts
 
 
 @pytest.mark.attack("terminal-escapes")
-def test_texts_from_others_reach_a_terminal_only_with_their_hidden_characters_escaped() -> None:
-    for seed in range(40):
-        check_texts(random.Random(f"texts:{seed}"))
+@pytest.mark.parametrize(
+    "place", sorted(set(PLACES), key=lambda place: place.__name__), ids=lambda place: place.__name__.strip("_")
+)
+def test_texts_from_others_reach_a_terminal_only_with_their_hidden_characters_escaped(place: Place) -> None:
+    for seed in range(12):
+        check_texts(random.Random(f"texts:{seed}"), place)

@@ -21,6 +21,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 from unittest import mock
 
 from mcp_ref import Client, Context, ProtocolError, Server
@@ -52,12 +53,14 @@ FE00..FE0F FEFF FFA0 FFF0..FFF8 1BCA0..1BCA3 1D173..1D17A E0000 E0001 E0002..E00
 E0100..E01EF E01F0..E0FFF
 """
 """The code points with Default_Ignorable_Code_Point in DerivedCoreProperties.txt of Unicode 16.0."""
-IGNORABLE = [
-    chr(code)
+RANGES = [
+    [chr(code) for code in range(int(first, 16), int(last or first, 16) + 1)]
     for first, last in re.findall(r"([0-9A-F]+)(?:\.\.([0-9A-F]+))?", DEFAULT_IGNORABLE)
-    for code in range(int(first, 16), int(last or first, 16) + 1)
 ]
+IGNORABLE = [character for characters in RANGES for character in characters]
 HIDDEN = frozenset([*IGNORABLE, "\u2800"])
+Place: TypeAlias = Callable[[random.Random], None]
+"""A function that prints texts, or asks the user about them."""
 SEQUENCES = ["\x1b[2J", "\x1b]0;x\x07", "\x9b31m", "\r", "\b", "\u202e", "\u2028", "\u200b", "\0", "\x7f", "\ufe0f"]
 
 
@@ -80,7 +83,7 @@ def characters_by_category() -> dict[str, list[str]]:
 def text(rng: random.Random, surrogates: bool = False) -> str:
     """Return a text with characters of several categories, at least one of them hidden."""
     categories = characters_by_category()
-    parts = [rng.choice(SEQUENCES), rng.choice(IGNORABLE), rng.choice("ab \u26a0")]
+    parts = [rng.choice(SEQUENCES), rng.choice(rng.choice([*RANGES, ["\u2800"]])), rng.choice("ab \u26a0")]
     parts += [rng.choice(categories[category]) for category in rng.sample(sorted(categories), 3)]
     rng.shuffle(parts)
     return "".join(part for part in parts if surrogates or unicodedata.category(part[0]) != "Cs")
@@ -97,9 +100,9 @@ def raw_characters(shown: str) -> set[str]:
     }
 
 
-def check_texts(rng: random.Random) -> None:
-    """Write texts to a random place, and check that the terminal gets no hidden character."""
-    place = rng.choice(PLACES)
+def check_texts(rng: random.Random, place: Place | None = None) -> None:
+    """Write texts to a place, by default a random one, and check that the terminal gets no hidden character."""
+    place = place or rng.choice(PLACES)
     terminal = Terminal()
     with (
         contextlib.redirect_stdout(terminal), contextlib.redirect_stderr(terminal),
@@ -271,6 +274,6 @@ def _stderr(rng: random.Random) -> None:
     client_commands.show_stderr(text(rng).encode("utf-8", "surrogatepass") + rng.randbytes(5))
 
 
-PLACES = [
+PLACES: list[Place] = [
     *[_command] * 4, *[_usage] * 2, _configuration, _elicitation, _approval, _trace, _log, _screen, _stderr,
 ]  # fmt: skip
