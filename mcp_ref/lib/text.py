@@ -95,5 +95,5 @@ def escape_log_records() -> None:
 
 def _hides(previous: str, character: str, keep: str) -> bool:
     if character in _PRESENTATION_SELECTORS and unicodedata.category(previous) == "So":
-        return False
+        return is_hidden(previous)  # the blank Braille pattern is a symbol, too
     return is_hidden(character) and character not in keep

@@ -81,12 +81,18 @@ def characters_by_category() -> dict[str, list[str]]:
 
 
 def text(rng: random.Random, surrogates: bool = False) -> str:
-    """Return a text with characters of several categories, at least one of them hidden."""
+    """Return a text with characters of several categories, and at least one that is hidden or obeyed by terminals.
+
+    Args:
+        rng: The random generator.
+        surrogates: True for a word of a command line, in which Python reads an invalid byte as a surrogate.
+    """
     categories = characters_by_category()
     parts = [rng.choice(SEQUENCES), rng.choice(rng.choice([*RANGES, ["\u2800"]])), rng.choice("ab \u26a0")]
     parts += [rng.choice(categories[category]) for category in rng.sample(sorted(categories), 3)]
     rng.shuffle(parts)
-    return "".join(part for part in parts if surrogates or unicodedata.category(part[0]) != "Cs")
+    byte = "\udc9b" if surrogates else ""
+    return "".join(byte if unicodedata.category(part[0]) == "Cs" else part for part in parts)
 
 
 def raw_characters(shown: str) -> set[str]:

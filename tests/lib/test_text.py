@@ -46,8 +46,9 @@ def test_escape_hidden_escapes_invisible_characters(character: str) -> None:
     assert hidden_characters(f"a{character}b") == {character}
 
 
-def test_escape_hidden_escapes_a_second_variation_selector_behind_a_symbol() -> None:
+def test_escape_hidden_escapes_a_variation_selector_that_is_second_or_behind_a_blank() -> None:
     assert escape_hidden("\u26a0\ufe0f\ufe0f") == "\u26a0\ufe0f\\u{fe0f}"
+    assert escape_hidden("\u2800\ufe0f") == "\\u{2800}\\u{fe0f}"
 
 
 def test_escape_hidden_of_one_line_escapes_line_breaks_and_tabs() -> None:
