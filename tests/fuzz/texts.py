@@ -184,13 +184,15 @@ def _command(rng: random.Random) -> None:
         ["prompt", text(rng), f"{text(rng)}=1"],
         ["read", f"x://{text(rng)}"],
     ])  # fmt: skip
-    options = parse([*words, *rng.choice([[], ["--json"]]), "--", "server"])
     client = Client(
         hostile_server(rng), on_log=client_commands.show_log, trace=rng.choice([None, tracer(color=False)]),
         revision=rng.choice([None, "2025-11-25", "2024-11-05"]),
     )  # fmt: skip
     try:
+        options = parse([*words, *rng.choice([[], ["--json"]]), "--", "server"])
         client_commands.run_and_report(client_commands.connect_and_run(client, options))
+    except SystemExit:
+        note("a text that begins with a dash is an unknown option")
     except UsageError as error:
         note(str(error))
     note(".")
