@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from .jsonrpc.messages import JSON, Object
-from .lib.fields import QUOTED, dataclasses_of, fits, hints_of, usual_type, without_none, wrong_type
+from .lib.fields import QUOTED, dataclasses_of, fits, hints_of, usual_types, without_none, wrong_type
 from .revisions import Availability, NotInRevision, Revision
 
 T = TypeVar("T")
@@ -106,15 +106,15 @@ class Codec:
 
             return write_other
 
-        # attribute, JSON name, writer, omitted value, default, type that needs no check, annotation
-        plan: list[tuple[str, str, _Write | None, object, object, object, object]] = []
+        # attribute, JSON name, writer, omitted value, default, types that need no check, annotation
+        plan: list[tuple[str, str, _Write | None, object, object, tuple[object, ...], object]] = []
         refused: list[tuple[str, str, object]] = []
         for each in members_of(cls):
             if each.availability.covers(revision):
                 is_always_written = get_origin(each.hint) is Literal or each.availability.requires(revision)
                 omitted = dataclasses.MISSING if is_always_written else each.default
                 write_member = self._writer(each.hint, f"{cls.__name__}.{each.attribute}")
-                usual = usual_type(each.hint)
+                usual = usual_types(each.hint)
                 plan.append((each.attribute, each.name, write_member, omitted, each.default, usual, each.hint))
             elif each.availability.if_unsupported == "refuse":
                 refused.append((each.attribute, each.name, each.default))
@@ -126,7 +126,7 @@ class Codec:
                 member = getattr(value, attribute)
                 if member is omitted:
                     continue
-                if type(member) is not usual and member is not default and not fits(hint, member):
+                if type(member) not in usual and member is not default and not fits(hint, member):
                     raise wrong_type(cls, attribute, member)
                 wire[name] = convert(member) if convert else member
             for attribute, name, default in refused:

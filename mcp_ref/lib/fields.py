@@ -150,15 +150,18 @@ def _items_fit(kind: object, args: tuple[object, ...], value: object) -> bool:
     return all(fits(args[0], item) for item in value)
 
 
-def usual_type(hint: object) -> object:
-    """Return a Python type whose values need no call of `fits`, because it is exact. Nearly all values have it.
+def usual_types(hint: object) -> tuple[object, ...]:
+    """Return Python types whose values need no call of `fits`, because they are exact. Nearly all values have one.
 
     For a list of dataclasses it is `list`: `fits` would check the items, and so does the function that writes them.
     """
     inner = without_none(hint)
     if get_origin(inner) is list and dataclasses_of(get_args(inner)[0]):
-        return list
-    return dict if inner == dict[str, object] else inner
+        return (list,)
+    if inner == dict[str, object]:
+        return (dict,)
+    members = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
+    return (*members, int) if float in members else members
 
 
 def without_none(hint: object) -> object:
