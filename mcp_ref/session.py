@@ -123,6 +123,8 @@ class Session(Channel):
         if role == "server":  # a client serves no `initialize`, and its HTTP transports cannot stop reading
             self.dispatcher.holds_later = _INITIALIZE
             self.dispatcher.warnings_left = 0  # anybody can be a client of a server over HTTP
+        else:
+            transport.waits_for = self.dispatcher.waits_for
         self._routes: dict[str, Route] = {}
         self._sendable = _NO_METHODS  # cache: the methods that passed the checks of `request` or `notify`
         self.use_revision(LATEST_LEGACY)

@@ -81,6 +81,8 @@ CHANGES
 - `Budget.result_characters` also limits embedded resources, links and structured content.
 - `python3 -m mcp_ref` imports no modules of the current folder itself, such as a downloaded `argparse.py`. Python can
   still import a few of them before: in a folder that you do not trust, use `python3 -P -m mcp_ref`.
+- A client refuses a message over 1 MiB before it parses it, unless a request waits for this response. A host also
+  counts the bytes of messages that it did not request. Over HTTP too, a client stops reading when it has too many.
 - The package is under the MIT license.
 
 0.1.0

@@ -40,7 +40,9 @@ from ..features.roots import path_of
 from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RequestTimeout
+from ..jsonrpc.large_messages import is_response
 from ..jsonrpc.messages import JSON
+from ..jsonrpc.outline import MAX_UNREQUESTED
 from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
 from ..transports.base import Direction, Trace
@@ -68,7 +70,9 @@ MAX_LOG_RATE = 100
 """Maximum number of log messages of one server in one second. More messages are counted and dropped."""
 
 MAX_RATE, MAX_BURST = 1000.0, 20
-"""Maximum number of unrequested messages of one server per second, and at once."""
+"""Maximum number of unrequested messages of one server per second, and at once. Each `MESSAGE_BYTES` count as one."""
+MESSAGE_BYTES = 1024
+"""Size from which an unrequested message counts as several, in bytes. So a server sends at most 1 MB per second."""
 
 
 class HostedServer(Supervisor):
@@ -378,13 +382,16 @@ class Throttle:
     def __call__(self, direction: Direction, frame: bytes) -> None:
         if self._trace is not None:
             self._trace(direction, frame)
+        transport = self.client.transport if self.client is not None else None
         self._excess += 1 if direction == "<-" else -1
+        is_large = direction == "<-" and len(frame) > MESSAGE_BYTES
+        if is_large and transport is not None and not is_response(frame, transport.waits_for):
+            self._excess += min(len(frame), MAX_UNREQUESTED) / MESSAGE_BYTES  # a larger one is not parsed
         if self._excess > MAX_BURST:
             loop = asyncio.get_running_loop()
             now = loop.time()
             self._excess = max(0.0, self._excess - (now - self._checked) * MAX_RATE)
             self._checked = now
-            transport = self.client.transport if self.client is not None else None
             if self._excess > MAX_BURST and transport is not None:
                 transport.pause_reading()
-                loop.call_later(MAX_BURST / MAX_RATE, transport.resume_reading)
+                loop.call_later(self._excess / MAX_RATE, transport.resume_reading)

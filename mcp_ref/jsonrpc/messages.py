@@ -32,6 +32,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeGuard
 
+from .outline import STRING, search_members
+
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 Object: TypeAlias = dict[str, JSON]
 RequestId: TypeAlias = str | int
@@ -50,7 +52,6 @@ MAX_ID_LENGTH: Final = 1000
 """Maximum length of a text that is an id or a progress token, in characters. Many messages can repeat such a text."""
 ID_SEARCH_BYTES: Final = 1 << 18
 """Maximum number of bytes, from the start of an unreadable frame, that `decode` searches for the `id` (256 KiB)."""
-
 MAX_QUOTED: Final = 200
 """Maximum number of bytes that the log quotes from a frame that is not a JSON object."""
 
@@ -263,7 +264,7 @@ def _read_batch(values: list[JSON]) -> Incoming:
     return Batch([read_message(value) if type(value) is dict else not_object for value in values])
 
 
-def is_request_id(value: JSON) -> TypeGuard[RequestId]:
+def is_request_id(value: object) -> TypeGuard[RequestId]:
     """Return True for a string of limited length or an integer. `True` is an int in Python, but a boolean in JSON."""
     return (type(value) is str and len(value) <= MAX_ID_LENGTH) or type(value) is int
 
@@ -280,11 +281,6 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
     return Malformed(Error(INVALID_REQUEST, f"Invalid response: {fault}"), id, expects_no_response=True)
 
 
-# A string without an end matches too. Otherwise the search would look for its end again at each quote.
-_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
-_TOKEN = _STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++'
-
-
 def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
     malformed = _with_recovered_id(frame, error)
     malformed.text = str(frame[:MAX_QUOTED], "utf-8", "replace")
@@ -298,29 +294,10 @@ def oversize(start: bytes, limit: int) -> Malformed:
 
 
 def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
-    """Return the error for an unreadable frame. Include the frame's id, if found: the sender waits for that id.
-
-    The search does not use recursion, so deep nesting cannot exhaust the stack.
-    """
-    depth, name, previous, id, keys = 0, "", "", None, set[str]()
-    for match in re.finditer(_TOKEN, str(frame[:ID_SEARCH_BYTES], "utf-8", "replace")):
-        token = match[0]
-        if token in "[{":
-            depth += 1
-        elif token in "]}":
-            depth -= 1
-        elif depth == 1 and token == ":":
-            name = previous
-            keys.add(name)
-        elif depth == 1 and previous == ":" and name == '"id"' and id is None:
-            try:
-                value = json.loads(token)
-                str(value).encode()  # raises UnicodeEncodeError, a ValueError, for half of a surrogate pair
-            except ValueError:
-                value = None
-            id = value if is_request_id(value) else None
-        previous = token
-    return Malformed(error, id, '"method"' not in keys and ('"result"' in keys or '"error"' in keys))
+    """Return the error for an unreadable frame. Include the frame's id, if found: the sender waits for that id."""
+    keys, id = search_members(str(frame[:ID_SEARCH_BYTES], "utf-8", "replace"))
+    is_response = "method" not in keys and ("result" in keys or "error" in keys)
+    return Malformed(error, id if is_request_id(id) else None, is_response)
 
 
 _AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
@@ -329,7 +306,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 def _nesting_depth(text: str) -> int:
     """Return the nesting depth of a JSON text. If the text is invalid, return at least the depth up to the fault."""
-    brackets = re.sub(_STRING, "", text).encode().translate(_AS_ARRAYS, _NOT_BRACKETS)
+    brackets = re.sub(STRING, "", text).encode().translate(_AS_ARRAYS, _NOT_BRACKETS)
     for depth in range(8):
         if not brackets:
             return depth

@@ -314,6 +314,11 @@ class Requester:
                 self.log_fault("the peer sent the id %r as a string in its response to %s", id, pending.method)
         return pending
 
+    def waits_for(self, id: RequestId) -> bool:
+        """Return True if one of our requests waits for the response with this id."""
+        pending = self._pending_request(id)
+        return pending is not None and not pending.response.done()
+
     def fail_pending(self, error: McpError) -> None:
         """Raise `error` in all waiting callers and all future callers, because the connection has ended."""
         self._closing_error = error

@@ -54,6 +54,8 @@ class Transport(MessageTransport, Protocol):
 
     principal: str | None = None
     """The authenticated caller, or None if the transport authenticates no callers. The principal never changes."""
+    waits_for: Callable[[RequestId], bool] | None = None
+    """On a client, returns True if a request with this id waits for its response. Only such a response can be large."""
     can_restart: bool = False
     """True if `initialize` can begin a new session on this transport. Over HTTP, each session has its own transport."""
 

@@ -16,7 +16,8 @@ from collections.abc import Callable
 
 from ..basic.access import current_access
 from ..jsonrpc.errors import ConnectionClosed
-from ..jsonrpc.messages import Outgoing, RequestId, decode, encode
+from ..jsonrpc.large_messages import decode_from_server
+from ..jsonrpc.messages import Outgoing, RequestId, encode
 from .base import EndReport, OnEnd, Receive, Trace, Transport
 
 MAX_UNREAD = 64 * 1024
@@ -118,7 +119,7 @@ class MemoryTransport(Transport):
                 return
             if self._trace is not None:
                 self._trace("<-", frame)
-            self._receive(decode(frame))
+            self._receive(decode_from_server(frame, self.waits_for))
 
     async def close(self) -> None:
         """Close both ends. The peer still receives the messages in its inbox. This end receives no more messages."""

@@ -172,16 +172,24 @@ async def test_client_pauses_reading_after_a_burst_of_messages_that_are_not_resp
     calls: list[str] = []
     resumed = asyncio.Event()
     throttle = Throttle(None)
-    transport = SimpleNamespace(pause_reading=lambda: calls.append("pause"), resume_reading=resumed.set)
+    transport = SimpleNamespace(
+        pause_reading=lambda: calls.append("pause"), resume_reading=resumed.set, waits_for=lambda id: id == 7
+    )  # fmt: skip
     throttle.client = SimpleNamespace(transport=transport)  # type: ignore[assignment]
     for _ in range(1000):  # requests and their responses
         throttle("->", b"{}")
-        throttle("<-", b"{}")
+        throttle("<-", b'{"jsonrpc":"2.0","id":7,"result":{"x":"%b"}}' % (b"x" * 10_000))
     assert calls == []
     for _ in range(3 * MAX_BURST):
         throttle("<-", b"{}")
     assert calls
     await asyncio.wait_for(resumed.wait(), 5)
+    calls.clear()
+    throttle = Throttle(None)
+    throttle.client = SimpleNamespace(transport=transport)  # type: ignore[assignment]
+    for _ in range(2):  # the time before the first message lets it pass
+        throttle("<-", b'{"jsonrpc":"2.0","method":"notifications/message","params":{"x":"%b"}}' % (b"x" * 100_000))
+    assert calls == ["pause"]
 
 
 @pytest.mark.attack("list-loop")

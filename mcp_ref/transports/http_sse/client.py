@@ -17,7 +17,8 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from ...jsonrpc.errors import ConnectionClosed, McpError
-from ...jsonrpc.messages import Outgoing, Request, RequestFailure, RequestId, decode, encode
+from ...jsonrpc.large_messages import decode_from_server
+from ...jsonrpc.messages import Outgoing, Request, RequestFailure, RequestId, encode
 from ...jsonrpc.time_limits import TimeLimits
 from ...lib.http.client import HttpSender
 from ...lib.http.response import HttpError
@@ -27,6 +28,8 @@ from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, public_url
 
 log = logging.getLogger(__name__)
 
+MAX_REFUSAL: Final = 1024 * 1024
+"""Maximum size of the response to a POST, in bytes (1 MiB)."""
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Maximum size of one message, in bytes (64 MiB)."""
 ENDPOINT_SECONDS: Final = 10.0
@@ -46,6 +49,9 @@ class SseClientTransport(Transport):
         self._headers, self._http, self._trace = dict(headers or {}), http, trace
         self._receive: Receive | None = None
         self._end = EndReport()
+        self.readable = asyncio.Event()
+        """Set unless reading is paused."""
+        self.readable.set()
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._reader: asyncio.Task[None] | None = None
         self._last_post: asyncio.Task[None] | None = None
@@ -78,6 +84,7 @@ class SseClientTransport(Transport):
                 async for piece in response:
                     for event in parser.feed(piece):
                         self._take_event(event)
+                        await self.readable.wait()
         except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
             why = str(error)
         except McpError as error:  # the authorization failed
@@ -96,7 +103,7 @@ class SseClientTransport(Transport):
             frame = event.data
             if self._trace is not None:
                 self._trace("<-", frame)
-            self._receive(decode(frame))
+            self._receive(decode_from_server(frame, self.waits_for))
 
     def _check_origin(self, endpoint: str) -> str:
         """Return the endpoint. Raises ConnectionClosed if the endpoint and the stream have different origins."""
@@ -121,7 +128,7 @@ class SseClientTransport(Transport):
             self._trace("->", frame)
         try:
             async with self._time_limits.timeout(POST_SECONDS), posting as response:
-                await response.read(MAX_EVENT)
+                await response.read(MAX_REFUSAL)
                 why = f"the server answered HTTP {response.status}" if response.status >= 400 else None
         except TimeoutError:
             why = f"the message was not accepted within {POST_SECONDS:g} s"
@@ -139,9 +146,10 @@ class SseClientTransport(Transport):
         await finish(self._last_post)
 
     def pause_reading(self) -> None:
-        """Continue to read. The dispatcher refuses the server's requests while too many of them are in flight."""
+        self.readable.clear()
 
-    def resume_reading(self) -> None: ...
+    def resume_reading(self) -> None:
+        self.readable.set()
 
     async def close(self) -> None:
         """Send the pending messages for at most one second, then end the stream and the session."""

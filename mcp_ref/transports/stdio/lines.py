@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ...jsonrpc.messages import ID_SEARCH_BYTES, Notification, Outgoing, RequestId, decode, encode, oversize
+from ...jsonrpc.messages import ID_SEARCH_BYTES, Incoming, Notification, Outgoing, RequestId, decode, encode, oversize
 from ..base import EndReport, Receive, Trace, Transport
 
 MAX_READ = 64 * 1024
@@ -31,6 +31,7 @@ class LineReader:
         self.paused = False
         """True if the lines in the buffer wait until `resume` is called."""
         self.receive = receive
+        self.decode: Callable[[bytes], Incoming] = decode  # the client's function refuses some large messages
         self._limit, self._trace = limit, trace
         self._buffer = bytearray()
         self._searched = 0  # the buffer has no newline before this index
@@ -66,7 +67,8 @@ class LineReader:
                     ended, self._ended = self._ended, None
                     ended()
                 return
-            line = bytes(self._buffer[:end])
+            with memoryview(self._buffer) as view:
+                line = bytes(view[:end])  # a slice of the buffer itself would be one more copy
             del self._buffer[: end + 1]
             self._searched = 0
             self._deliver_line(line)
@@ -85,7 +87,7 @@ class LineReader:
         elif line and not line.isspace():
             if self._trace is not None:
                 self._trace("<-", line)
-            self.receive(decode(line))
+            self.receive(self.decode(line))
 
 
 class LineTransport(Transport):

@@ -31,6 +31,7 @@ from typing import Final, cast
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import MODERN_ERROR_CODES, is_stateless
 from ...jsonrpc.errors import ConnectionClosed, McpError
+from ...jsonrpc.large_messages import decode_large
 from ...jsonrpc.messages import (
     Batch,
     Error,
@@ -46,6 +47,7 @@ from ...jsonrpc.messages import (
     decode,
     encode,
 )
+from ...jsonrpc.outline import MAX_UNREQUESTED
 from ...jsonrpc.time_limits import TimeLimits
 from ...lib.http.client import HttpClient, HttpSender
 from ...lib.http.response import ClientLimits, HttpError, HttpResponse
@@ -89,8 +91,6 @@ class StreamableHttpClientTransport(Transport):
         only stateless requests --initialize--> a session --400, 404 or 405, then an endpoint event--> HTTP+SSE
                                                  | ^
                                                  +-+ 404: a new session
-
-    After `close`, no more messages are sent.
 
     Args:
         url: The MCP endpoint, or the stream of an HTTP+SSE server.
@@ -192,12 +192,13 @@ class StreamableHttpClientTransport(Transport):
             await finish(self._last_one_way_post)
 
     def pause_reading(self) -> None:
-        """Do nothing: the dispatcher refuses the server's requests while too many of them are in flight."""
+        self._stateless.readable.clear()
 
-    def resume_reading(self) -> None: ...
+    def resume_reading(self) -> None:
+        self._stateless.readable.set()
 
     async def close(self) -> None:
-        """End all requests in flight and the session."""
+        """End all requests in flight and the session. After that, no more messages are sent."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)  # closing continues if the caller is cancelled
@@ -250,7 +251,7 @@ class StreamableHttpClientTransport(Transport):
             elif response.status in (400, 404, 405) and is_initialize and deliver is self._receive:
                 await self._try_http_sse(response, ids)
             elif response.status >= 300:
-                self._deliver_refusal(response, await response.read(MAX_RESPONSE), ids, deliver)
+                self._deliver_refusal(response, await response.read(MAX_UNREQUESTED), ids, deliver)
             else:
                 if is_initialize:
                     # [2025-11-25 basic/transports#session-management] the id MUST be on all subsequent requests
@@ -272,7 +273,7 @@ class StreamableHttpClientTransport(Transport):
                 why = f"the response is {kind or 'without content type'}, not {JSON_TYPE} or {SSE_TYPE}"
                 return self._fail_requests(ids, f"{why}; {NOT_AN_ENDPOINT}", deliver)
             if kind == JSON_TYPE and body:
-                self._deliver_frame(unanswered, deliver, body)
+                await self._deliver_frame(unanswered, deliver, body)
         if unanswered:
             self._fail_requests(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
 
@@ -289,7 +290,7 @@ class StreamableHttpClientTransport(Transport):
     async def _try_http_sse(self, response: HttpResponse, ids: list[RequestId]) -> None:
         """Try HTTP+SSE, because a server with that transport refuses the POST of `initialize` with 400, 404 or 405."""
         assert self._initialize is not None
-        body = await response.read(MAX_RESPONSE)
+        body = await response.read(MAX_UNREQUESTED)
         if (found := error_in(body)) is not None and found.error.code in MODERN_ERROR_CODES:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] a modern error: no HTTP+SSE
             return self._receive(ErrorResponse(self._initialize.id, found.error))
@@ -297,6 +298,7 @@ class StreamableHttpClientTransport(Transport):
         older = SseClientTransport(
             self.url, http=self._http, headers=self._own_headers, trace=self._trace, time_limits=self._time_limits
         )
+        older.waits_for, older.readable = self.waits_for, self._stateless.readable
         try:
             await older.start(self._receive, self._end.send)
         except ConnectionClosed as error:
@@ -362,17 +364,18 @@ class StreamableHttpClientTransport(Transport):
     def _get(self, more: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:
         return self._http.request("GET", self.url, {**self._headers(), "Accept": SSE_TYPE, **more}, extra=True)
 
-    def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
+    async def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
         """Decode and deliver a message. If it is a response, remove its request from `unanswered`."""
         if self._trace is not None:
             self._trace("<-", frame)
-        message, initialize = decode(frame), self._initialize
-        if isinstance(message, Response) and initialize is not None and message.id == initialize.id:
+        message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, self.waits_for)
+        if isinstance(message, Response) and self._initialize is not None and message.id == self._initialize.id:
             self._revision = find_revision(message.result.get("protocolVersion"))
         for member in _members(message):
             if isinstance(member, (Response, ErrorResponse, Malformed)) and member.id is not None:
                 unanswered.discard(member.id)
         deliver(message)
+        await self._stateless.readable.wait()
 
     def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: McpError | None = None) -> None:
         """Report to the session that these requests will get no response."""

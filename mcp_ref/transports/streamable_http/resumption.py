@@ -44,8 +44,8 @@ _CONTROL_CHARACTERS: Final = re.compile(rb"[\x00-\x1f\x7f]")
 
 Get = Callable[[dict[str, str]], AbstractAsyncContextManager[HttpResponse]]
 """A function that sends a GET in the current session, with additional headers."""
-ReadMessage = Callable[[bytes], None]
-"""A function that handles the data of one event, which is one message."""
+ReadMessage = Callable[[bytes], Awaitable[None]]
+"""An async function that handles the data of one event, which is one message. It waits while reading is paused."""
 
 
 async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], read: ReadMessage, get: Get) -> None:
@@ -81,7 +81,7 @@ async def _read_events(
             for event in parser.feed(piece):
                 if event.data and event.event == "message":  # an event without data only gives an id
                     found = True
-                    read(event.data)
+                    await read(event.data)
             if unanswered is not None and not unanswered:
                 break
     except HttpError as error:

@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
+from operator import eq
 from typing import Final
 
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.errors import McpError
+from ...jsonrpc.large_messages import decode_large
 from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestFailure, RequestId, Response, decode, encode
+from ...jsonrpc.outline import MAX_UNREQUESTED
 from ...lib.http.client import HttpSender
 from ...lib.http.response import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
@@ -47,6 +51,8 @@ class StatelessRequests:
     ) -> None:
         self._url, self._headers, self._http = url, headers, http
         self._trace, self._parameters = trace, parameters
+        self.readable = asyncio.Event()  # set unless reading is paused
+        self.readable.set()
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
 
     def send(self, request: Request, receive: Receive) -> None:
@@ -102,12 +108,11 @@ class StatelessRequests:
         if kind == SSE_TYPE and response.status < 300:
             found = await self._read_events(request, response, receive)
             return None if found else "the event stream ended without the JSON-RPC response"
-        body = await response.read(MAX_RESPONSE)
+        body = await response.read(MAX_RESPONSE if response.status < 300 else MAX_UNREQUESTED)
         if body and self._trace is not None:
             self._trace("<-", body)
-        message = decode(body) if body else None
-        if isinstance(message, ErrorResponse):
-            message = _error_for(request, response.status, message)
+        received = decode(body) if len(body) <= MAX_UNREQUESTED else decode_large(body, partial(eq, request.id))
+        message = _error_for(request, response.status, received) if isinstance(received, ErrorResponse) else received
         if message is not None and _responds_to(message, request.id):
             receive(message)
             return None
@@ -119,19 +124,20 @@ class StatelessRequests:
 
     async def _read_events(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
         """Deliver the messages of an event stream. Return True if the JSON-RPC response was among them."""
-        parser = EventParser(MAX_RESPONSE)
+        parser, waits_for = EventParser(MAX_RESPONSE), partial(eq, request.id)
         async for piece in response:
             for event in parser.feed(piece):
                 if event.data and event.event == "message":
                     frame = event.data
                     if self._trace is not None:
                         self._trace("<-", frame)
-                    message = decode(frame)
+                    message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, waits_for)
                     if isinstance(message, ErrorResponse):
                         message = _error_for(request, response.status, message) or message
                     receive(message)
                     if _responds_to(message, request.id):
                         return True
+                    await self.readable.wait()
         return False
 
 

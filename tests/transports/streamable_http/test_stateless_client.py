@@ -431,6 +431,7 @@ async def test_an_answer_that_is_malformed_but_names_its_request_fails_it_at_onc
 @pytest.mark.parametrize("how", ["json", "one event", "an event without end", "a refusal"])
 async def test_an_answer_that_is_too_large_fails_its_request_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stateless_client, "MAX_RESPONSE", 2000)
+    monkeypatch.setattr(stateless_client, "MAX_UNREQUESTED", 2000)
     large = text("x" * 3000)
     steps = {
         "json": says(large),
