@@ -83,6 +83,8 @@ CHANGES
   still import a few of them before: in a folder that you do not trust, use `python3 -P -m mcp_ref`.
 - A client refuses a message over 1 MiB before it parses it, unless a request waits for this response. A host also
   counts the bytes of messages that it did not request. Over HTTP too, a client stops reading when it has too many.
+- The URIs to which one caller subscribes, and the results of its tasks, have limits in bytes.
+  `python3 -m mcp_ref limits` shows the memory that one caller can fill.
 - The package is under the MIT license.
 
 0.1.0

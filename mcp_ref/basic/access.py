@@ -8,6 +8,10 @@ A *scope* is a right that a user granted to a client, such as `notes:write`. Eac
 handlers that the request starts find it in `current_access`. A request over stdio has no `Access`: the user started the
 server, so its handlers have the user's own rights. [2026-07-28 basic/authorization/index#protocol-requirements]
 
+Threats:
+    subscription-memory: the memory of a server; any client; subscribes to thousands of URIs of 8 KB, in many requests
+        and sessions; the URIs of one caller have a limit in bytes, and those of all callers too.
+
 Spec:  2026-07-28 basic/authorization/index; RFC 6749, section 3.3
 """
 
@@ -16,16 +20,26 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
+from sys import getsizeof
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INVALID_REQUEST, Batch, Incoming, Notification, Request
+from ..jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, Batch, Incoming, Notification, Request
+from ..lib.shares import ShareExceeded, Shares
 
 if TYPE_CHECKING:
     from ..lib.http.message import Headers
     from .principal import Principal
 
+MAX_SUBSCRIPTIONS: Final = 1000
+"""Maximum number of subscribed URIs in one session."""
+MAX_SUBSCRIBED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
+"""Maximum memory of the subscribed URIs of one caller, in all its sessions and subscriptions, in bytes (8 MiB)."""
+MAX_SUBSCRIBED_BYTES: Final = 64 * 1024 * 1024
+"""Maximum memory of the subscribed URIs of all callers, in bytes (64 MiB)."""
+SUBSCRIPTION_COST: Final = 1024
+"""Memory of a subscribed URI in addition to its text, in bytes: the Python objects, and the rights of its caller."""
 MAX_SCOPE: Final = 200
 """Maximum length of a scope, in characters."""
 
@@ -109,8 +123,50 @@ class SubscribedResource(NamedTuple):
     """The rights of the subscriber; None if the request did not come over HTTP."""
 
 
-Subscriptions: TypeAlias = dict[str, SubscribedResource]
-"""The subscriptions of a client, by canonical URI."""
+class Subscriptions(dict[str, SubscribedResource]):
+    """The subscriptions of a session, or of one `subscriptions/listen`, by canonical URI. They count for `shares`."""
+
+    def __init__(self, shares: Shares | None, wanted: Mapping[str, SubscribedResource] = MappingProxyType({})) -> None:
+        super().__init__()
+        self._shares = shares
+        try:
+            for uri, subscribed in wanted.items():
+                self.add(uri, subscribed)
+        except ProtocolError:
+            self.clear()
+            raise
+
+    def add(self, uri: str, subscribed: SubscribedResource) -> None:
+        """Add a subscription, unless there is one for this URI. Raise ProtocolError if a limit is reached."""
+        if uri in self:
+            return
+        if len(self) >= MAX_SUBSCRIPTIONS:
+            text = f"too many subscriptions: a session can have {MAX_SUBSCRIPTIONS}; unsubscribe from a resource first"
+            raise ProtocolError(INVALID_PARAMS, text)
+        if self._shares is not None:
+            try:
+                self._shares.take(*_cost(uri, subscribed))
+            except ShareExceeded as error:
+                raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: {error}; unsubscribe first") from None
+        self[uri] = subscribed._replace(uri=uri) if subscribed.uri == uri else subscribed
+
+    def remove(self, uri: str) -> None:
+        """Remove the subscription for a URI, if there is one."""
+        subscribed = self.pop(uri, None)
+        if subscribed is not None and self._shares is not None:
+            self._shares.give_back(*_cost(uri, subscribed))
+
+    def clear(self) -> None:
+        """Remove all subscriptions."""
+        for uri in tuple(self):
+            self.remove(uri)
+
+
+def _cost(uri: str, subscribed: SubscribedResource) -> tuple[str, int]:
+    """Return the caller and the memory of a subscription, in bytes."""
+    caller = subscribed.access.caller if subscribed.access is not None else ""
+    spelling = getsizeof(subscribed.uri) if subscribed.uri != uri else 0  # else both are one object
+    return caller, getsizeof(uri) + spelling + SUBSCRIPTION_COST
 
 
 class ScopeTable(Protocol):

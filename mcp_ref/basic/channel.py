@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, RequestId
+from ..lib.shares import Shares
 from ..revisions import Revision
 from .access import Subscriptions, current_access
 from .lifecycle import Implementation
@@ -29,6 +30,8 @@ T = TypeVar("T")
 
 class SharedObjects(Protocol):
     """The objects that all handlers of a server share."""
+
+    subscribed: Shares  # the memory of all subscribed URIs
 
     @property
     def executor(self) -> Executor:
@@ -54,7 +57,7 @@ class Channel(Protocol):
     @cached_property
     def subscriptions(self) -> Subscriptions:
         """The subscriptions of `resources/subscribe`."""
-        return {}  # at the first use, because few clients subscribe
+        return Subscriptions(self.shared.subscribed if self.shared is not None else None)
 
     @property
     def peer_info(self) -> Implementation | None:

@@ -37,6 +37,33 @@ def show_limits(json: bool) -> None:
     for module in dict.fromkeys(limit.module for limit in found):
         rows = [(limit.name, f"{limit.value:,}", limit.meaning) for limit in found if limit.module == module]
         show.table(module, rows)
+    show.table(
+        "Memory that one caller can fill in a server, in bytes",
+        [(each.table, f"{each.one_caller:,}", f"all callers: {each.all_callers:,}") for each in memory()],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory that callers can fill in one table of a server, in bytes: one caller, and all callers."""
+
+    table: str
+    one_caller: int
+    all_callers: int
+
+
+def memory() -> list[Memory]:
+    """Return the memory that callers can fill, computed from the limits."""
+    found = {limit.name: int(limit.value) for limit in limits() if limit.value >= 1}
+    proof = 300  # a text of 43 characters, a time, and the place in a dict
+    return [
+        Memory("subscriptions: URIs", found["MAX_SUBSCRIBED_BYTES_PER_CALLER"], found["MAX_SUBSCRIBED_BYTES"]),
+        Memory("tasks, as JSON", found["MAX_TASK_BYTES_PER_CALLER"], found["MAX_TASK_BYTES"]),
+        Memory("events for clients that resume", found["StoreLimits.max_bytes"], found["StoreLimits.max_bytes"]),
+        Memory("DPoP proofs", proof * found["MAX_PROOFS_PER_CALLER"], proof * found["MAX_PROOFS"]),
+        Memory("request bodies over 64 KiB", found["HttpLimits.bodies_size"], found["HttpLimits.bodies_size"]),
+        Memory("unread responses over 64 KiB", found["HttpLimits.unread_size"], found["HttpLimits.unread_size"]),
+    ]
 
 
 def limits() -> Iterator[Limit]:

@@ -59,9 +59,6 @@ from .invoke import call, check_description, handler_signature
 from .registry import Registry
 from .resource_access import MAX_URI_LENGTH, ResourceAccess
 
-MAX_SUBSCRIPTIONS = 1000
-"""Maximum number of subscribed URIs in one session."""
-
 
 @dataclass
 class Resource:
@@ -329,16 +326,13 @@ class Resources:
         if not self.accepts_subscription(params.uri):
             raise _not_found(params.uri, context)
         subscriptions, uri = context.channel.subscriptions, canonical_uri(params.uri) or params.uri
-        if len(subscriptions) >= MAX_SUBSCRIPTIONS and uri not in subscriptions:
-            text = f"too many subscriptions: a session can have {MAX_SUBSCRIPTIONS}; unsubscribe from a resource first"
-            raise ProtocolError(INVALID_PARAMS, text)
         access = context.access.without_headers() if context.access is not None else None
-        subscriptions.setdefault(uri, SubscribedResource(params.uri, access))
+        subscriptions.add(uri, SubscribedResource(params.uri, access))
         return EmptyResult()
 
     async def unsubscribe(self, params: UnsubscribeRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `resources/unsubscribe`. Ignore a URI without a subscription."""
-        context.channel.subscriptions.pop(canonical_uri(params.uri) or params.uri, None)
+        context.channel.subscriptions.remove(canonical_uri(params.uri) or params.uri)
         return EmptyResult()
 
 

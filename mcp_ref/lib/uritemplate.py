@@ -381,12 +381,12 @@ def _stays_in_directory(value: MatchedValue, in_segment: bool, absolute_paths: b
         members = value if isinstance(value, list) else [*value, *value.values()]
         return all(_stays_in_directory(member, in_segment, absolute_paths) for member in members)
     path = value.replace("\\", "/")
-    if "\0" in path or any(_PARENT_SEGMENT.fullmatch(segment) for segment in path.split("/")):
+    if "\0" in path or (".." in path and _PARENT_SEGMENT.search(path)):
         return False
     if in_segment:
         return "/" not in path and (absolute_paths or ":" not in path)
     return absolute_paths or not _ABSOLUTE_PATH.match(path)
 
 
-_PARENT_SEGMENT: Final = re.compile(r"\.\.[. ]*")  # Windows ignores dots and spaces at the end of a name
+_PARENT_SEGMENT: Final = re.compile(r"(?:\A|/)\.\.[. ]*(?:/|\Z)")  # Windows ignores final dots and spaces
 _ABSOLUTE_PATH: Final = re.compile("/|[A-Za-z]:")

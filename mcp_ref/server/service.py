@@ -14,6 +14,9 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final, Protocol
 
+from ..basic.access import MAX_SUBSCRIBED_BYTES, MAX_SUBSCRIBED_BYTES_PER_CALLER
+from ..lib.shares import Shares
+
 if TYPE_CHECKING:
     from .lifespan import Lifespan
 
@@ -41,6 +44,8 @@ class Service:
     def __init__(self, executor: Executor | None, close_tasks: Callable[[], Awaitable[None]]) -> None:
         self.members: dict[Member, None] = {}
         """An ordered set. An application precedes its sessions, because its `close` decides if a store keeps them."""
+        self.subscribed = Shares("subscriptions", MAX_SUBSCRIBED_BYTES_PER_CALLER, MAX_SUBSCRIBED_BYTES)
+        """The memory of the subscribed URIs of each caller."""
         self.lifespan: Lifespan | None = None
         """The author's context manager, entered while the service has members; None without one."""
         self.threads: list[threading.Thread] = []

@@ -219,6 +219,7 @@ class ServerSession(Session, Announcer):
     async def close(self, reason: McpError | None = None) -> None:
         self.stop_announcing()
         await super().close(reason)
+        self.subscriptions.clear()
         self._remove_tasks()
 
     def _remove_tasks(self) -> None:

@@ -112,6 +112,7 @@ class OpenSubscription(Announcer):
         """Announce nothing more."""
         self._catalog.announcers.discard(self)
         self._members.discard(self)
+        self._resources.clear()
         self.stop_announcing()
         if self._expiry is not None:
             self._expiry.cancel()
@@ -155,14 +156,14 @@ class OpenSubscription(Announcer):
         self._notify(method, codec_for(self._revision).encode(params))
 
 
-async def _subscribable(catalog: Catalog, uris: list[str], access: Access | None) -> Subscriptions:
+async def _subscribable(catalog: Catalog, uris: list[str], access: Access | None) -> dict[str, SubscribedResource]:
     """Return the URIs that belong to resources for which the caller has the scopes.
 
     Let other requests run meanwhile: a thousand URIs take long.
     """
     from ..lib.uri import canonical_uri  # lazy: not every server has resources
 
-    found: Subscriptions = {}
+    found: dict[str, SubscribedResource] = {}
     kept = access.without_headers() if access is not None else None
     for number, uri in enumerate(uris):
         if number % YIELD_INTERVAL == YIELD_INTERVAL - 1:
@@ -202,7 +203,8 @@ async def listen(
         [each.uri for each in resources.values()] if resources is not None else None,
         tasks,
     )
-    subscription = OpenSubscription(accepted, resources or {}, channel, context.request_id)
+    subscriptions = Subscriptions(catalog.service.subscribed, resources or {})
+    subscription = OpenSubscription(accepted, subscriptions, channel, context.request_id)
     subscription.open(context.access.ends_at if context.access is not None else None)
     if channel.hold is not None and not catalog.middleware:  # for middleware, the request lasts until the end
         subscription.hold(channel.hold)

@@ -24,7 +24,7 @@ from mcp_ref import (
     Server,
     TextResourceContents,
 )
-from mcp_ref.features import resources
+from mcp_ref.basic import access
 from mcp_ref.features.resource_access import MAX_URI_LENGTH
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
@@ -609,7 +609,7 @@ async def test_resources_updated_can_be_called_from_any_thread() -> None:
 
 
 async def test_resources_subscribe_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "MAX_SUBSCRIPTIONS", 3)
+    monkeypatch.setattr(access, "MAX_SUBSCRIPTIONS", 3)
 
     server = Server("s")
     server.resources.add("test://{name}", lambda name: name)

@@ -8,7 +8,7 @@ import re
 from urllib.parse import unquote
 
 from mcp_ref import Server
-from mcp_ref.basic.access import Access, AccessRefused, SubscribedResource
+from mcp_ref.basic.access import Access, AccessRefused, SubscribedResource, Subscriptions
 from mcp_ref.features.caching import ResponseCache
 from mcp_ref.features.resources import Resources
 from mcp_ref.jsonrpc.messages import Object
@@ -86,7 +86,7 @@ def _check_one(rng: random.Random, resources: Resources, protected: dict[str, st
     for sent in spellings:
         assert canonical_uri(sent) == canonical, (sent, canonical)
         for access in (None, _Caller(held)):
-            update = resources.update_for({canonical: SubscribedResource(sent, access)}, canonical)
+            update = resources.update_for(Subscriptions(None, {canonical: SubscribedResource(sent, access)}), canonical)
             expected = access is None or needed <= held
             assert (update is not None) == expected and (update is None or vars(update)["uri"] == sent), (sent, access)
         cache = ResponseCache()
@@ -96,7 +96,7 @@ def _check_one(rng: random.Random, resources: Resources, protected: dict[str, st
         assert cache.get("server", None, "resources/read", params) is None
     above = canonical.rpartition("/")[0]
     if includes_uri(above, canonical):
-        child = resources.update_for({above: SubscribedResource(above, _Caller(held))}, canonical)
+        child = resources.update_for(Subscriptions(None, {above: SubscribedResource(above, _Caller(held))}), canonical)
         assert (child is not None) == (needed <= held)
 
 

@@ -2,6 +2,10 @@
 
 `TaskStore` is the interface, so that an author can keep the tasks in a database. `MemoryTaskStore` is the default.
 
+Threats:
+    task-memory: the memory of a server, and the results of other callers; any client; starts tasks with large results,
+        and never fetches them; the tasks of one caller have a limit in number and in bytes.
+
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: live_task.py, receiver.py. Uses: types.py
 """
@@ -30,6 +34,9 @@ remote address (`Access.caller`); else it is the owner of the tasks."""
 
 MAX_TASK_BYTES: Final = 64 * 1024 * 1024
 """Default maximum size of all results, errors, input requests and status messages, in bytes of JSON (64 MiB)."""
+
+MAX_TASK_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
+"""Default maximum size of these texts of the tasks of one caller, in bytes of JSON (8 MiB)."""
 
 PAGE_SIZE: Final = 100
 """Maximum number of tasks in one page of `tasks/list`."""
@@ -97,12 +104,14 @@ class MemoryTaskStore(TaskStore):
 
     A full store removes the oldest ended task of the caller whose ended tasks need most memory. A caller at its own
     limit loses its own oldest ended task. If no task has ended, the store refuses the new task, or the larger result.
-    An expired task is hidden at once, and removed when the next task is stored.
+    The same is true for the bytes of one caller. An expired task is hidden at once, and removed when the next one is
+    stored.
 
     Args:
         max_tasks: maximum number of tasks.
         max_tasks_per_caller: maximum number of tasks of one caller (see `MAX_TASKS_PER_CALLER`).
         max_bytes: maximum total size of results, errors, input requests and status messages, in bytes of JSON.
+        max_bytes_per_caller: maximum size of those of one caller, in bytes of JSON.
         clock: function that returns the time, in seconds since the epoch.
     """
 
@@ -112,9 +121,10 @@ class MemoryTaskStore(TaskStore):
         max_tasks_per_caller: int = MAX_TASKS_PER_CALLER,
         max_bytes: int = MAX_TASK_BYTES,
         clock: Callable[[], float] = time.time,
+        max_bytes_per_caller: int = MAX_TASK_BYTES_PER_CALLER,
     ) -> None:
         self._max_tasks, self._max_tasks_per_caller, self._max_bytes = max_tasks, max_tasks_per_caller, max_bytes
-        self._clock = clock
+        self._max_bytes_per_caller, self._clock = max_bytes_per_caller, clock
         self._tasks: dict[str, _StoredTask] = {}
         self._bytes = 0
         self._serial = 0
@@ -129,6 +139,7 @@ class MemoryTaskStore(TaskStore):
             self._serial += 1
             serial, size_before = self._serial, 0
         size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
+        self._make_room_of(caller, size - size_before)
         self._make_room(size - size_before)
         self._tasks[task.task_id] = _StoredTask(task, owner, caller, expires_at, size, serial)
         self._bytes += size - size_before
@@ -150,6 +161,20 @@ class MemoryTaskStore(TaskStore):
             return
         if not has_place:
             raise ProtocolError(INTERNAL_ERROR, f"{why}; retry later")
+
+    def _make_room_of(self, caller: str, growth: int) -> None:
+        """Remove ended tasks of a caller until `growth` more bytes fit into its share, or raise ProtocolError."""
+        own = [kept for kept in self._tasks.values() if kept.caller == caller]
+        excess = sum(kept.size for kept in own) + growth - self._max_bytes_per_caller
+        if growth <= 0 or excess <= 0:
+            return
+        if sum(kept.size for kept in own if kept.task.is_over) < excess:
+            why = f"your tasks would exceed {self._max_bytes_per_caller} bytes; retry later"
+            raise ProtocolError(INTERNAL_ERROR, why)
+        for kept in own:
+            if excess > 0 and kept.task.is_over:
+                excess -= kept.size
+                self.remove(kept.task.task_id)
 
     def _make_room(self, growth: int) -> None:
         """Remove ended tasks until `growth` more bytes fit. If no removal can suffice, raise ProtocolError."""

@@ -1,0 +1,113 @@
+"""The memory that one hostile caller can fill over the wire stays below the figures of `python3 -m mcp_ref limits`."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from mcp_ref import MemoryTaskStore, ProtocolError, Server
+from mcp_ref.basic import access
+from mcp_ref.cli.limits import memory
+from mcp_ref.extensions.tasks.types import new_task, with_status
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, Object
+from mcp_ref.lib.shares import ShareExceeded, Shares
+from tests.messages import stateless_request
+from tests.raw_peers import connected_client, raw_client
+from tests.settings import eventually
+
+FIGURES = {each.table: each for each in memory()}
+
+
+async def growth(fill: Callable[[], Awaitable[None]]) -> int:
+    """Return the memory that a function leaves, in bytes."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        await fill()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def uris(number: int) -> list[str]:
+    """Return 200 long URIs whose canonical form is another text."""
+    return [f"DOCS://a/{number}/{each}/" + "x" * 8000 for each in range(200)]
+
+
+@pytest.mark.attack("subscription-memory")
+@pytest.mark.parametrize("kind", ["memory", "http"])
+async def test_listen_and_subscribe_share_the_bytes_of_one_caller(kind: str) -> None:
+    server = Server("s")
+    server.resources.add("docs://a/{+path}", lambda path: path)
+    shares, figure = server.catalog.service.subscribed, FIGURES["subscriptions: URIs"]
+    assert shares.per_caller == figure.one_caller == access.MAX_SUBSCRIBED_BYTES_PER_CALLER
+
+    async def fill() -> None:
+        for number in range(10):
+            params: Object = {"notifications": {"resourceSubscriptions": [*uris(number)]}}
+            await modern.send(stateless_request("subscriptions/listen", params, number))
+            message = await modern.receive_object()
+            if "error" in message:
+                error = message["error"]
+                assert isinstance(error, dict) and error["code"] == INVALID_PARAMS
+                assert str(figure.one_caller) in str(error["message"]) and number >= 1
+                return
+        raise AssertionError("the server accepted all subscriptions")
+
+    async with raw_client(server, kind) as modern:
+        used = await growth(fill)
+        assert used <= figure.one_caller or kind == "http"  # over HTTP, the client of this test keeps bytes too
+        assert shares.used > figure.one_caller / 2
+        if kind == "memory":
+            async with connected_client(server) as legacy:
+                refused = 0
+                for uri in uris(99)[:200]:
+                    refused += "error" in await legacy.ask("resources/subscribe", {"uri": uri})
+                assert refused and shares.used <= figure.one_caller
+                uri = uris(99)[0]
+                before = shares.used
+                await legacy.ask("resources/unsubscribe", {"uri": uri})
+                await legacy.ask("resources/unsubscribe", {"uri": uri})
+                assert shares.used < before
+                assert "result" in await legacy.ask("resources/subscribe", {"uri": uri})
+                assert shares.used == before
+    await eventually(lambda: shares.used == 0 and not shares.by_caller)
+
+
+@pytest.mark.attack("task-memory")
+def test_task_store_limits_the_bytes_of_one_caller_and_not_those_of_others() -> None:
+    store = MemoryTaskStore(max_bytes_per_caller=10_000)
+    tasks = [new_task(1000, 1000, 0.0) for _ in range(30)]
+    for task in tasks:
+        store.put(task, "hostile", 1e12)
+    over = [with_status(task, "completed", 0.0, None, result={"x": "y" * 900}) for task in tasks]
+    for task in over:
+        store.put(task, "hostile", 1e12)
+        assert sum(each.size for each in store._tasks.values()) <= 10_000
+    other = new_task(1000, 1000, 0.0)
+    store.put(with_status(other, "completed", 0.0, None, result={"x": "y" * 900}), "other", 1e12)
+    assert store.get(other.task_id, "other") and store.get(over[-1].task_id, "hostile")
+    with pytest.raises(ProtocolError, match="10000 bytes"):
+        store.put(with_status(other, "completed", 0.0, None, result={"x": "y" * 11_000}), "hostile too", 1e12)
+
+
+def test_shares_limit_each_caller_and_all_callers() -> None:
+    shares = Shares("things", 10, 25)
+    for caller in ("a", "b"):
+        shares.take(caller, 10)
+    with pytest.raises(ShareExceeded, match="your things need more than 10 bytes"):
+        shares.take("a", 1)
+    with pytest.raises(ShareExceeded, match="the things of all clients need more than 25 bytes"):
+        shares.take("c", 6)
+    shares.give_back("a", 10)
+    assert shares.by_caller == {"b": 10} and shares.used == 10
+    shares.take("c", 6)
+
+
+def test_limits_of_one_caller_are_at_most_those_of_all_callers() -> None:
+    for figure in FIGURES.values():
+        assert 0 < figure.one_caller <= figure.all_callers
