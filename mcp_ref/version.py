@@ -85,6 +85,8 @@ CHANGES
   counts the bytes of messages that it did not request. Over HTTP too, a client stops reading when it has too many.
 - The URIs to which one caller subscribes, and the results of its tasks, have limits in bytes.
   `python3 -m mcp_ref limits` shows the memory that one caller can fill.
+- A request whose `MCP-Protocol-Version` header names an unsupported revision gets error -32022 with the supported ones,
+  also if it has no `_meta`. Before, the error said that `_meta` is missing.
 - The package is under the MIT license.
 
 0.1.0

@@ -136,11 +136,11 @@ class HttpApp:
         begin_session = partial(begin, catalog, limits=session_limits)
         self._endpoint = StreamableHttpEndpoint(
             begin_session,
-            checks=RequestChecks(hosts, origins, methods, catalog.legacy_revisions, catalog.is_modern),
+            checks=RequestChecks(hosts, origins, methods, catalog.revisions),
             json_responses=options.get("json_responses", False), store=options.get("store"), limits=limits,
             authorize=authorize, scopes=catalog, trace=trace,
             stateless=partial(stateless.serve_request, catalog, self._subscriptions) if catalog.is_modern else None,
-            parameters=catalog.tools.parameter_headers, session_revisions=catalog.legacy_revisions,
+            parameters=catalog.tools.parameter_headers,
         )  # fmt: skip
         self._http_sse: SseEndpoint | None = None
         if options.get("http_sse", True) and catalog.legacy_revisions:

@@ -167,8 +167,7 @@ class RequestChecks:
         allowed_hosts: Allowed values of `Host`. A value with a port allows that port only. Default: names of loopback.
         allowed_origins: Allowed origins of web pages, such as "https://app.example". Default: origins on loopback.
         methods: The HTTP methods of the endpoint.
-        session_revisions: The revisions that a session can speak.
-        modern: True if the endpoint serves stateless requests too.
+        revisions: The revisions that the endpoint serves.
         has_messages: False for an endpoint that serves a document. Checks 6 to 8 are then left out.
 
     "*" in `allowed_hosts` or `allowed_origins` allows every value. Use it only behind a proxy that makes the check.
@@ -179,14 +178,14 @@ class RequestChecks:
         allowed_hosts: Collection[str] | None = None,
         allowed_origins: Collection[str] | None = None,
         methods: tuple[str, ...] = ("GET", "POST", "DELETE"),
-        session_revisions: Sequence[Revision] = LEGACY,
-        modern: bool = False,
+        revisions: Sequence[Revision] = LEGACY,
         has_messages: bool = True,
     ) -> None:
         self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
-        self._methods, self._session_revisions, self._modern = methods, session_revisions, modern
-        self._has_messages = has_messages
+        self._methods, self.revisions, self._has_messages = methods, revisions, has_messages
+        self.session_revisions = frozenset(revisions).intersection(LEGACY)  # a set, because comparisons are slow
+        self._modern = len(self.session_revisions) < len(revisions)  # the endpoint serves stateless requests too
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
 
     def guard(self, exchange: Exchange, authorize: Authorize | None, serve: Serve) -> Rest:
@@ -274,14 +273,12 @@ class RequestChecks:
         if self._modern and revision is not None and revision not in LEGACY:
             # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] only POST exists
             return HttpRefusal(405, f"revision {name} has no {request.method}; use POST", [("Allow", "POST, OPTIONS")])
-        if name is not None and revision not in LEGACY:
-            return self.unsupported_revision(name)
-        return None
+        return None if name is None or revision in LEGACY else self.unsupported_revision(name)
 
     def unsupported_revision(self, name: str) -> HttpRefusal:
         """Return the refusal of a request whose revision no session of this server can speak."""
         # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
-        known = ", ".join(map(str, self._session_revisions))
+        known = ", ".join(str(revision) for revision in self.revisions if revision in self.session_revisions)
         return HttpRefusal(400, f"{VERSION_HEADER} {_quoted(name)} is not supported here; supported: {known}")
 
     def _is_our_host(self, host: str) -> bool:

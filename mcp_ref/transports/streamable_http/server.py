@@ -30,7 +30,6 @@ Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from ...basic.access import Access, ScopeTable
 from ...basic.versioning import is_stateless
@@ -84,7 +83,6 @@ class StreamableHttpEndpoint:
         scopes: The scopes that messages need. Default: none.
         stateless: Function that serves one stateless request. Default: the endpoint does not serve the modern era.
         parameters: Function that maps a tool's name to the headers that mirror the tool's arguments.
-        session_revisions: The revisions that a session can speak. If empty, the endpoint does not serve the legacy era.
     """
 
     def __init__(
@@ -100,13 +98,11 @@ class StreamableHttpEndpoint:
         trace: Trace | None = None,
         stateless: ServeStateless | None = None,
         parameters: FindParameters = lambda name: {},
-        session_revisions: Sequence[Revision] = LEGACY,
     ) -> None:
         self._checks, self._authorize, self._scopes = checks or RequestChecks(), authorize, scopes
         self._limits, self._trace = limits or EndpointLimits(), trace
         self._json_responses = json_responses
         self._serve_request, self._parameters = stateless, parameters
-        self._session_revisions = frozenset(session_revisions)
         self._table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace)
         self._requests = InFlight(self._limits.requests, self._limits.requests_per_caller)
         self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller)
@@ -241,8 +237,9 @@ class StreamableHttpEndpoint:
         return session
 
     def _check_revision(self, checked: CheckedRequest) -> None:
-        if checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in self._session_revisions:
-            raise self._checks.unsupported_revision(checked.revision)
+        name = checked.revision
+        if name is not None and REVISIONS_BY_NAME.get(name) not in self._checks.session_revisions:
+            raise self._checks.unsupported_revision(name)
 
     def _start_heartbeat(self) -> None:
         if self._heartbeat.timer is None:
@@ -256,10 +253,10 @@ class StreamableHttpEndpoint:
         params = message.params if isinstance(message, (Request, Notification)) else {}
         if "_meta" in params and is_stateless(params):
             return True
-        if isinstance(message, Request) and message.method == "initialize" and self._session_revisions:
+        if isinstance(message, Request) and message.method == "initialize" and self._checks.session_revisions:
             return False
         named = checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in _LEGACY
-        return named or not self._session_revisions
+        return named or not self._checks.session_revisions
 
     def _post_stateless(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         if self._trace is not None:
@@ -268,11 +265,9 @@ class StreamableHttpEndpoint:
             case Request():
                 return self._serve_stateless(exchange, checked, message, access)
             case Notification():
-                named = find_revision(checked.revision)
-                if checked.revision is not None and (named is None or named in LEGACY):
-                    raise HttpRefusal(
-                        400, f"{VERSION_HEADER} must be a modern revision, not {checked.revision[:100]!r}"
-                    )
+                name, named = checked.revision, find_revision(checked.revision)
+                if name is not None and (named is None or named in LEGACY):
+                    raise HttpRefusal(400, f"{VERSION_HEADER} must be a modern revision, not {name[:100]!r}")
                 # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. In this revision,
                 # clients send no notifications over HTTP, so the server ignores all of them.
                 exchange.respond(202, checked.cors, b"")

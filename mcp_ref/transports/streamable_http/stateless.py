@@ -30,13 +30,14 @@ from collections.abc import Callable, Coroutine
 
 from ...basic.access import Access
 from ...basic.headers import ArgumentPath, check_headers, check_parameters, mirrored_fields
-from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless
+from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless, unsupported_revision
 from ...jsonrpc.dispatcher import respond, writable
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
+from ...revisions import find_revision
 from ..base import Drain, HeldResponse, Hold, Notify, Trace
 from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest, HttpRefusal
 from .session_table import RETRY_LATER
@@ -60,7 +61,14 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
     """Check that a request has a valid `_meta`, and that its headers mirror its body. Raises ProtocolError."""
     if request.method == "initialize" and not is_stateless(request.params):
         return  # the client is a legacy client, which does not send these headers
-    mirrored = mirrored_fields(request)  # `_meta` is checked first: a client without it speaks another revision
+    try:
+        mirrored = mirrored_fields(request)  # `_meta` is checked first: a client without it speaks another revision
+    except MalformedRequest:
+        named = checked.revision
+        if named is None or is_stateless(request.params) or find_revision(named) in checked.checks.revisions:
+            raise
+        # [2026-07-28 basic/transports/streamable-http#protocol-version-header] MUST list the supported versions
+        raise unsupported_revision(named, checked.checks.revisions) from None
     if request.method == "initialize":
         return  # a modern revision has no such method, so no headers are compared
     if checked.compared_fields != mirrored:  # else the same headers were compared with the same fields before

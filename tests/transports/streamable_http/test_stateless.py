@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from mcp_ref import Context, Server, TextContent
+from mcp_ref.basic.versioning import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_ref.jsonrpc.messages import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -192,6 +193,32 @@ async def test_notification_to_a_modern_server_needs_no_header_but_a_wrong_one_i
         for version in ("2025-11-25", "x", ""):
             reply = await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=version)
             assert reply.status == 400 and "must be a modern revision" in reply.why
+
+
+@SPEAKS
+@pytest.mark.parametrize(
+    "meta", [None, {}, {"progressToken": 1}], ids=["no meta", "empty meta", "meta without revision"]
+)
+@pytest.mark.parametrize("version", ["", "1.0", "2099-01-01", "x" * 1000])
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-4")
+async def test_unsupported_version_header_is_named_before_a_missing_meta(
+    speaks: list[str], meta: JSON, version: str
+) -> None:
+    params: Object = {} if meta is None else {"_meta": meta}
+    async with served_over_http(Site(speaks).server) as web:
+        reply = await Talk(web).post(request("tools/list", params), MCP_Protocol_Version=version)
+        supported: list[JSON] = [*sorted(speaks, reverse=True)]
+        error = error_of(reply.json, UNSUPPORTED_PROTOCOL_VERSION)
+        assert reply.status == 400 and error["data"] == {"supported": supported, "requested": version[:100]}
+        reply = await Talk(web).post(request("tools/list", params), MCP_Protocol_Version=MODERN)
+        assert reply.status == 400 and error_of(reply.json, INVALID_PARAMS)  # this revision is supported
+
+
+async def test_legacy_version_header_at_a_modern_server_is_unsupported() -> None:
+    async with served_over_http(Site([MODERN]).server) as web:
+        reply = await Talk(web).post(request("tools/list"), MCP_Protocol_Version="2025-11-25")
+        error = error_of(reply.json, UNSUPPORTED_PROTOCOL_VERSION)
+        assert reply.status == 400 and error["data"] == {"supported": [MODERN], "requested": "2025-11-25"}
 
 
 @SPEAKS
