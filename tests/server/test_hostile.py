@@ -367,8 +367,8 @@ async def test_duplicate_response_is_ignored_and_another_id_does_not_match() -> 
         call = asyncio.create_task(client.call_tool("t"))
         id = (await wire.receive_object())["id"]
         assert isinstance(id, int)
-        strangers: list[JSON] = [f"{id}.0", f" {id}", float(id), id + 1, True, None, [id], {"id": id}]
-        for other in strangers:  # `True == 1` and `1.0 == 1`, but they are not the same id
+        strangers: list[JSON] = [f"{id}.0", f" {id}", id + 0.5, id + 1, True, None, [id], {"id": id}]
+        for other in strangers:  # `True == 1`, but it is not the same id
             await wire.send({"jsonrpc": "2.0", "id": other, "result": {"content": [{"type": "text", "text": "no"}]}})
         for text in ("yes", "too late"):
             await wire.send({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})

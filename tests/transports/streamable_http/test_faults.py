@@ -119,9 +119,9 @@ async def connected(url: str, limit: int = 1 << 20) -> Raw:
     return Raw(*await asyncio.open_connection(host, int(port), limit=limit))
 
 
-async def begin(raw: Raw, path: str = "/mcp") -> str:
+async def begin(raw: Raw, path: str = "/mcp", capabilities: Object | None = None) -> str:
     """Begin a session; its id."""
-    await raw.ask("POST", path, initialize())
+    await raw.ask("POST", path, initialize(capabilities=capabilities))
     assert raw.status == 200
     id = raw.headers["mcp-session-id"]
     await raw.ask("POST", path, notification("notifications/initialized"), Mcp_Session_Id=id)
@@ -738,7 +738,7 @@ def test_signal_ends_a_server_with_streams_open_and_a_tool_running(tool: str, tm
                 return made
 
             idle, asking, listening, older, poster = [await raw() for _ in range(5)]
-            id = await begin(idle)
+            id = await begin(idle, capabilities={"roots": {}})
             await listening.send("GET", "/mcp", Mcp_Session_Id=id)
             assert await listening.head() == 200
             await asking.send("POST", "/mcp", call(tool), Mcp_Session_Id=id)
@@ -747,7 +747,11 @@ def test_signal_ends_a_server_with_streams_open_and_a_tool_running(tool: str, tm
             await older.send("GET", "/sse")
             assert await older.head() == 200
             messages = (await older.event())[1]
-            for message in (initialize(), notification("notifications/initialized"), call(tool)):
+            for message in (
+                initialize(capabilities={"roots": {}}),
+                notification("notifications/initialized"),
+                call(tool),
+            ):
                 await poster.ask("POST", messages, message)
                 assert poster.status == 202
             assert "result" in await older.message()
