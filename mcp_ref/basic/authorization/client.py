@@ -10,9 +10,10 @@
 over HTTP+SSE. All requests to one MCP server share one `ServerGrant`. So a hundred requests with an ended token cause
 one refresh: many authorization servers take a second use of a refresh token for a theft.
 
-All repetitions are bounded: a hostile server could else open browser windows without end. The set of scopes only grows.
-After a refusal the metadata are requested again, because the MCP server may name another authorization server now.
-The client MUST NOT send refresh tokens and registrations of the old one to the new one.
+All repetitions are bounded, for each request and for all requests together: a hostile server could else open browser
+windows without end. The set of scopes only grows. After a refusal the metadata are requested again, because the MCP
+server may name another authorization server now. The client MUST NOT send refresh tokens and registrations of the old
+one to the new one.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
 A way to get tokens is a subclass of `Authorizer`, such as `Bearer` or `AuthorizationCode` (sign_in.py).
@@ -54,6 +55,10 @@ MAX_STEP_UPS: Final = 2
 """Maximum number of sign-ins for more scopes after which an operation, such as one tool, is still refused."""
 MAX_STEP_UPS_IN_A_ROW: Final = 3
 """Maximum number of such sign-ins in a row, for all operations of one server together."""
+MAX_UNACCEPTED: Final = 2
+"""Maximum number of new grants in a row that the server does not accept. Then the client waits with the next one."""
+UNACCEPTED_SECONDS: Final = 600.0
+"""Time of this wait, from the latest of these grants on, in seconds."""
 MAX_OPERATIONS: Final = 1000
 """Maximum number of operations whose failures are remembered. The oldest are forgotten first."""
 RENEWAL_SECONDS: Final = 120.0
@@ -201,6 +206,9 @@ class ServerGrant:
         self._flow: _Flow | None = None
         self._step_ups: dict[tuple[str, str], int] = {}  # by operation: sign-ins that did not help
         self._step_ups_in_a_row = 0
+        self.unaccepted = 0
+        """Number of grants in a row that the client got after a 401, and the server has not accepted yet."""
+        self._unaccepted_since = 0.0  # monotonic time of the latest of them
 
     @property
     def id(self) -> str | None:
@@ -222,9 +230,24 @@ class ServerGrant:
         await self._join(current, lambda: self.is_ready)
 
     async def replace(self, need: Need) -> None:
-        """Get another grant after a refusal, unless another request has got one since."""
-        if self.grant is need.grant:
-            await self._join(partial(self.authorizer.obtain, need), lambda: self.grant is not need.grant)
+        """Get another grant after a 401, unless another request has got one since. Raise AuthorizationError at a limit.
+
+        Without the limit, a server that refuses every token would cause one sign-in for each request.
+        """
+
+        async def obtain() -> Grant:
+            grant = await self.authorizer.obtain(need)
+            self.unaccepted += 1
+            self._unaccepted_since = time.monotonic()
+            return grant
+
+        if self.grant is not need.grant:
+            return
+        wait = self._unaccepted_since + UNACCEPTED_SECONDS - time.monotonic()
+        if self.unaccepted >= MAX_UNACCEPTED and wait > 0:
+            refused = f"{peer_url(need.peers.server)} has refused {self.unaccepted} new tokens in a row"
+            raise AuthorizationError(f"{refused}; ask its operator, and try again in {wait:.0f} s")
+        await self._join(obtain, lambda: self.grant is not need.grant)
 
     async def step_up(self, need: Need, operation: tuple[str, str]) -> None:
         """Get a grant with the challenge's scopes too. Raise InsufficientScope at a limit, or if no scope is new."""
@@ -240,7 +263,7 @@ class ServerGrant:
         if not is_worth_it:
             raise InsufficientScope(need.peers.server, need.challenge.scopes)
         self._step_ups_in_a_row += 1
-        await self.replace(need)
+        await self._join(partial(self.authorizer.obtain, need), lambda: self.grant is not need.grant)
 
     async def give_up(self, need: Need) -> None:
         """Raise the error for a grant that the server refuses although it is new."""
@@ -332,6 +355,8 @@ class AuthorizedRequests:
                 status, challenge = response.status, token_challenge(response.headers.get_all("www-authenticate"))
                 wants_scopes = status == 403 and challenge.parameters.get("error") == "insufficient_scope"
                 if not (wants_scopes or status == 401) or method == "DELETE":  # nobody signs in to end a session
+                    if was_replaced:
+                        server.unaccepted = 0
                     if operation is not None and status < 400:
                         server.served(operation)
                     yield response

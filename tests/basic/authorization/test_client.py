@@ -30,7 +30,7 @@ from mcp_ref import (
     SyncClient,
     TokenRefused,
 )
-from mcp_ref.basic.authorization.client import MAX_STEP_UPS, Authorizer
+from mcp_ref.basic.authorization.client import MAX_STEP_UPS, MAX_UNACCEPTED, Authorizer
 from mcp_ref.client import negotiation
 from mcp_ref.features.caching import ResponseCache
 from mcp_ref.jsonrpc.messages import JSON, Object
@@ -302,6 +302,34 @@ async def test_request_that_always_gets_401_fails_after_one_repetition() -> None
         world.auth.tokens.clear()
         await client.call_tool("read")  # the refresh did not help, so the user signs in
         assert len(world.opened) == 2
+
+
+@pytest.mark.parametrize("at_once", [1, 20])
+@pytest.mark.attack("A10")
+async def test_calls_with_401_without_end_cause_two_sign_ins_and_no_more_for_some_time(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with protected() as world:
+        issuers, world.mcp.issuers = world.mcp.issuers, []  # no token is good
+        world.mcp.is_open = lambda method: method != "tools/call"
+        login = AuthorizationCode(open_browser=world.browse)
+        async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
+            for _ in range(4):
+                calls = [client.call_tool("read") for _ in range(at_once)]
+                errors = await asyncio.gather(*calls, return_exceptions=True)
+                assert all(type(error) is AuthorizationError for error in errors), errors
+                await client.list_tools()  # the server accepts every token here, which says nothing about the calls
+            assert len(world.opened) == MAX_UNACCEPTED
+            with pytest.raises(AuthorizationError, match="refused 2 new tokens in a row; ask its operator, and try"):
+                await client.call_tool("read")
+            world.mcp.issuers = issuers
+            world.auth.tokens.clear()
+            monkeypatch.setattr("mcp_ref.basic.authorization.client.UNACCEPTED_SECONDS", 0)
+            for opened in (3, 4, 5):  # accepted tokens end the count
+                assert (await client.call_tool("read")).text == "read" and len(world.opened) == opened
+                assert login.server(world.url).unaccepted == 0
+                world.auth.tokens.clear()
+                world.auth.refresh_tokens.clear()
 
 
 @pytest.mark.parametrize("code", [401, 403])
