@@ -88,6 +88,7 @@ CHANGES
 - A request whose `MCP-Protocol-Version` header names an unsupported revision gets error -32022 with the supported ones,
   also if it has no `_meta`. Before, the error said that `_meta` is missing.
 - A server that refuses two new tokens in a row causes no sign-in for 10 minutes. Before, each request caused one.
+- `login` replaces an earlier sign-in only if the new one succeeds, and no longer revokes its tokens; `logout` does.
 - The package is under the MIT license.
 
 0.1.0

@@ -1,6 +1,6 @@
 """`login`, `logout` and `whoami`: the commands about the user's accounts at servers.
 
-python3 -m mcp_ref login https://mcp.example/notes     a browser opens; the tokens are stored
+python3 -m mcp_ref login https://mcp.example/notes     a browser opens; the tokens are stored, and replace older ones
 python3 -m mcp_ref whoami https://mcp.example/notes    issuer, scopes and end; never a token
 python3 -m mcp_ref logout https://mcp.example/notes    the tokens are revoked and forgotten
 """
@@ -8,7 +8,9 @@ python3 -m mcp_ref logout https://mcp.example/notes    the tokens are revoked an
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
+from collections.abc import AsyncIterator
 from typing import Final
 
 from ..basic.authorization.addresses import check_fetchable, resource_metadata_urls
@@ -17,10 +19,11 @@ from ..basic.authorization.client import Authorizer, Need
 from ..basic.authorization.client_registration import OAuthClient
 from ..basic.authorization.errors import TokenRefused
 from ..basic.authorization.loopback import open_in_browser
-from ..basic.authorization.sign_in import AuthorizationCode
-from ..basic.authorization.store import FileStore
+from ..basic.authorization.sign_in import AuthorizationCode, grant_key
+from ..basic.authorization.store import FileStore, MemoryStore
 from ..basic.authorization.token_endpoint import Grant
 from ..extensions.auth.headless import ClientCredentials
+from ..jsonrpc.messages import Object
 from ..lib.http.client import HttpClient
 from ..lib.http.response import HttpError
 from . import UsageError, show, usage_errors
@@ -43,9 +46,44 @@ def run_account_command(options: argparse.Namespace) -> int:
         return report_failure(1, error)  # of the store, of the network, or a user without home directory
 
 
-def authorizer_of_login(options: argparse.Namespace) -> Authorizer:
+class NewSignIn(MemoryStore):
+    """The changes of one sign-in to a store. It hides the grant that the sign-in replaces.
+
+    A sign-in can fail until its very end, and can replace the registration with which the old grant is refreshed. So
+    nothing is written before its success.
+    """
+
+    def __init__(self, store: MemoryStore, url: str) -> None:
+        super().__init__()
+        self._store = store
+        self._changes: dict[str, Object | None] = {grant_key(url): None}  # None: the key is deleted
+
+    async def get(self, key: str) -> Object | None:
+        return self._changes[key] if key in self._changes else await self._store.get(key)
+
+    async def put(self, key: str, value: Object) -> None:
+        self._changes[key] = value
+
+    async def delete(self, key: str) -> None:
+        self._changes[key] = None
+
+    @contextlib.asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        async with self._store.lock(key):
+            yield
+
+    async def write(self) -> None:
+        """Write the changes to the store."""
+        for key, value in self._changes.items():
+            if value is None:
+                await self._store.delete(key)
+            else:
+                await self._store.put(key, value)
+
+
+def authorizer_of_login(options: argparse.Namespace, store: MemoryStore) -> Authorizer:
     """Return the way to get tokens that the options of `login` describe. Raise ValueError or UsageError."""
-    store, scopes = FileStore(), " ".join(options.scope).split()
+    scopes = " ".join(options.scope).split()
     if options.client_secret_env is None:
         if options.client_id is not None and options.issuer is None:
             raise UsageError("--client-id needs --issuer: a client id belongs to one authorization server")
@@ -60,21 +98,29 @@ def authorizer_of_login(options: argparse.Namespace) -> Authorizer:
 
 
 async def login(options: argparse.Namespace, url: str) -> int:
-    """Sign in, also if the user is signed in already, and print the new sign-in."""
-    authorizer, store = authorizer_of_login(options), FileStore()
-    client = make_client(options, authorizer)
-    accounts = AuthorizationCode(store=store)
-    await sign_out(accounts, url)
-    async with client:
+    """Sign in, also if the user is signed in already, and print the new sign-in.
+
+    A failure leaves the old sign-in as it is. A success does not revoke the old tokens, because some authorization
+    servers would revoke the new ones with them: all tokens of this user and this client.
+    """
+    file = FileStore()
+    accounts = AuthorizationCode(store=file)
+    # without an old sign-in, the file keeps the changes of a failure too: perhaps the client must register again
+    replacement = None if await accounts.stored(url) is None else NewSignIn(file, url)
+    store = replacement or file
+    authorizer = authorizer_of_login(options, store)
+    async with make_client(options, authorizer):
         grant = authorizer.server(url).grant
     if grant is None and (grant := await sign_in(authorizer, url)) is None:
         show.note(f"{url} needs no sign-in: it serves clients without a token, and names no authorization server")
         return 0
     if isinstance(authorizer, ClientCredentials):
-        await accounts.keep(url, grant)
+        await store.put(grant_key(url), grant.to_json())
     elif options.client_id or options.client_metadata_url == grant.client_id:  # for later refreshes
         known = OAuthClient(grant.client_id, "", grant.auth_method, (_REDIRECT_URI,))
         await store.put(f"client|{grant.issuer}", known.to_json())
+    if replacement is not None:
+        await replacement.write()
     show_grant(url, grant)
     return 0
 

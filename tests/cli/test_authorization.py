@@ -13,8 +13,9 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
@@ -33,6 +34,7 @@ from tests.server_programs import serving
 from tests.settings import ROOT
 
 Captured = pytest.CaptureFixture[str]
+Step = Callable[[HttpRequest], Awaitable[Response]]
 
 
 class World:
@@ -187,8 +189,65 @@ def test_whoami_shows_issuer_scopes_and_end_without_a_token(world: World, capsys
 
 def test_login_signs_in_again(world: World) -> None:
     assert main(["login", "--", world.url]) == 0
+    old = default_path().read_text()
+    assert main(["login", "--scope", "notes:write", "--", world.url]) == 0
+    assert len(world.opened) == 2 and default_path().read_text() != old
+    assert main(["call", "add_note", "text=milk", "--", world.url]) == 0
+    assert len(world.opened) == 2  # the new tokens are stored
+
+
+async def deny(request: HttpRequest) -> Response:
+    """Respond to an authorization request as if the user had refused."""
+    query = dict(parse_qsl(request.query))
+    issuer = f"http://{request.headers.get('host')}"
+    refusal = urlencode({"error": "access_denied", "state": query["state"], "iss": issuer})
+    return response({}, 302, ("Location", f"{query['redirect_uri']}?{refusal}"))
+
+
+async def fail(request: HttpRequest) -> Response:
+    """Respond as a token endpoint that is out of order."""
+    return response({"error": "server_error"}, 503)
+
+
+async def issue_useless_token(request: HttpRequest) -> Response:
+    """Respond with a token that no server accepts."""
+    return response({"access_token": "useless", "token_type": "Bearer", "expires_in": 3600})
+
+
+@pytest.mark.parametrize("options", [[], ["--scope", "notes:write"]], ids=["same scopes", "more scopes"])
+@pytest.mark.parametrize(
+    ("route", "step", "protects_calls_only"),
+    [
+        ("GET /authorize", deny, False),
+        ("GET /authorize", deny, True),
+        ("POST /token", fail, False),
+        ("POST /token", fail, True),
+        ("POST /token", issue_useless_token, False),
+    ],
+)
+def test_login_that_fails_leaves_the_old_sign_in_as_it_is(
+    world: World, route: str, step: Step, protects_calls_only: bool, options: list[str]
+) -> None:
+    world.protects_calls_only = protects_calls_only
     assert main(["login", "--", world.url]) == 0
-    assert len(world.opened) == 2
+    stored, works = default_path().read_text(), world.issuer.routes[route]
+    world.issuer.routes[route] = step
+    assert main(["login", *options, "--", world.url]) != 0
+    assert default_path().read_text() == stored and "/revoke" not in world.paths
+    world.issuer.routes[route] = works
+    end_stored_token()
+    opened = len(world.opened)
+    assert main(["call", "read_notes", "--", world.url]) == 0  # the old refresh token and its client id are good
+    assert len(world.opened) == opened
+
+
+def test_login_that_fails_without_an_old_sign_in_registers_again(world: World) -> None:
+    works = world.issuer.routes["GET /authorize"]
+    world.issuer.routes["GET /authorize"] = deny
+    assert main(["login", "--", world.url]) != 0
+    world.issuer.routes["GET /authorize"] = works
+    assert main(["login", "--", world.url]) == 0
+    assert world.paths.count("/register") == 2
 
 
 def test_login_at_a_server_that_protects_calls_only_signs_in(world: World, capsys: Captured) -> None:

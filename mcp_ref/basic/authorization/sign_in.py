@@ -98,7 +98,7 @@ class AuthorizationCode(Authorizer):
             return await self._sign_in(need, resource, server)
 
     async def discard(self, peers: PeerRequests, grant: Grant) -> None:
-        async with self.store.lock(_key(peers.server)):
+        async with self.store.lock(grant_key(peers.server)):
             stored = await self.stored(peers.server)
             if stored is not None and stored.access_token == grant.access_token:
                 await self.keep(peers.server, replace(grant, refresh_token=""))
@@ -114,11 +114,11 @@ class AuthorizationCode(Authorizer):
             TokenRefused: The authorization server did not revoke the tokens. They are forgotten nevertheless.
         """
         peers = PeerRequests(http, url, self.private_networks)
-        async with self.store.lock(_key(url)):
+        async with self.store.lock(grant_key(url)):
             grant, self.server(url).grant = await self._load(peers), None
             if grant is None:
                 return False
-            await self.store.delete(_key(url))
+            await self.store.delete(grant_key(url))
             client = await self._clients.find(grant.issuer, grant.client_id, grant.auth_method)
             if grant.revocation_endpoint and client is not None:
                 send = partial(revoke, peers, grant.issuer, grant.revocation_endpoint, client.authenticate)
@@ -133,7 +133,7 @@ class AuthorizationCode(Authorizer):
         Args:
             url: URL of the MCP server.
         """
-        grant = read_grant(await self.store.get(_key(url)))
+        grant = read_grant(await self.store.get(grant_key(url)))
         if grant is None or self.issuer not in (None, grant.issuer) or self.client_id not in (None, grant.client_id):
             return None
         return grant
@@ -145,7 +145,7 @@ class AuthorizationCode(Authorizer):
             url: URL of the MCP server.
             grant: The grant.
         """
-        await self.store.put(_key(url), grant.to_json())
+        await self.store.put(grant_key(url), grant.to_json())
         return grant
 
     async def _load(self, peers: PeerRequests) -> Grant | None:
@@ -185,7 +185,7 @@ class AuthorizationCode(Authorizer):
 
     async def _refresh(self, peers: PeerRequests, grant: Grant, url: str = "") -> Grant | None:
         """Return a grant with a new token, or None if the user has to sign in. `url`: the current token endpoint."""
-        async with self.store.lock(_key(peers.server)):
+        async with self.store.lock(grant_key(peers.server)):
             stored = await self._load(peers)
             if stored is None or stored.issuer != grant.issuer:
                 return None  # another process has signed out, or signed in elsewhere
@@ -209,6 +209,6 @@ class AuthorizationCode(Authorizer):
             return await self.keep(peers.server, grant)
 
 
-def _key(url: str) -> str:
+def grant_key(url: str) -> str:
     """Return the store's key of the grant for an MCP server."""
     return f"grant|{canonical_resource(url)}"
