@@ -326,7 +326,7 @@ BAD: dict[str, tuple[Object, str]] = {
                 "params": {"mode": "url", "message": "x", "url": "javascript:alert(1)"},
             }
         ),
-        "http or https",
+        "must begin with https:// or http://",
     ),
     "one of two": (asks(a=ask_user(), b={"method": "ping"}), "ping"),
     "no messages": (asks(q={"method": "sampling/createMessage", "params": {"maxTokens": 1}}), "messages"),
