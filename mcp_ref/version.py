@@ -89,6 +89,9 @@ CHANGES
   also if it has no `_meta`. Before, the error said that `_meta` is missing.
 - A server that refuses two new tokens in a row causes no sign-in for 10 minutes. Before, each request caused one.
 - `login` replaces an earlier sign-in only if the new one succeeds, and no longer revokes its tokens; `logout` does.
+- A mounted ASGI application whose lifespan failed tries to enter it again at the next request, at most once a second,
+  and refuses requests with 503 until then. Before, a failed start was a 500, and an application stayed at 503 if
+  another one had entered the lifespan first.
 - The package is under the MIT license.
 
 0.1.0

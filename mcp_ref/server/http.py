@@ -50,11 +50,13 @@ from ..transports.streamable_http.checks import (
 )
 from ..transports.streamable_http.posted_session import EndpointLimits
 from ..transports.streamable_http.server import StreamableHttpEndpoint
+from ..transports.streamable_http.session_table import RETRY_LATER
 from ..transports.trace import trace_from_environment
 from . import stateless
 from .announcements import OpenSubscriptions
 from .catalog import Catalog
 from .routes import METHODS, RouteHandler, call_route, check_routes
+from .service import Membership
 from .session import begin
 
 if TYPE_CHECKING:
@@ -120,8 +122,7 @@ class HttpApp:
         self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
         self.reopens = False
         """True to serve again after the lifespan has ended by itself."""
-        self._starting: asyncio.Task[None] | None = None
-        self._is_started = False
+        self._membership = Membership(catalog.service, self, self._reopen)
 
     def _open(
         self, session_limits: Limits | None, trace: Trace | None, options: HttpOptions, authorize: Authorize | None
@@ -170,24 +171,16 @@ class HttpApp:
 
     async def start(self) -> None:
         """Enter the lifespan of the server, if it is not entered. Raise RuntimeError if the lifespan fails."""
-        if self._starting is None:  # a task of its own, because the first request can be cancelled
-            self._starting = asyncio.Task(self._start())  # not an eager task, which would set `_starting` first
-        await asyncio.shield(self._starting)
+        await self._membership.begin()
 
-    async def _start(self) -> None:
-        try:
-            await self._catalog.service.add(self)
-            self._is_started = True
-        finally:
-            self._starting = None
+    def _reopen(self) -> None:
+        if self.reopens:
+            self._membership.is_active = False
+            self._open_endpoints()
 
     def handle(self, exchange: Exchange) -> Rest:
         """Serve one HTTP request."""
-        lifespan = self._catalog.service.lifespan
-        if self.reopens and self._is_started and lifespan is not None and lifespan.has_stopped:
-            self._is_started = False
-            self._open_endpoints()
-        if not self._is_started:
+        if not self._membership.is_active:
             return self._start_and_handle(exchange)
         path = exchange.request.path
         if self._protection is not None and exchange.request.root + path in self._protection.paths:
@@ -204,8 +197,9 @@ class HttpApp:
         return None
 
     async def _start_and_handle(self, exchange: Exchange) -> None:
-        """Serve the first request under an ASGI server without lifespan events, which did not call `start`."""
-        await self.start()
+        """Serve the first request without a call of `start` (ASGI without lifespan events), or after a failure."""
+        if not await self._membership.try_to_begin():
+            return refuse(exchange, HttpRefusal(503, "the server's lifespan failed; try again later", RETRY_LATER), [])
         if (rest := self.handle(exchange)) is not None:
             await rest
 

@@ -20,7 +20,7 @@ with all requests and tasks. For a later client, the server enters a new context
 
 If the context manager ends while the server serves, for example because a task of its TaskGroup fails, the server ends
 all sessions and HTTP applications. The method that serves the last session or application raises RuntimeError. An ASGI
-application enters a new context manager at the next request.
+application tries to enter a new context manager at the next request, and then at most once a second (service.py).
 """
 
 from __future__ import annotations
@@ -61,8 +61,6 @@ class Lifespan:
         """The value that the context manager has yielded; None while the context manager is not entered."""
         self.ending = asyncio.Event()
         """Set when the context manager is being left, or has ended by itself. Each context manager has a new event."""
-        self.has_stopped = False
-        """True if the context manager has ended while the server served, and all sessions have ended."""
         self.failure: RuntimeError | None = None
         """The last error that `enter` or `leave` raised, or will raise, because the context manager failed."""
         self._name, self._open, self._end_serving = name, partial(function, server), end_serving
@@ -84,7 +82,6 @@ class Lifespan:
             raise RuntimeError(f"the lifespan of the server {self._name!r} belongs to another event loop; {rule}")
         if task is None:
             self._entered, self.ending, self._error = loop.create_future(), asyncio.Event(), None
-            self.has_stopped = False
             # Use a separate task, because a context manager with a TaskGroup must be entered and left in the same task.
             self._task = asyncio.Task(self._run(self._entered, self.ending), loop=loop)
         await asyncio.shield(self._entered)
@@ -105,7 +102,6 @@ class Lifespan:
                 self.state = None
                 ending.set()
                 await self._end_serving()
-                self.has_stopped = True
         finally:
             self.state, self._task = None, None
             entered.cancel()

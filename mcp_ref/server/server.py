@@ -139,7 +139,7 @@ class Server:
         if lifespan is not None:
             from .lifespan import Lifespan  # lazy: few servers need it
 
-            self.catalog.service.lifespan = Lifespan(name, lifespan, self, self.catalog.service.close)
+            self.catalog.service.lifespan = Lifespan(name, lifespan, self, self.catalog.service.fail)
 
     def __repr__(self) -> str:
         loaded = vars(self.catalog)  # to read `self.tools` would load features that the server does not have

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final, Protocol
@@ -24,6 +25,10 @@ log = logging.getLogger(__name__)
 
 WORKER_END_SECONDS: Final = 0.2
 """Time for the worker threads to end after the last session or HTTP application, in seconds."""
+
+
+RETRY_SECONDS: Final = 1.0
+"""Time after an attempt of an HTTP application to enter the lifespan, until it tries again, in seconds."""
 
 
 class Member(Protocol):
@@ -42,8 +47,11 @@ class Service:
     """
 
     def __init__(self, executor: Executor | None, close_tasks: Callable[[], Awaitable[None]]) -> None:
-        self.members: dict[Member, None] = {}
-        """An ordered set. An application precedes its sessions, because its `close` decides if a store keeps them."""
+        self.members: dict[Member, Callable[[], None] | None] = {}
+        """The members, each with the function to call after the lifespan has failed, if any.
+
+        An application precedes its sessions, because its `close` decides if a store keeps them.
+        """
         self.subscribed = Shares("subscriptions", MAX_SUBSCRIBED_BYTES_PER_CALLER, MAX_SUBSCRIBED_BYTES)
         """The memory of the subscribed URIs of each caller."""
         self.lifespan: Lifespan | None = None
@@ -69,9 +77,13 @@ class Service:
             self._workers = Workers(self.threads)
         return self._workers
 
-    async def add(self, member: Member) -> None:
-        """Add a session or an HTTP application that begins to serve. Raise RuntimeError if the lifespan fails."""
-        self.members[member] = None
+    async def add(self, member: Member, reopen: Callable[[], None] | None = None) -> None:
+        """Add a session or an HTTP application that begins to serve. Raise RuntimeError if the lifespan fails.
+
+        Args:
+            reopen: Called when all members have ended because the lifespan has failed. The member can then begin again.
+        """
+        self.members[member] = reopen
         if self.lifespan is not None:
             try:
                 await self.lifespan.enter()
@@ -113,3 +125,54 @@ class Service:
         for member in tuple(self.members):
             await member.close()
             await self.remove(member)
+
+    async def fail(self) -> None:
+        """End all sessions and HTTP applications, because the lifespan has failed. Then reopen the applications."""
+        reopening = [reopen for reopen in self.members.values() if reopen is not None]
+        try:
+            await self.close()
+        finally:
+            for reopen in reopening:
+                reopen()
+
+
+class Membership:
+    """An HTTP application's part in the service. It begins with the application, and again after a failed lifespan.
+
+    Args:
+        service: The service of the server.
+        member: The application.
+        reopen: See `Service.add`. Sets `is_active` to False if the application can begin again.
+    """
+
+    def __init__(self, service: Service, member: Member, reopen: Callable[[], None]) -> None:
+        self.is_active = False
+        """True from the begin of the membership until `reopen`."""
+        self._service, self._member, self._reopen = service, member, reopen
+        self._beginning: asyncio.Task[None] | None = None  # the only attempt; all requests wait for it
+        self._next_attempt = 0.0  # time (`time.monotonic`) from which `try_to_begin` tries again
+
+    async def begin(self) -> None:
+        """Join the service, if the application is not a member. Raise RuntimeError if the lifespan fails."""
+        if self._beginning is None:  # a task of its own, because the first request can be cancelled
+            self._beginning = asyncio.Task(self._begin())  # not an eager task, which would set `_beginning` first
+        await asyncio.shield(self._beginning)
+
+    async def _begin(self) -> None:
+        try:
+            await self._service.add(self._member, self._reopen)
+            self.is_active = True
+        finally:
+            self._beginning = None
+            self._next_attempt = time.monotonic() + RETRY_SECONDS
+
+    async def try_to_begin(self) -> bool:
+        """Join the service for a request. Return False if the lifespan fails, or failed in the last `RETRY_SECONDS`."""
+        is_first = self._beginning is None
+        if not self.is_active and not (is_first and time.monotonic() < self._next_attempt):
+            try:
+                await self.begin()
+            except RuntimeError as error:
+                if is_first:  # log each attempt once, not for each request that waits for it
+                    log.error("requests get status 503, because the server cannot begin", exc_info=error)
+        return self.is_active

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -22,9 +23,11 @@ from mcp_ref.lib.http.server import start_server
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.transports.memory import memory_pair
 from tests.http_wire import under_asgi
+from tests.messages import request
+from tests.raw_http_client import Talk, served_over_http
 from tests.raw_peers import connected_client
 from tests.server_programs import serving as serving_program
-from tests.settings import MODERN, PATIENCE, ROOT, SERVER_TRANSPORTS, TASK_FACTORIES
+from tests.settings import MODERN, PATIENCE, ROOT, SERVER_TRANSPORTS, TASK_FACTORIES, eventually
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
@@ -390,7 +393,7 @@ async def test_asgi_without_lifespan_events_enters_at_the_first_request_and_leav
 
 @pytest.mark.parametrize("task_factory", TASK_FACTORIES)
 async def test_asgi_without_lifespan_events_tries_again_after_a_failure(
-    caplog: pytest.LogCaptureFixture, task_factory: Any
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, task_factory: Any
 ) -> None:
     asyncio.get_running_loop().set_task_factory(task_factory)
     fails = [True]
@@ -402,9 +405,10 @@ async def test_asgi_without_lifespan_events_tries_again_after_a_failure(
             raise OSError("no database")
         yield
 
+    monkeypatch.setattr("mcp_ref.server.service.RETRY_SECONDS", 0)
     server = with_a_tool(Server("notes", lifespan=connect))
     async with mounted(server) as url:
-        with pytest.raises(Exception, match="500"):
+        with pytest.raises(Exception, match="503"):
             async with Client(url):
                 raise AssertionError
         assert REASON in caplog.text
@@ -417,6 +421,7 @@ async def test_asgi_without_lifespan_events_tries_again_after_a_failure(
 async def test_asgi_serves_again_after_the_lifespan_has_failed(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("http", "session"):
         monkeypatch.setattr(f"mcp_ref.server.{module}.FINISH_SECONDS", 0.05)
+    monkeypatch.setattr("mcp_ref.server.service.RETRY_SECONDS", 0)
     server, failures = losing_server(), 0
     async with mounted(server) as url:
         while failures < 3:
@@ -427,6 +432,57 @@ async def test_asgi_serves_again_after_the_lifespan_has_failed(revision: str, mo
                         await client.call_tool("lose")
                     failures += 1
         await server.close()
+
+
+@pytest.mark.parametrize("first", ["another application", "a client in memory"])
+async def test_asgi_serves_again_although_another_member_has_entered_the_lifespan_first(
+    first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_ref.server.service.RETRY_SECONDS", 0)
+    server = losing_server()
+    async with mounted(server) as url, mounted(server) as other:
+        for each in (url, other):
+            async with Client(each, revisions=[MODERN]) as client:
+                await client.call_tool("ok")
+        assert isinstance(server.state, asyncio.Event)
+        server.state.set()
+        await eventually(lambda: server.catalog.service.lifespan._task is None)  # type: ignore[union-attr]
+        async with Client(other if first == "another application" else server) as client:
+            await client.call_tool("ok")
+            async with Client(url, revisions=[MODERN]) as late:
+                assert (await late.call_tool("ok")).text == "ok"
+        await server.close()
+
+
+async def test_asgi_tries_one_entry_at_a_time_with_a_pause_and_is_503_meanwhile(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts, is_broken, release = list[str](), [True], asyncio.Event()
+
+    @asynccontextmanager
+    async def connect(server: Server) -> AsyncIterator[None]:
+        attempts.append("enter")
+        await release.wait()
+        if is_broken:
+            raise OSError("no database")
+        yield
+
+    server = with_a_tool(Server("notes", lifespan=connect))
+    async with served_over_http(server) as web:
+        web.site.reopens = True
+        waiting = [await Talk(web).send(request("ping")) for _ in range(3)]
+        await eventually(lambda: attempts)
+        monkeypatch.setattr("mcp_ref.server.service.RETRY_SECONDS", math.inf)
+        release.set()
+        replies = [await web.take(each) for each in waiting]
+        is_broken.clear()
+        replies += [await Talk(web).post(request("ping")) for _ in range(2)]  # in the pause
+        assert [(reply.status, "retry-after" in reply.headers) for reply in replies] == [(503, True)] * 5
+        assert {reply.why for reply in replies} == {"the server's lifespan failed; try again later"}
+        assert attempts == ["enter"] and caplog.text.count("requests get status 503") == 1
+        web.site._membership._next_attempt = 0.0  # the end of the pause
+        await Talk(web).handshake()
+        assert attempts == ["enter"] * 2
 
 
 # ------------------------------------------------------------------------------------------------ the end
