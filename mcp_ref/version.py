@@ -92,6 +92,7 @@ CHANGES
 - A mounted ASGI application whose lifespan failed tries to enter it again at the next request, at most once a second,
   and refuses requests with 503 until then. Before, a failed start was a 500, and an application stayed at 503 if
   another one had entered the lifespan first.
+- A handler over HTTP is told that its client has left although many pipelined requests wait (on Linux, within 1 s).
 - The package is under the MIT license.
 
 0.1.0

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import select
 import sys
 import time
 from collections.abc import Coroutine
@@ -215,6 +216,22 @@ class HttpConnection(asyncio.BufferedProtocol):
         is_tls = self._transport.get_extra_info("sslcontext") is not None
         return self._phase is RESPONSE and not is_tls and self.response is None
 
+    def _check_client(self) -> None:
+        """Notify the handler if the client has left. The event loop does not notice this while reading is paused."""
+        # The end can follow unread requests, so a look at the next byte does not find it. Only Linux shows it.
+        if sys.platform != "linux":
+            return
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+        events = poll.poll(0)
+        if not events:
+            return
+        is_tls = self._transport.get_extra_info("sslcontext") is not None
+        if is_tls or self.response is not None or events[0][1] & (select.POLLERR | select.POLLHUP):
+            self._transport.abort()
+        elif self._exchange is not None:
+            self._exchange.notify_disconnect()  # the requests before the end still get their responses
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the connection's resources. A running handler is notified, and continues."""
         self._enter_phase(CLOSED)
@@ -400,6 +417,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def check_time_limits(self, now: float) -> None:
         if self._slow_reader is not None:
             self._slow_reader.check(now)
+        if self._reading_paused and self._phase is RESPONSE:
+            self._check_client()
         if now < self._deadline:
             return
         if self._phase is IDLE:

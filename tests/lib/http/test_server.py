@@ -23,6 +23,7 @@ import mcp_ref.lib.http.server as server_module
 import mcp_ref.lib.turns as turns_module
 from mcp_ref.lib.http.connection import MAX_REFUSED, HttpConnection, Phase
 from mcp_ref.lib.http.connections import Connections, SlowReader
+from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
 from mcp_ref.lib.http.server import HttpServer, allowed_connections, start_server
@@ -725,6 +726,43 @@ def test_exchange_on_disconnect_is_called_after_a_disconnect_and_no_response_is_
 
     run(test())
     assert not caplog.records
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the end behind unread bytes")
+@pytest.mark.parametrize("streams", [False, True], ids=["before a response", "in a stream"])
+@pytest.mark.parametrize("how", ["close", "reset", "half"])
+async def test_disconnect_is_noticed_while_reading_is_paused(how: str, streams: bool) -> None:
+    left = asyncio.Event()
+
+    async def wait(exchange: Exchange) -> None:
+        if exchange.request.path != "/s":
+            return await echo(exchange)
+        if streams:
+            await exchange.stream(200, OK).ended
+        else:
+            gone = asyncio.Event()
+            exchange.on_disconnect(gone.set)
+            await gone.wait()
+            exchange.respond(200, OK, b"")
+        left.set()
+
+    async with bench(wait, HttpLimits(write_time=0.04)) as b:
+        client = await b.client()
+        count = 2 * MAX_RECEIVED_BYTES // len(GET)
+        client.writer.write(STREAM + GET * count)
+        await eventually(lambda: b.server.connections == 1)
+        [connection] = _open_connections(b.server)
+        await eventually(lambda: connection._reading_paused)
+        await eventually(lambda: client.writer.transport.get_write_buffer_size() == 0)
+        if how == "half":
+            client.writer.write_eof()
+        else:
+            await (client.cut() if how == "reset" else client.close())
+        async with asyncio.timeout(PATIENCE):
+            await left.wait()
+        if how == "half" and not streams:
+            assert [(await client.answer()).status for _ in range(1 + count)] == [200] * (1 + count)
+        await b.is_well()
 
 
 async def test_handler_continues_after_a_disconnect() -> None:
