@@ -93,6 +93,7 @@ CHANGES
   and refuses requests with 503 until then. Before, a failed start was a 500, and an application stayed at 503 if
   another one had entered the lifespan first.
 - A handler over HTTP is told that its client has left although many pipelined requests wait (on Linux, within 1 s).
+- A POST that waits when its session ends gets 404 or 503. Before, it got an empty event stream.
 - The package is under the MIT license.
 
 0.1.0

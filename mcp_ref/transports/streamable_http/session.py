@@ -36,7 +36,7 @@ from ...lib.http.sse import encode_comment, encode_event
 from ...lib.turns import note_size
 from ...revisions import LATEST_LEGACY, find_revision
 from ..base import ServedSession, Trace
-from .checks import JSON_HEADERS, SESSION_HEADER, SSE_HEADERS, refuse, unknown_session
+from .checks import JSON_HEADERS, SESSION_HEADER, SSE_HEADERS, HttpRefusal, refuse, unknown_session
 from .event_store import Event, MemoryEventStore
 from .posted_session import EndpointLimits, SessionTransport
 
@@ -202,7 +202,10 @@ class Stream:
         return True
 
     def end(self) -> None:
-        """End the stream and its response."""
+        """End the stream and its response. Refuse a POST that still waits, if the session has ended."""
+        if self._exchange is not None and self.session.has_ended:
+            refuse(self._exchange, self.session.refusal(), self.headers)
+            self._exchange = None
         self._open()
         self._end_response(ENDED)
         self.session.remove_stream(self)
@@ -249,6 +252,7 @@ class HttpSession(SessionTransport):
         """The session that is served on this transport; None until its begin."""
         self._on_end = on_end
         self.is_restoring = False  # True while a stored `initialize` is handled again
+        self.refusal: Callable[[], HttpRefusal] = unknown_session  # of a POST that waits when the session has ended
         self.id, self.caller = id, access.caller
         self.store: MemoryEventStore | None = store
         """The store of the session's events, or None after the session has ended or the store has failed."""
@@ -329,9 +333,9 @@ class HttpSession(SessionTransport):
     async def close(self) -> None:
         if not self.initialized.done():
             self.initialized.set_result(False)
+        await super().close()
         for stream in tuple(self.streams.values()):
             stream.end()
-        await super().close()
 
     def open_stream(self, ids: tuple[RequestId, ...]) -> Stream:
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""

@@ -124,6 +124,7 @@ class SessionTable:
             session.served = await self._begin_serving(session)
         except Exception:
             log.exception("a session failed and has ended")
+            session.refusal = lambda: HttpRefusal(503, "no session can begin now; try again later", RETRY_LATER)
         finally:
             if session.served is None or session.has_ended:
                 await self._finish(session)
@@ -234,6 +235,7 @@ class SessionTable:
         """End all sessions. A store in a file keeps the sessions for the next process."""
         self.is_closing = True
         for session in tuple(self.by_id.values()):
+            session.refusal = shutting_down
             session.end()
         await finish(*self._tasks, timeout=CLOSE_SECONDS)
         await finish(*self._tasks, cancel=True, timeout=CLOSE_SECONDS)

@@ -16,6 +16,7 @@ from mcp_ref.basic.access import Access
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server.http import HttpOptions
+from mcp_ref.transports.base import ServedSession
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from mcp_ref.transports.streamable_http.session import HttpSession, StreamState
@@ -198,6 +199,31 @@ def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(
 
     run(test())
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("how", ["the client ends it", "the server stops", "it cannot begin"])
+async def test_post_that_waits_when_its_session_ends_is_refused(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(transport: object) -> ServedSession:
+        raise OSError("no memory")
+
+    monkeypatch.setattr("mcp_ref.server.session.FINISH_SECONDS", 0.01)
+    held, expected = Held(), (503, "the server is shutting down")
+    async with http_session(held.server) as talk:
+        if how == "it cannot begin":
+            monkeypatch.setattr(talk.web.site._endpoint._table, "_begin_serving", fail)
+            expected = 503, "no session can begin now; try again later"
+            sent = await Talk(talk.web).send(initialize(POLLED))
+        else:
+            sent = await talk.send(call("hold", name="x"))
+            await held.has_begun()
+        if how == "the client ends it":
+            assert (await talk.delete()).status == 204
+            expected = 404, GONE
+        elif how == "the server stops":
+            await talk.web.site.end_sessions()
+        refused = await talk.web.take(sent)
+        assert (refused.status, refused.why) == expected
+        assert ("retry-after" in refused.headers) == (refused.status == 503)
 
 
 async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_that_listens() -> None:
