@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -56,6 +57,9 @@ asyncio.new_event_loop = asyncio.events.new_event_loop = Loop
 threading.Thread.start = refuse("threads")
 subprocess.Popen.__init__ = refuse("processes")
 socket.socket.__init__ = refuse("sockets and pipes")
+# A program that can be found, so that a test fails because it cannot start
+sys.executable = "/tmp/python"
+Path(sys.executable).touch(0o755)
 
 
 @pytest.hookimpl(wrapper=True)
