@@ -94,6 +94,9 @@ CHANGES
   another one had entered the lifespan first.
 - A handler over HTTP is told that its client has left although many pipelined requests wait (on Linux, within 1 s).
 - A POST that waits when its session ends gets 404 or 503. Before, it got an empty event stream.
+- The scopes of a resource or template are also needed for its URI with a fragment, or with more, fewer or reordered
+  parts of the query, for other texts of a value (`1.0` for 1), and for values that do not fit the type of a parameter.
+  `hide_forbidden` uses the same scopes. Contents that need a scope have `cacheScope` "private" in every case.
 - The package is under the MIT license.
 
 0.1.0

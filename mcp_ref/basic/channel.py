@@ -140,9 +140,9 @@ class RequestContext:
         context.access = self.access.copy() if self.access is not None else None
         return context
 
-    def shows(self, scopes: Collection[str]) -> bool:
-        """Return True if a list shows the caller an item that needs these scopes."""
-        return self.access is None or not self.access.hides_forbidden or self.access.refusal_for(scopes) is None
+    def shows(self, key: str, scopes_of: Callable[[str], Collection[str]]) -> bool:
+        """Return True if a list shows the caller an item. `scopes_of` returns the scopes that it needs, by its key."""
+        return self.access is None or not self.access.hides_forbidden or self.access.refusal_for(scopes_of(key)) is None
 
     async def run_in_worker(self, function: Callable[[], object]) -> object:
         """Run a blocking function in a worker thread, and return its result."""

@@ -67,6 +67,8 @@ class Registry(dict[str, T]):
         end = start + self._page_size
         return self._shown(items[start:end], context), cursor_of(serials[end - 1]) if end < len(items) else None
 
+    def _scopes_of(self, key: str) -> Collection[str]:  # resources add the scopes of others that the URI matches
+        return self.scopes.get(key, ())
+
     def _shown(self, items: list[tuple[str, T]], context: RequestContext) -> list[T]:
-        hidden = {scopes for scopes in set(self.scopes.values()) if not context.shows(scopes)}
-        return [item for key, item in items if self.scopes.get(key) not in hidden]
+        return [item for key, item in items if context.shows(key, self._scopes_of)]

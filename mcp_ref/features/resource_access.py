@@ -3,32 +3,54 @@
 A server can have a template for all notes, and a resource with a scope for one of them. A URI that matches both needs
 the scope, whichever function serves it. Such a function gets decoded values: for `notes://{team}/{name}` it cannot tell
 `r%26d` from `r&d`, and if it opens a file, it cannot tell `a//b` from `a/b`. So this module compares all `readings` of
-a URI (lib/uri.py), and adds the scopes of everything that one of them matches. It never takes a scope away.
+a URI (lib/uri.py), and adds the scopes of everything that one of them matches. It never takes a scope away:
 
-A path with other capital letters is another URI. If a function opens files where `Keys` and `keys` are one file, or
-follows links, only that function can check the access.
+- A protected resource `docs://report?v=1` includes all URIs with this path and with `v=1` in the query, also if they
+  have other parts or a fragment. A protected `docs://report{?v}` includes `docs://report` with any query.
+- The types of a template's parameters choose the function, but do not limit the scopes: if `items://{id}` is protected,
+  `items://x` needs its scopes too, although `id` is an integer.
+- A function that gets a number cannot tell `items://1.0` from `items://1`, nor a default from an equal value. So the
+  `expansions` of its template with these arguments are compared too.
+
+A path with other capital letters is another URI. If a function opens files where `Keys` and `keys` are one file,
+follows links, or converts a text itself (`int("01")`), only that function can check the access.
 
 A subscriber to a URI also gets the updates of the URIs below it, but only of those that it is allowed to read.
 
 Threats:
     resource-spelling: resources that need a scope; a caller without it; spells the URI in another way, such as
         `docs://%61dmin/keys`; lookups compare canonical forms, and scopes compare all readings of a URI.
+    resource-query: resources that need a scope; a caller without it; adds a fragment or query, changes its order, or
+        leaves out a part that has a default; a protected query includes all queries that contain its parts.
+    resource-value: resources that need a scope; a caller without it; writes a number, a date or another value that the
+        server converts in another way, such as `1.0` for 1; the URI is also checked as its template would write it.
     resource-overlap: resources that need a scope; a caller without it; reads the URI through a more general template;
         a URI needs the scopes of all resources and templates that it matches.
+    list-of-hidden-resource: the name of a resource below a protected template; a caller without its scope; lists the
+        resources, or completes a template's variable; both use the scopes that a read needs.
     update-of-hidden-child: the URI of a resource that needs a scope; a subscriber to its parent; waits for updates;
-        each update is checked with the subscriber's scopes.
+        each update is checked with the subscriber's scopes, and a text that is not a URI is not sent.
+    public-copy-of-secret: the contents of a resource that needs a scope; another user of a shared cache; reads them
+        from the cache, because the function's own hint is "public"; contents that need a scope are always private.
 
 Spec:  server/resources#security-considerations (2024-11-05 to 2026-07-28), RFC 3986, section 6.2.2
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import Enum
+from numbers import Number
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
-from ..basic.access import Subscriptions
-from ..lib.uri import canonical_uri, parents, readings, respelled
-from ..lib.uritemplate import UriTemplate, canonical_template
+from ..basic.access import Access, Subscriptions
+from ..lib.typed import ConversionError, Signature, to_json
+from ..lib.uri import Reading, canonical_uri, parents, parts_of_query, readings, respelled
+from ..lib.uritemplate import Expression, TemplateError, UriTemplate, Value, canonical_template
 from .registry import Registry
 
 MAX_URI_LENGTH: Final = 8192
@@ -39,8 +61,9 @@ class Template(Protocol):
     """A registered template."""
 
     matcher: UriTemplate
+    signature: Signature
 
-    def arguments(self, uri: str, matcher: UriTemplate) -> dict[str, object] | None:
+    def arguments(self, uri: str) -> dict[str, object] | None:
         """Return the function's arguments for a URI, or None if the template or a parameter's type does not match."""
 
 
@@ -48,32 +71,63 @@ R = TypeVar("R")
 T = TypeVar("T", bound=Template)
 
 
+class _ProtectedTemplate(NamedTuple):
+    """A template that needs scopes."""
+
+    matcher: UriTemplate
+    path_matcher: UriTemplate
+    """A template for the paths of readings."""
+    rest: frozenset[str]
+    """The literal parts of the query. A URI that has all of them matches, with any values of the variables."""
+    scopes: frozenset[str]
+
+    def covers(self, uris: Iterable[str], found: Iterable[Reading]) -> bool:
+        """Return True if the template could match one of the URIs or readings, with any values for its parameters."""
+        return any(self.matcher.match(uri) is not None for uri in uris) or any(
+            self.rest <= reading.rest and self.path_matcher.match(reading.path) is not None for reading in found
+        )
+
+
 class _Index(NamedTuple):
     """The scopes of all registered resources and templates, after a number of changes."""
 
     changes: int
-    by_reading: dict[str, frozenset[str]]
-    """Reading of the URI of each resource that needs scopes -> the scopes."""
-    templates: list[tuple[Template, UriTemplate, frozenset[str]]]
-    """Each template that needs scopes, a template for readings, and the scopes."""
+    registered: tuple[Template, ...]
+    """All templates, protected or not."""
+    resources: dict[str, set[Reading]]
+    """URI of each resource that needs scopes -> its readings, and those of its expansions by all templates."""
+    by_path: dict[str, list[tuple[frozenset[str], frozenset[str]]]]
+    """Path of each reading of the resources that need scopes -> the rest of the reading, and the scopes."""
+    templates: list[_ProtectedTemplate]
     latest: dict[str, frozenset[str]]
     """The latest URI, and its scopes. One change of a resource is checked for all its subscribers."""
 
 
+class _Registry(Registry[R]):
+    """The resources or the templates, of which a list shows a caller those that it can read."""
+
+    def __init__(self, kind: str, page_size: int, access: ResourceAccess[Any, Any]) -> None:
+        super().__init__(kind, page_size, access.changed)
+        self._access = access
+
+    def _scopes_of(self, key: str) -> frozenset[str]:
+        return self._access.scopes_of(key)
+
+
 class ResourceAccess(Generic[R, T]):
-    """The scopes of a server's resources and templates.
+    """The resources and templates of a server, with their scopes.
 
     Args:
+        page_size: Maximum number of items in a page of a list.
         on_change: Called after a resource or template was added or removed.
     """
 
-    resources: Registry[R]
-    templates: Registry[T]
-
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, page_size: int, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
+        self.resources: Registry[R] = _Registry("resource", page_size, self)
+        self.templates: Registry[T] = _Registry("resource template", page_size, self)
         self._changes = 1
-        self._index = _Index(0, {}, [], {})  # outdated, so it is made at the first use
+        self._index = _Index(0, (), {}, {}, [], {})  # outdated, so it is made at the first use
 
     def changed(self) -> None:
         """Note that a resource or template was added or removed."""
@@ -81,12 +135,18 @@ class ResourceAccess(Generic[R, T]):
         self._on_change()
 
     def scopes_of(self, uri: str) -> frozenset[str]:
-        """Return the scopes that a caller needs for this URI. `uri` can also be a registered template."""
+        """Return the scopes that a caller needs for this URI.
+
+        For a registered template, these are its own scopes, and those that all URIs of the template need.
+        """
         if not (self.templates.scopes or self.resources.scopes) or len(uri) > MAX_URI_LENGTH:
             return frozenset()
         if (key := canonical_template(uri)) is None:
             return frozenset()
-        return self.templates.scopes.get(key, frozenset()) if key in self.templates else self._scopes_of_uri(key)
+        if (template := self.templates.get(key)) is None:
+            return self._scopes_of_uri(key)
+        shortest, longest = (self._scopes_of_uri(uri) for uri in _samples(template.matcher))
+        return self.templates.scopes.get(key, frozenset()) | (shortest & longest)
 
     def _scopes_of_uri(self, uri: str) -> frozenset[str]:
         index = self._index
@@ -94,25 +154,39 @@ class ResourceAccess(Generic[R, T]):
             index = self._index = self._make_index()
         if (known := index.latest.get(uri)) is not None:
             return known
-        texts = dict.fromkeys(readings(uri))
-        needed = frozenset[str]().union(*(index.by_reading.get(text, ()) for text in texts))
-        for template, loose, scopes in index.templates:
-            tries = [(uri, template.matcher), *((text, loose) for text in texts)]
-            if not scopes <= needed and any(template.arguments(*each) is not None for each in tries):
-                needed |= scopes
+        uris = [uri, *self._expansions_of(uri)]
+        found = {reading for each in uris for reading in readings(each)}
+        needed = set[str]()
+        for reading in found:
+            for rest, scopes in index.by_path.get(reading.path, ()):
+                if rest <= reading.rest:  # a handler can ignore the other parts
+                    needed |= scopes
+        for template in index.templates:
+            if not template.scopes <= needed and template.covers(uris, found):
+                needed |= template.scopes
         index.latest.clear()
-        index.latest[uri] = needed
-        return needed
+        return index.latest.setdefault(uri, frozenset(needed))
+
+    def _expansions_of(self, uri: str) -> list[str]:
+        """Return other URIs for which the template that serves this one calls its function with equal arguments."""
+        if uri in self.resources:
+            return []
+        every = (expansions(template, uri) for template in tuple(self.templates.values()))
+        return next((found for found in every if found), [])
 
     def _make_index(self) -> _Index:
         changes = self._changes  # first of all: another thread can add a resource meanwhile
-        by_reading: dict[str, frozenset[str]] = {}
-        for uri, scopes in tuple(self.resources.scopes.items()):
-            for reading in readings(uri)[:2]:  # not the third: a query can make another resource
-                by_reading[reading] = by_reading.get(reading, frozenset()) | scopes
+        registered, scopes_by_uri = tuple(self.templates.values()), tuple(self.resources.scopes.items())
+        # matching all resources takes long: keep the readings if only resources were added
+        known = self._index.resources if self._index.registered == registered else {}
+        resources = {uri: known.get(uri) or _guarded_readings(uri, registered) for uri, _ in scopes_by_uri}
+        by_path: dict[str, list[tuple[frozenset[str], frozenset[str]]]] = {}
+        for uri, scopes in scopes_by_uri:
+            for reading in resources[uri]:
+                by_path.setdefault(reading.path, []).append((reading.rest, scopes))
         items = tuple(self.templates.scopes.items())
-        templates = [(self.templates[key], _loose(key), scopes) for key, scopes in items]
-        return _Index(changes, by_reading, [*templates], {})
+        templates = [_protected(key, self.templates[key].matcher, scopes) for key, scopes in items]
+        return _Index(changes, registered, resources, by_path, templates, {})
 
     def updated_uri(self, subscriptions: Subscriptions, changed: str) -> str | None:
         """Return the URI in the update for a client with these subscriptions, or None if it must not get an update.
@@ -126,16 +200,114 @@ class ResourceAccess(Generic[R, T]):
         for parent in parents(changed):
             if (subscribed := subscriptions.get(parent)) is None:
                 continue
-            if subscribed.access is None or subscribed.access.refusal_for(self.scopes_of(changed)) is None:
+            if subscribed.access is None or self._can_hear(subscribed.access, changed):
                 return respelled(changed, parent, subscribed.uri)
         return None
 
+    def _can_hear(self, access: Access, changed: str) -> bool:
+        """Return True if a subscriber has the scopes of a changed URI.
 
-def _loose(template: str) -> UriTemplate:
-    """Return a template that matches the readings of all URIs that the given template matches."""
-    return UriTemplate(canonical_template(template, _first_reading) or template, absolute_paths=True)
+        An author can announce a text that no client can read, such as a path with a space. Its scopes are unknown.
+        """
+        is_readable = len(changed) <= MAX_URI_LENGTH and canonical_uri(changed) is not None
+        has_scopes = bool(self.templates.scopes or self.resources.scopes)
+        return (is_readable or not has_scopes) and access.refusal_for(self.scopes_of(changed)) is None
 
 
-def _first_reading(uri: str) -> str | None:
-    canonical = canonical_uri(uri)
-    return None if canonical is None else readings(canonical)[0]
+def _samples(template: UriTemplate) -> tuple[str, str]:
+    """Return a short and a long URI of a template. A template that matches both is likely to match all its URIs."""
+    short: dict[str, Value] = {}
+    long: dict[str, Value] = {}
+    for operator, variables in (part for part in template.parts if isinstance(part, Expression)):
+        for variable in variables:
+            if not operator.first:  # other expressions can be absent
+                short[variable.name] = "~"
+            several: Value = ["~"] * 9 if variable.explode else "~"
+            long[variable.name] = "~/" * 9 if operator.keeps_reserved and not variable.explode else several
+    return template.expand(short), template.expand(long)
+
+
+def _guarded_readings(uri: str, templates: Iterable[Template]) -> set[Reading]:
+    """Return the readings by which a URI is recognized as a protected resource."""
+    with_defaults = (expansion for template in templates for expansion in expansions(template, uri)[:1])
+    uris = {uri, *with_defaults}  # not without: `report?v=1` is not about `report`
+    found = set[Reading]()
+    for each in uris:
+        as_sent, _, as_path = readings(each)  # without the second: `what%3F` is not about `what`
+        found |= {as_sent, as_path}
+    return found
+
+
+def expansions(template: Template, uri: str) -> list[str]:
+    """Return the URIs that a template makes from its function's arguments for a URI, or [] if it does not match.
+
+    A function cannot tell `items://1.0` from `items://1` if it gets a number, or a default from an equal value. So all
+    values get one spelling. The first URI contains the defaults, the second leaves them out.
+    """
+    if (arguments := template.arguments(uri)) is None:
+        return []
+    defaults = {each.name: each.default for each in template.signature.parameters if not each.required}
+    written = {name: _template_value(value) for name, value in {**defaults, **arguments}.items()}
+    without_defaults = {
+        name: value
+        for name, value in written.items()
+        if name not in defaults or value != _template_value(defaults[name])
+    }
+    expanded = []
+    for values in (written, without_defaults):
+        with suppress(TemplateError):  # `{x:3}` with a list
+            text = template.matcher.expand(values)
+            expanded.append(canonical_uri(text) or text)  # not a URI if it has "#" twice
+    return expanded
+
+
+def _template_value(value: object) -> Value:
+    """Return an argument of a function, or a default, as a value for a template. Equal arguments get equal values."""
+    try:
+        plain = to_json(value)
+        if isinstance(value, Set):
+            return sorted({_text_of(item) for item in value})
+        if isinstance(plain, list):
+            return [_text_of(item) for item in cast(Sequence[object], value)]
+        if isinstance(plain, dict):
+            return {name: _text_of(member) for name, member in plain.items()}
+        return None if plain is None else _text_of(value)
+    except ConversionError:  # only a default can have no JSON form
+        return None
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, datetime):
+        with suppress(OverflowError):  # in the year 1 or 9999
+            value = value.astimezone(UTC)
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = to_json(value)
+    if not isinstance(text, str):
+        return json.dumps(text)
+    if isinstance(value, Number) and "." in text:  # a Decimal
+        text = text.rstrip("0").rstrip(".")
+    return "0" if isinstance(value, Number) and text == "-0" else text
+
+
+def _protected(key: str, matcher: UriTemplate, scopes: frozenset[str]) -> _ProtectedTemplate:
+    """Return a protected template with a matcher for the readings of all URIs that it matches."""
+    query = re.search(r"[?#]|\{[?#&]", key)
+    path, rest = (key[: query.start()], key[query.start() :]) if query else (key, "")
+    path_matcher = UriTemplate(_path_reading(path), absolute_paths=True)
+    literal = re.sub(r"\{([?#&]?)[^}]*\}", lambda found: "&" if found[1] else "{}", rest)
+    required = frozenset(part for part in parts_of_query(literal) if "{}" not in part)
+    return _ProtectedTemplate(matcher, path_matcher, required, scopes)
+
+
+def _path_reading(template: str) -> str:
+    """Return the first reading of a canonical template without query. Its expressions are unchanged."""
+    pieces = re.split(r"(\{[^}]*\})", template)  # texts and expressions in turn
+    texts = readings("%00".join(pieces[::2]))[0].path.split("%00")  # no text of a template contains %00
+    if len(texts) != len(pieces[::2]):
+        return template  # a segment `..` after an escaped slash would remove an expression
+    pieces[::2] = texts
+    return "".join(pieces).replace("/{/", "{/")  # `{/name}` has its own slash

@@ -56,7 +56,6 @@ from ..lib.uritemplate import UriTemplate, canonical_template, checked_template,
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
 from .invoke import call, check_description, handler_signature
-from .registry import Registry
 from .resource_access import MAX_URI_LENGTH, ResourceAccess
 
 
@@ -170,7 +169,6 @@ class ResourceOptions(TypedDict, total=False):
 @dataclass
 class _RegisteredReader:
     function: Callable[..., object]
-    """The author's function, which returns the contents."""
     signature: Signature
     hints: CacheHints
 
@@ -187,9 +185,9 @@ class RegisteredTemplate(_RegisteredReader):
     parameter_checks: dict[str, Validator]
     """Name of each parameter -> validator of the parameter."""
 
-    def arguments(self, uri: str, matcher: UriTemplate) -> dict[str, object] | None:
+    def arguments(self, uri: str) -> dict[str, object] | None:
         """Return the function's arguments for a URI, or None if the template or a parameter's type does not match."""
-        if (variables := matcher.match(uri)) is None:
+        if (variables := self.matcher.match(uri)) is None:
             return None
         arguments: dict[str, object] = {}
         for parameter in self.signature.parameters:
@@ -211,9 +209,8 @@ class Resources:
 
     def __init__(self, context_type: type | None, page_size: int, on_change: Callable[[], None]) -> None:
         self._context_type = context_type
-        self.access = access = ResourceAccess[RegisteredResource, RegisteredTemplate](on_change)
-        self._resources = access.resources = Registry("resource", page_size, access.changed)
-        self._templates = access.templates = Registry("resource template", page_size, access.changed)
+        self.access = ResourceAccess[RegisteredResource, RegisteredTemplate](page_size, on_change)
+        self._resources, self._templates = self.access.resources, self.access.templates
 
     def __len__(self) -> int:
         return len(self._resources) + len(self._templates)
@@ -291,7 +288,7 @@ class Resources:
         if (resource := self._resources.get(canonical)) is not None:
             return resource, {}
         for template in self._templates.values():
-            if (arguments := template.arguments(canonical, template.matcher)) is not None:
+            if (arguments := template.arguments(canonical)) is not None:
                 return template, arguments
         return None
 
@@ -318,7 +315,8 @@ class Resources:
         except ResourceNotFound:
             raise _not_found(params.uri, context) from None
         contents = _contents_of(params.uri, registered.description.mime_type, value)
-        return ReadResourceResult(contents, ttl_ms=registered.hints.ttl_ms, cache_scope=registered.hints.scope)
+        scope = "private" if self.access.scopes_of(params.uri) else registered.hints.scope
+        return ReadResourceResult(contents, ttl_ms=registered.hints.ttl_ms, cache_scope=scope)
 
     async def subscribe(self, params: SubscribeRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `resources/subscribe`. A second subscription to the same URI changes nothing."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 _CHARS: Final = r"A-Za-z0-9._~!$&'()*+,;=:@/?\[\]-"
@@ -47,6 +47,7 @@ _ESCAPE: Final = re.compile("%[0-9A-Fa-f]{2}")
 _UNRESERVED: Final = re.compile("[A-Za-z0-9._~-]")
 # The reserved characters that a path segment can contain (section 3.3, pchar), the slash, and the backslash
 _PLAIN_IN_PATH: Final = re.compile("%(?:2[146789ABCF]|3[ABD]|40|5C)")
+_ESCAPED_MARK: Final = re.compile("%3F|%23")
 _ALL_ASCII: Final = "".join(map(chr, range(128)))
 _DEFAULT_PORTS: Final = {"http": "80", "ws": "80", "https": "443", "wss": "443", "ftp": "21"}
 
@@ -78,21 +79,39 @@ def canonical_uri(uri: str) -> str | None:
     return f"{scheme}:{'/.' if path.startswith('//') else ''}{path}{rest}"  # "//" would begin an authority
 
 
-def readings(uri: str) -> tuple[str, str, str]:
+class Reading(NamedTuple):
+    """A text for which a program could take a URI if it decodes its parts."""
+
+    path: str
+    """The scheme, the host and the path. Reserved characters are plain if a path can contain them, and else escaped; a
+    backslash is a slash; and the path has no dot segment, no empty segment and no slash at its end."""
+    rest: frozenset[str]
+    """The parts of the query and the fragment, between the characters `?`, `#` and `&`, without their order."""
+
+
+def readings(uri: str) -> tuple[Reading, Reading, Reading]:
     """Return the texts for which a program could take a canonical URI if it decodes its parts.
 
-    In each text, reserved characters are plain if a path can contain them, and else escaped; a backslash is a slash;
-    and a path has no dot segment, no empty segment and no slash at its end. The second text also has the parts of its
-    query in order; the third has neither query nor fragment. URIs with different canonical forms can have equal
+    In the second reading, an escaped `?` or `#` of the path begins the query or the fragment, as if it were plain. In
+    the third, the query and the fragment belong to the path. URIs with different canonical forms can have equal
     readings. So use them only to refuse, never to find.
     """
+    plain = _ESCAPED_MARK.sub(_decoded, uri)
+    return _reading(uri), _reading(plain), _reading(plain.replace("?", "%3F").replace("#", "%23"))
+
+
+def _reading(uri: str) -> Reading:
     end = re.search(r"[?#]|\Z", uri)
     assert end is not None  # \Z always matches
     scheme, _, hierarchy = _with_plain_characters(uri[: end.start()]).partition(":")
     hierarchy = _without_dot_segments(re.sub("/+", "/", hierarchy)).rstrip("/")
-    path, mark, query = f"{scheme}:{hierarchy}", uri[end.start() : end.start() + 1], uri[end.start() + 1 :]
-    query = _with_plain_characters(query).replace("?", "%3F")
-    return path + mark + query, path + mark + "&".join(sorted(query.split("&"))), path
+    return Reading(f"{scheme}:{hierarchy}", parts_of_query(uri[end.start() :]))
+
+
+def parts_of_query(text: str) -> frozenset[str]:
+    """Return the parts of a query and a fragment, in the form of `Reading.rest`."""
+    text = _with_plain_characters(_ESCAPED_MARK.sub(_decoded, text))
+    return frozenset(part for part in re.split("[?#&]", text) if part)
 
 
 def _with_plain_characters(text: str) -> str:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +21,43 @@ from tests.messages import request, stateless_request
 from tests.raw_http_client import Talk, Web, served_over_http
 from tests.settings import PATIENCE
 
+REPORT = [
+    "docs://report?v=1", "docs://report?v=1#", "docs://report?v=1#f", "docs://report?v=1&w=", "docs://report?w=2&v=1",
+    "docs://report?x=3&%76=1", "docs://report#?v=1", "docs://report%3Fv=1", "docs://report%3fw=2&v=1", "docs://report",
+    "docs://report/?&v=1", "docs://report?v=1.0", "docs://report?v=1e0&w=3",
+]  # fmt: skip
+QUERY = ["query://x?id=5", "query://x?id=5#", "query://x?id=5&extra=1", "query://x?extra=1", "query://x", "query://x#f"]
+ROWS = [
+    "item://db/1", "item://db/1.0", "item://db/1e0", "item://db/10e-1", "item://db/1#x", "item://db/1e0?as=csv",
+    "item://x/2.5", "item://x/2.50?as=", "item://x/25e-1", "item://x/100000000000000000000000", "item://x/1e23",
+    "item://7/x", "item://7.0/x", "item://70e-1/x", "item://text/01", "item://text/x",
+]  # fmt: skip
+VALUES = [
+    "day://2026-01-01T00:00:00Z", "day://2026-01-01T00:00:00%2B00:00", "day://2026-01-01T01:00:00%2B01:00",
+    "id://123e4567-e89b-12d3-a456-42661417400a", "id://123E4567-e89b-12d3-a456-42661417400A", "id://?of=x",
+    "set://a/b", "set://b/a", "set://b/a/b", "set://sorted", "price://1.5", "price://1.50", "price://01.5",
+    "level://1", "level://1.0", "flag://x", "flag://x?yes=true", "flag://x?yes=true#", "flag://x?z=1",
+]  # fmt: skip
+ID = "123e4567-e89b-12d3-a456-42661417400a"
+QUERIES = [
+    "docs://report?v=1", "docs://report?v=1#", "docs://report?v=1#f", "docs://report?v=1&w=", "docs://report?w=2&v=1",
+    "docs://report?x=3&%76=1", "docs://report#?v=1", "docs://report%3Fv=1", "docs://report%3fw=2&v=1", "docs://report",
+    "docs://report/?&v=1", "docs://report?v=1.0", "docs://report?v=1e0&w=3", "docs://report#f",
+    "query://x?id=5", "query://x?id=5#", "query://x?id=5&extra=1", "query://x?extra=1", "query://x", "query://x#f",
+    "query://x?id=many", "flag://x", "flag://x?yes=true", "flag://x?yes=true#", "flag://x#?yes=false&yes=true",
+]  # fmt: skip
+VALUES = [
+    "item://db/1", "item://db/1.0", "item://db/1e0", "item://db/10e-1", "item://db/1#x", "item://db/1e0?form=csv",
+    "item://x/2.5", "item://x/2.50?form=", "item://x/25e-1", "item://x/100000000000000000000000", "item://x/1e23",
+    "item://7/x", "item://7.0/x", "item://70e-1/x", "item://text/01", "item://text/x",
+    "day:///2026-01-01T00:00:00Z", "day:///2026-01-01T00:00:00%2B00:00", "day:///2026-01-01T01:00:00%2B01:00",
+    f"id:///{ID}", f"id:///{ID.upper()}", "set://x/a/b", "set://x/b/a", "price:///1.50", "price:///1.5", "price:///01.500",
+    "level:///1", "level:///1.0",
+]  # fmt: skip
+OPEN = [
+    "docs://report?v=2", "docs://reports?v=1", "docs://other?v=1", "item://db/2", "item://db/1.5", "item://8/x",
+    "query://y?id=5", "flag://x?yes=false", "day:///2026-01-02T00:00:00Z", "price:///1.51", "level:///2", "set://x/a",
+]  # fmt: skip
 LEGACY_AND_MODERN = pytest.mark.parametrize("era", ["legacy", "modern"])
 PAYROLL = [
     "notes://payroll", "notes://%70ayroll", "notes://PAYROLL", "NOTES://payrol%6C", "notes://payroll:",
@@ -39,6 +82,69 @@ def documents() -> Server:
     server.resources.add("files:///r%26d/{page}", lambda page: "secret", scopes={"team"})
     server.resources.add("files:{+path}", lambda path: path, absolute_paths=True)
     server.completion("docs://Admin/{page}", "page")(lambda value: ["keys"])
+    return server
+
+
+def values() -> Server:
+    """Return a server with templates whose queries and values have several spellings, and secrets below."""
+    server = Server("values")
+
+    @server.resource("docs://{+all}{?v,w}{#part}")
+    def document(all: str, v: int = 1, w: str = "", part: str = "") -> str:
+        return "open"
+
+    @server.resource("query://{name}{?id,extra}{#part}")
+    def query(name: str, id: str = "", extra: str = "", part: str = "") -> str:
+        return "open"
+
+    @server.resource("item://{table}/{id}{?form}{#part}")
+    def item(table: str, id: float, form: str = "", part: str = "") -> str:
+        return "open"
+
+    @server.resource("item://{table}/{page}")
+    def page(table: int, page: str) -> str:
+        return "open"
+
+    @server.resource("item://{+all}")
+    def anything(all: str) -> str:
+        return "open"
+
+    @server.resource("day:///{when}", absolute_paths=True)
+    def day(when: datetime) -> str:
+        return "open"
+
+    @server.resource("id:///{id}")
+    def user(id: UUID) -> str:
+        return "open"
+
+    @server.resource("set://x{/tags*}")
+    def tagged(tags: set[str]) -> str:
+        return "open"
+
+    @server.resource("price:///{amount}")
+    def price(amount: Decimal) -> str:
+        return "open"
+
+    @server.resource("level:///{level}")
+    def level(level: Literal[1, 2]) -> str:
+        return "open"
+
+    @server.resource("flag://x{?yes}{#part}")
+    def flag(yes: bool = True, part: str = "") -> str:
+        return "open"
+
+    for uri in (
+        "docs://report?v=1", "flag://x?yes=true", "item://db/1", "item://x/2.50", "item://x/1e23", f"id:///{ID}",
+        "day:///2026-01-01T01:00:00+01:00", "set://x/b/a", "price:///1.50", "level:///1",
+    ):  # fmt: skip
+        server.resources.add(uri, lambda: "secret", scopes={"admin"})
+    server.resources.add("query://x{?id}", lambda id: "secret", scopes={"admin"})
+    server.resources.add("item://7/{page}", lambda page: "secret", scopes={"admin"})
+
+    @server.resource("item://text/{id}", scopes={"admin"})
+    def row(id: int) -> str:
+        return "secret"
+
     return server
 
 
@@ -82,6 +188,26 @@ async def test_resources_read_needs_the_scopes_in_every_spelling_of_the_uri(era:
             "docs://administration/a",
         ):
             assert (await talk.post(message(era, "resources/read", {"uri": uri}))).status == 200, uri
+
+
+@pytest.mark.attack("resource-query")
+@pytest.mark.attack("resource-value")
+@LEGACY_AND_MODERN
+async def test_resources_read_needs_the_scopes_with_other_queries_and_texts_of_values(era: str) -> None:
+    async with served_over_http(values(), authorization=protection(tokens())) as web:
+        talk = await connected(web, era, "none")
+        for uri in (*QUERIES, *VALUES, *OPEN):
+            reply = await talk.post(message(era, "resources/read", {"uri": uri}))
+            assert reply.status == (200 if uri in OPEN else 403), uri
+            if uri in OPEN:
+                assert '"text": "open"' in json.dumps(reply.json), uri
+            elif era == "legacy":
+                assert (await talk.post(request("resources/subscribe", {"uri": uri}))).status == 403, uri
+        wanted: Object = {"notifications": {"resourceSubscriptions": [*QUERIES, *VALUES, *OPEN]}}
+        acknowledged = await (
+            await bearer(web, "none").post(stateless_request("subscriptions/listen", wanted))
+        ).object()
+        assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": OPEN}  # type: ignore[call-overload,index]
 
 
 @pytest.mark.attack("resource-overlap")
@@ -133,6 +259,64 @@ async def test_list_without_forbidden_items_hides_a_template_in_any_spelling() -
         talk = await connected(web, "legacy", "none")
         listed = json.dumps((await talk.post(request("resources/templates/list"))).json)
         assert "docs://{section}/{page}" in listed and "dmin" not in listed
+
+
+@pytest.mark.attack("list-of-hidden-resource")
+@LEGACY_AND_MODERN
+async def test_lists_and_completions_use_the_scopes_that_a_read_needs(era: str) -> None:
+    server = Server("s")
+    for uri in ("docs://{section}/{page}", "docs://admin/{page}", "docs://admin/x/{sub}", "all://{+path}"):
+        scopes = {"admin"} if uri == "docs://admin/{page}" else set[str]()
+        names = [name for name in ("section", "page", "sub", "path") if f"{name}}}" in uri]
+        server.resources.add(uri, _template_function(names), name=uri, scopes=scopes)
+    server.resources.add("docs://admin/{page}{?v}", lambda page, v="": "", name="docs://admin/{page}{?v}")
+    server.completion("docs://admin/{page}{?v}", "page")(lambda value: ["keys"])
+    for uri in ("docs://admin/keys", "docs://ADMIN/keys#a", "docs://admin%2Fkeys", "docs://open/keys", "all://x"):
+        server.resources.add(uri, lambda: "", name=uri)
+    shown = {
+        "resources": ["docs://open/keys", "all://x"],
+        "resourceTemplates": ["docs://{section}/{page}", "docs://admin/x/{sub}", "all://{+path}"],
+    }
+    complete: Object = {
+        "ref": {"type": "ref/resource", "uri": "docs://admin/{page}{?v}"},
+        "argument": {"name": "page", "value": ""},
+    }
+    async with served_over_http(server, authorization=protection(tokens(), hide_forbidden=True)) as web:
+        for token, hidden in (("none", True), ("all", False)):
+            talk = await connected(web, era, token)
+            for member, method in (("resources", "resources/list"), ("resourceTemplates", "resources/templates/list")):
+                listed = json.loads((await talk.post(message(era, method, {}))).body)["result"][member]
+                names = [each["name"] for each in listed]
+                assert names == shown[member] if hidden else len(names) == 5, names
+            assert (await talk.post(message(era, "completion/complete", complete))).status == (403 if hidden else 200)
+
+
+def _template_function(names: list[str]) -> Callable[..., str]:
+    """Return a function with these parameters."""
+
+    def function(**variables: str) -> str:
+        return ""
+
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return function
+
+
+@pytest.mark.attack("public-copy-of-secret")
+async def test_contents_that_need_a_scope_are_never_public() -> None:
+    server = Server("s")
+    server.resources.add("a://{name}", lambda name: "", cache_ttl=60, cache_scope="public")
+    server.resources.add("a://b", lambda: "", scopes={"admin"}, cache_ttl=60, cache_scope="public")
+    server.resources.add("a://secret", lambda: "", scopes={"admin"})
+    async with served_over_http(server, authorization=protection(tokens())) as web:
+        for uri, scope in (
+            ("a://b", "private"),
+            ("a://%62?", "private"),
+            ("a://secret#", "private"),
+            ("a://c", "public"),
+        ):
+            reply = (await bearer(web, "all").post(stateless_request("resources/read", {"uri": uri}))).json
+            assert isinstance(reply, dict) and ("result" not in reply or reply["result"]["cacheScope"] == scope), uri  # type: ignore[index,call-overload]
 
 
 @pytest.mark.attack("update-of-hidden-child")

@@ -98,8 +98,20 @@ def test_readings_are_equal_if_decoding_makes_uris_equal(one: str, other: str) -
     assert readings(canonical_uri(one) or "") == readings(canonical_uri(other) or "")
 
 
-def test_readings_include_the_uri_without_query_and_with_an_ordered_query() -> None:
-    assert readings("a://b/c?z=1&y=2#d") == ("a:/b/c?z=1&y=2#d", "a:/b/c?y=2#d&z=1", "a:/b/c")
+@pytest.mark.parametrize(
+    ("uri", "as_sent", "as_decoded", "as_path"),
+    [
+        ("a://b/c?z=1&y=2#d", ("a:/b/c", "z=1 y=2 d"), ("a:/b/c", "z=1 y=2 d"), "a:/b/c%3Fz=1&y=2%23d"),
+        ("a://b/c#?z=1&&", ("a:/b/c", "z=1"), ("a:/b/c", "z=1"), "a:/b/c%23%3Fz=1&&"),
+        ("a://b%3Fc?d", ("a:/b%3Fc", "d"), ("a:/b", "c d"), "a:/b%3Fc%3Fd"),
+        ("a://b?c=x%26d%3Fe%23f", ("a:/b", "c=x d e f"), ("a:/b", "c=x d e f"), "a:/b%3Fc=x&d%3Fe%23f"),
+    ],
+)
+def test_readings_take_marks_as_plain_or_as_escaped(
+    uri: str, as_sent: tuple[str, str], as_decoded: tuple[str, str], as_path: str
+) -> None:
+    expected = [(path, frozenset(rest.split())) for path, rest in (as_sent, as_decoded, (as_path, ""))]
+    assert [*readings(uri)] == expected
 
 
 def test_parents_are_the_uris_that_include_a_uri() -> None:
