@@ -96,7 +96,8 @@ CHANGES
 - A POST that waits when its session ends gets 404 or 503. Before, it got an empty event stream.
 - The scopes of a resource or template are also needed for its URI with a fragment, or with more, fewer or reordered
   parts of the query, for other texts of a value (`1.0` for 1), and for values that do not fit the type of a parameter.
-  `hide_forbidden` uses the same scopes. Contents that need a scope have `cacheScope` "private" in every case.
+  `hide_forbidden` uses the same scopes. Contents that need a scope have `cacheScope` "private" in every case. A
+  completion for a template also needs the scopes of the URI that its arguments make.
 - The package is under the MIT license.
 
 0.1.0

@@ -10,7 +10,9 @@ a URI (lib/uri.py), and adds the scopes of everything that one of them matches. 
 - The types of a template's parameters choose the function, but do not limit the scopes: if `items://{id}` is protected,
   `items://x` needs its scopes too, although `id` is an integer.
 - A function that gets a number cannot tell `items://1.0` from `items://1`, nor a default from an equal value. So the
-  `expansions` of its template with these arguments are compared too.
+  `expansions` of its template with these arguments are compared too. They have values as Python writes them, so a
+  protected template must contain `1`, not `1.0`. A protected resource can contain any text of a value.
+- A user before the host, and dots and spaces at the end of a segment, do not make another resource of a protected one.
 
 A path with other capital letters is another URI. If a function opens files where `Keys` and `keys` are one file,
 follows links, or converts a text itself (`int("01")`), only that function can check the access.
@@ -27,7 +29,7 @@ Threats:
     resource-overlap: resources that need a scope; a caller without it; reads the URI through a more general template;
         a URI needs the scopes of all resources and templates that it matches.
     list-of-hidden-resource: the name of a resource below a protected template; a caller without its scope; lists the
-        resources, or completes a template's variable; both use the scopes that a read needs.
+        resources, or completes a variable of a template; both need the scopes that a read of these URIs needs.
     update-of-hidden-child: the URI of a resource that needs a scope; a subscriber to its parent; waits for updates;
         each update is checked with the subscriber's scopes, and a text that is not a URI is not sent.
     public-copy-of-secret: the contents of a resource that needs a scope; another user of a shared cache; reads them
@@ -48,8 +50,9 @@ from numbers import Number
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from ..basic.access import Access, Subscriptions
+from ..jsonrpc.messages import Object
 from ..lib.typed import ConversionError, Signature, to_json
-from ..lib.uri import Reading, canonical_uri, parents, parts_of_query, readings, respelled
+from ..lib.uri import Reading, bare_path, canonical_uri, parents, parts_of_query, readings, respelled
 from ..lib.uritemplate import Expression, TemplateError, UriTemplate, Value, canonical_template
 from .registry import Registry
 
@@ -134,10 +137,11 @@ class ResourceAccess(Generic[R, T]):
         self._changes += 1
         self._on_change()
 
-    def scopes_of(self, uri: str) -> frozenset[str]:
-        """Return the scopes that a caller needs for this URI.
+    def scopes_of(self, uri: str, params: Object | None = None) -> frozenset[str]:
+        """Return the scopes that a caller needs for a URI or a registered template.
 
-        For a registered template, these are its own scopes, and those that all URIs of the template need.
+        A template needs its own scopes, and those that all its URIs need. `params` are those of the request: a
+        completion also needs the scopes of the URI that its arguments make.
         """
         if not (self.templates.scopes or self.resources.scopes) or len(uri) > MAX_URI_LENGTH:
             return frozenset()
@@ -146,7 +150,10 @@ class ResourceAccess(Generic[R, T]):
         if (template := self.templates.get(key)) is None:
             return self._scopes_of_uri(key)
         shortest, longest = (self._scopes_of_uri(uri) for uri in _samples(template.matcher))
-        return self.templates.scopes.get(key, frozenset()) | (shortest & longest)
+        needed = self.templates.scopes.get(key, frozenset()) | (shortest & longest)
+        if params is not None and (filled := _filled(template.matcher, params)) is not None:
+            needed |= self._scopes_of_uri(filled)
+        return needed
 
     def _scopes_of_uri(self, uri: str) -> frozenset[str]:
         index = self._index
@@ -154,8 +161,9 @@ class ResourceAccess(Generic[R, T]):
             index = self._index = self._make_index()
         if (known := index.latest.get(uri)) is not None:
             return known
-        uris = [uri, *self._expansions_of(uri)]
+        uris = {uri, *self._expansions_of(uri)}
         found = {reading for each in uris for reading in readings(each)}
+        found |= {reading._replace(path=bare_path(reading.path)) for reading in found}
         needed = set[str]()
         for reading in found:
             for rest, scopes in index.by_path.get(reading.path, ()):
@@ -216,21 +224,42 @@ class ResourceAccess(Generic[R, T]):
 
 def _samples(template: UriTemplate) -> tuple[str, str]:
     """Return a short and a long URI of a template. A template that matches both is likely to match all its URIs."""
-    short: dict[str, Value] = {}
     long: dict[str, Value] = {}
     for operator, variables in (part for part in template.parts if isinstance(part, Expression)):
         for variable in variables:
-            if not operator.first:  # other expressions can be absent
-                short[variable.name] = "~"
             several: Value = ["~"] * 9 if variable.explode else "~"
             long[variable.name] = "~/" * 9 if operator.keeps_reserved and not variable.explode else several
-    return template.expand(short), template.expand(long)
+    return template.expand(_shortest(template)), template.expand(long)
+
+
+def _shortest(template: UriTemplate) -> dict[str, Value]:
+    """Return values for the variables that no URI of a template leaves out."""
+    expressions = (part for part in template.parts if isinstance(part, Expression) and not part.operator.first)
+    return {variable.name: "~" for _, variables in expressions for variable in variables}
+
+
+def _filled(template: UriTemplate, params: Object) -> str | None:
+    """Return the URI that the arguments of a completion make, or None for another request.
+
+    Of the text that the user is typing, only the directories count: `pay` can become `payday`.
+    """
+    argument, context = params.get("argument"), params.get("context")
+    if not isinstance(argument, dict):
+        return None
+    others = context.get("arguments") if isinstance(context, dict) else None
+    known = others.items() if isinstance(others, dict) else ()
+    values = {**_shortest(template), **{name: text for name, text in known if isinstance(text, str)}}
+    name, typed = argument.get("name"), argument.get("value")
+    if isinstance(name, str) and isinstance(typed, str):
+        values[name] = typed[: typed.rfind("/") + 1] + "~"
+    filled = template.expand(values)
+    return canonical_uri(filled) or filled
 
 
 def _guarded_readings(uri: str, templates: Iterable[Template]) -> set[Reading]:
     """Return the readings by which a URI is recognized as a protected resource."""
-    with_defaults = (expansion for template in templates for expansion in expansions(template, uri)[:1])
-    uris = {uri, *with_defaults}  # not without: `report?v=1` is not about `report`
+    # not the third: if `v` is 1 by default, `report?v=1` is still not about `report?v=2`
+    uris = {uri, *(expansion for template in templates for expansion in expansions(template, uri)[:2])}
     found = set[Reading]()
     for each in uris:
         as_sent, _, as_path = readings(each)  # without the second: `what%3F` is not about `what`
@@ -242,19 +271,16 @@ def expansions(template: Template, uri: str) -> list[str]:
     """Return the URIs that a template makes from its function's arguments for a URI, or [] if it does not match.
 
     A function cannot tell `items://1.0` from `items://1` if it gets a number, or a default from an equal value. So all
-    values get one spelling. The first URI contains the defaults, the second leaves them out.
+    values get one spelling. The second URI also contains the defaults, the third no value that equals a default.
     """
     if (arguments := template.arguments(uri)) is None:
         return []
-    defaults = {each.name: each.default for each in template.signature.parameters if not each.required}
-    written = {name: _template_value(value) for name, value in {**defaults, **arguments}.items()}
-    without_defaults = {
-        name: value
-        for name, value in written.items()
-        if name not in defaults or value != _template_value(defaults[name])
-    }
+    optional = (each for each in template.signature.parameters if not each.required)
+    defaults = {each.name: _template_value(each.default) for each in optional}
+    given = {name: _template_value(value) for name, value in arguments.items()}
+    others = {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
     expanded = []
-    for values in (written, without_defaults):
+    for values in (given, {**defaults, **given}, others):
         with suppress(TemplateError):  # `{x:3}` with a list
             text = template.matcher.expand(values)
             expanded.append(canonical_uri(text) or text)  # not a URI if it has "#" twice

@@ -86,7 +86,7 @@ class Reading(NamedTuple):
     """The scheme, the host and the path. Reserved characters are plain if a path can contain them, and else escaped; a
     backslash is a slash; and the path has no dot segment, no empty segment and no slash at its end."""
     rest: frozenset[str]
-    """The parts of the query and the fragment, between the characters `?`, `#` and `&`, without their order."""
+    """The parts of the query and the fragment, between the characters `? # & ;`, in no order. A space replaces `+`."""
 
 
 def readings(uri: str) -> tuple[Reading, Reading, Reading]:
@@ -97,7 +97,8 @@ def readings(uri: str) -> tuple[Reading, Reading, Reading]:
     readings. So use them only to refuse, never to find.
     """
     plain = _ESCAPED_MARK.sub(_decoded, uri)
-    return _reading(uri), _reading(plain), _reading(plain.replace("?", "%3F").replace("#", "%23"))
+    as_sent, as_path = _reading(uri), _reading(plain.replace("?", "%3F").replace("#", "%23"))
+    return as_sent, as_sent if plain == uri else _reading(plain), as_path
 
 
 def _reading(uri: str) -> Reading:
@@ -110,8 +111,20 @@ def _reading(uri: str) -> Reading:
 
 def parts_of_query(text: str) -> frozenset[str]:
     """Return the parts of a query and a fragment, in the form of `Reading.rest`."""
-    text = _with_plain_characters(_ESCAPED_MARK.sub(_decoded, text))
-    return frozenset(part for part in re.split("[?#&]", text) if part)
+    text = _with_plain_characters(_ESCAPED_MARK.sub(_decoded, text)).replace("+", "%20")
+    return frozenset(part for part in re.split("[?#&;]", text) if part)
+
+
+def bare_path(path: str) -> str:
+    """Return the path of a reading without a user before the host, and without dots and spaces that end a segment.
+
+    Windows ignores such dots and spaces, and the domain name system ignores a dot that ends a host.
+    """
+    scheme, _, hierarchy = path.partition(":")
+    first, *others = (segment.rstrip(". ") for segment in hierarchy.replace("%20", " ").split("/"))
+    if others:
+        others[0] = others[0].rpartition("@")[2]
+    return f"{scheme}:{'/'.join([first, *filter(None, others)])}".replace(" ", "%20")
 
 
 def _with_plain_characters(text: str) -> str:

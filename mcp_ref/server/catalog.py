@@ -187,7 +187,7 @@ class Catalog:
         if method in _PROMPT_METHODS and "prompts" in used and isinstance(name, str):
             needed |= self.prompts.scopes.get(name, frozenset())
         if method in _RESOURCE_METHODS and "resources" in used and isinstance(uri, str):
-            needed |= self.resources.access.scopes_of(uri)
+            needed |= self.resources.access.scopes_of(uri, call.params)
         return needed
 
     async def discover(self, params: RequestParams, context: RequestContext) -> DiscoverResult:

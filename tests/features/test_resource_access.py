@@ -14,6 +14,7 @@ from uuid import UUID
 import pytest
 
 from mcp_ref import Client, Server
+from mcp_ref.features.resource_access import MAX_URI_LENGTH
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.basic.authorization.protected_server import Tokens, bearer, challenge, protection
 from tests.fuzz.uris import check_uris
@@ -24,6 +25,7 @@ from tests.settings import PATIENCE
 REPORT = [
     "docs://report?v=1", "docs://report?v=1#", "docs://report?v=1#f", "docs://report?v=1&w=", "docs://report?w=2&v=1",
     "docs://report?x=3&%76=1", "docs://report#?v=1", "docs://report%3Fv=1", "docs://report%3fw=2&v=1", "docs://report",
+    "docs://report?w=2;v=1", "docs://report./?v=1",
     "docs://report/?&v=1", "docs://report?v=1.0", "docs://report?v=1e0&w=3",
 ]  # fmt: skip
 QUERY = ["query://x?id=5", "query://x?id=5#", "query://x?id=5&extra=1", "query://x?extra=1", "query://x", "query://x#f"]
@@ -42,6 +44,7 @@ ID = "123e4567-e89b-12d3-a456-42661417400a"
 QUERIES = [
     "docs://report?v=1", "docs://report?v=1#", "docs://report?v=1#f", "docs://report?v=1&w=", "docs://report?w=2&v=1",
     "docs://report?x=3&%76=1", "docs://report#?v=1", "docs://report%3Fv=1", "docs://report%3fw=2&v=1", "docs://report",
+    "docs://report?w=2;v=1", "docs://report./?v=1",
     "docs://report/?&v=1", "docs://report?v=1.0", "docs://report?v=1e0&w=3", "docs://report#f",
     "query://x?id=5", "query://x?id=5#", "query://x?id=5&extra=1", "query://x?extra=1", "query://x", "query://x#f",
     "query://x?id=many", "flag://x", "flag://x?yes=true", "flag://x?yes=true#", "flag://x#?yes=false&yes=true",
@@ -67,6 +70,7 @@ KEYS = [
     "docs://admin/keys", "docs://%61dmin/keys", "docs://ADMIN/keys", "Docs://admin:/%6beys", "docs://admin/./keys",
     "docs://admin/x/../keys", "docs://admin/%2e/keys", "docs://admin/x/%2E%2e/keys", "docs://admin/keys?", "docs://admin/keys#a",
     "docs://admin/keys?v=1", "docs://admin//keys", "docs://admin%2Fkeys", "docs://admin/x%2F..%2Fkeys",
+    "docs://me@admin/keys", "docs://me:x%40admin/keys", "docs://admin./keys", "docs://admin%20/keys",
 ]  # fmt: skip
 TEAM = ["files:///r&d/plan", "files:///r%26d/plan", "files:/r%26d/plan", "files:///r%26d//plan", "files:///r&d%2Fplan"]
 
@@ -291,6 +295,40 @@ async def test_lists_and_completions_use_the_scopes_that_a_read_needs(era: str) 
             assert (await talk.post(message(era, "completion/complete", complete))).status == (403 if hidden else 200)
 
 
+@pytest.mark.attack("list-of-hidden-resource")
+@LEGACY_AND_MODERN
+@pytest.mark.parametrize(
+    ("name", "typed", "others", "is_hidden"),
+    [
+        ("page", "ke", {"section": "admin"}, True),
+        ("page", "", {"section": "Admin"}, True),
+        ("page", "ke", {"section": "open"}, False),
+        ("page", "ke", {}, False),
+        ("section", "admin", {}, False),
+        ("all", "admin/ke", {}, True),
+        ("all", "open/ke", {}, False),
+        ("all", "admin", {}, False),
+    ],
+)
+async def test_completion_needs_the_scopes_of_the_uri_that_its_arguments_make(
+    era: str, name: str, typed: str, others: Object, is_hidden: bool
+) -> None:
+    server = documents()
+    for template, argument in (("docs://{section}/{page}", "page"), ("docs://{section}/{page}", "section")):
+        server.completion(template, argument)(lambda value: ["keys"])
+    server.completion("docs://{+all}{?v}{#part}", "all")(lambda value: ["admin/keys"])
+    uri = "docs://{+all}{?v}{#part}" if name == "all" else "docs://{section}/{page}"
+    params: Object = {
+        "ref": {"type": "ref/resource", "uri": uri},
+        "argument": {"name": name, "value": typed},
+        "context": {"arguments": others},
+    }
+    async with served_over_http(server, authorization=protection(tokens())) as web:
+        for token in ("none", "all"):
+            reply = await (await connected(web, era, token)).post(message(era, "completion/complete", params))
+            assert reply.status == (403 if is_hidden and token == "none" else 200)
+
+
 def _template_function(names: list[str]) -> Callable[..., str]:
     """Return a function with these parameters."""
 
@@ -338,6 +376,19 @@ async def test_subscriber_of_a_parent_gets_no_update_of_a_child_without_its_scop
                 server.resource_updated("docs://admin")
                 for uri in [*expected, "DOCS://Admin"]:  # in the spelling of the subscriber
                     assert (await stream.object())["params"]["uri"] == uri  # type: ignore[call-overload,index]
+
+
+@pytest.mark.attack("update-of-hidden-child")
+async def test_subscriber_of_a_parent_gets_no_update_of_a_text_whose_scopes_are_unknown() -> None:
+    server = documents()
+    server.resources.add("docs://admin", lambda: "open")
+    async with served_over_http(server, authorization=protection(tokens())) as web:
+        wanted: Object = {"notifications": {"resourceSubscriptions": ["docs://admin"]}}
+        stream = await bearer(web, "none").post(stateless_request("subscriptions/listen", wanted))
+        await stream.object()
+        for uri in ("docs://admin/the keys", "docs://admin/" + "k" * MAX_URI_LENGTH, "docs://admin"):
+            server.resource_updated(uri)
+        assert (await stream.object())["params"]["uri"] == "docs://admin"  # type: ignore[call-overload,index]
 
 
 @pytest.mark.attack("update-of-hidden-child")

@@ -177,6 +177,15 @@ def _opened(uri: str) -> str:
     return scheme.lower() + ":" + posixpath.normpath("/" + rest.replace("\\", "/").lstrip("/"))
 
 
+def _opened_on_windows(uri: str) -> str:
+    """Return the file that a handler opens that ignores the user, and dots and spaces at the end of a segment."""
+    first, *segments = _opened(uri).split("/")
+    segments = [segment.rstrip(". ") for segment in segments]
+    if segments:
+        segments[0] = segments[0].rpartition("@")[2]
+    return "/".join([first, *filter(None, segments)])
+
+
 def check_uris(rng: random.Random) -> None:
     """Check the decisions about spellings of a URI, and about URIs that a handler decodes to a protected file."""
     server, protected = _policy(rng)
@@ -220,6 +229,8 @@ def _changed(rng: random.Random, uri: str) -> str:
             uri = uri.replace(value, rng.choice(others))
     if rng.random() < 0.5:
         uri += rng.choice(ADDITIONS)
+    if rng.random() < 0.1:
+        uri = uri.replace("://", rng.choice(["://x@", "://x%40", "://%20/", "://./"]), 1)
     if rng.random() < 0.5:
         return uri
     for _ in range(rng.randrange(4)):
@@ -256,8 +267,13 @@ def _check_no_bypass(resources: Resources, protected: dict[str, str], uri: str) 
 
 def _opens_same(uri: str, guarded: str) -> bool:
     """Return True if both URIs have the same file, and the first has all parts of the other's query and fragment."""
-    parts, guarded_parts = (set(re.split("[?&#]", each)[1:]) - {""} for each in (uri, guarded))
-    return _opened(uri) == _opened(guarded) and guarded_parts <= parts
+    parts, guarded_parts = _parts(uri), _parts(guarded)
+    return _opened(guarded) in (_opened(uri), _opened_on_windows(uri)) and guarded_parts <= parts
+
+
+def _parts(uri: str) -> set[str]:
+    rest = re.split("[?#]", uri + "?", maxsplit=1)[1]
+    return set(re.split("[?&#;]", rest)) - {""}
 
 
 def _is_same_call(served: object, arguments: dict[str, object], guarded: str) -> bool:
