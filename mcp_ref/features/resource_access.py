@@ -104,6 +104,8 @@ class _Index(NamedTuple):
     templates: list[_ProtectedTemplate]
     latest: dict[str, frozenset[str]]
     """The latest URI, and its scopes. One change of a resource is checked for all its subscribers."""
+    listed: dict[str, frozenset[str]]
+    """Key of each resource or template that was in a list -> its scopes."""
 
 
 class _Registry(Registry[R]):
@@ -114,7 +116,7 @@ class _Registry(Registry[R]):
         self._access = access
 
     def _scopes_of(self, key: str) -> frozenset[str]:
-        return self._access.scopes_of(key)
+        return self._access.listed_scopes_of(key)
 
 
 class ResourceAccess(Generic[R, T]):
@@ -130,7 +132,7 @@ class ResourceAccess(Generic[R, T]):
         self.resources: Registry[R] = _Registry("resource", page_size, self)
         self.templates: Registry[T] = _Registry("resource template", page_size, self)
         self._changes = 1
-        self._index = _Index(0, (), {}, {}, [], {})  # outdated, so it is made at the first use
+        self._index = _Index(0, (), {}, {}, [], {}, {})  # outdated, so it is made at the first use
 
     def changed(self) -> None:
         """Note that a resource or template was added or removed."""
@@ -156,9 +158,7 @@ class ResourceAccess(Generic[R, T]):
         return needed
 
     def _scopes_of_uri(self, uri: str) -> frozenset[str]:
-        index = self._index
-        if index.changes != self._changes:
-            index = self._index = self._make_index()
+        index = self._current_index()
         if (known := index.latest.get(uri)) is not None:
             return known
         uris = {uri, *self._expansions_of(uri)}
@@ -182,6 +182,18 @@ class ResourceAccess(Generic[R, T]):
         every = (expansions(template, uri) for template in tuple(self.templates.values()))
         return next((found for found in every if found), [])
 
+    def listed_scopes_of(self, key: str) -> frozenset[str]:
+        """Return the scopes of a registered resource or template. Many callers can ask for all of them in a list."""
+        index = self._current_index()
+        if (known := index.listed.get(key)) is None:
+            known = index.listed[key] = self.scopes_of(key)
+        return known
+
+    def _current_index(self) -> _Index:
+        if self._index.changes != self._changes:
+            self._index = self._make_index()
+        return self._index
+
     def _make_index(self) -> _Index:
         changes = self._changes  # first of all: another thread can add a resource meanwhile
         registered, scopes_by_uri = tuple(self.templates.values()), tuple(self.resources.scopes.items())
@@ -194,7 +206,7 @@ class ResourceAccess(Generic[R, T]):
                 by_path.setdefault(reading.path, []).append((reading.rest, scopes))
         items = tuple(self.templates.scopes.items())
         templates = [_protected(key, self.templates[key].matcher, scopes) for key, scopes in items]
-        return _Index(changes, registered, resources, by_path, templates, {})
+        return _Index(changes, registered, resources, by_path, templates, {}, {})
 
     def updated_uri(self, subscriptions: Subscriptions, changed: str) -> str | None:
         """Return the URI in the update for a client with these subscriptions, or None if it must not get an update.
