@@ -23,6 +23,7 @@ from pathlib import Path
 
 from tests.fuzz.configurations import check_configuration
 from tests.fuzz.consents import check_consent
+from tests.fuzz.growth import check_growth
 from tests.fuzz.http import check_events, check_requests, check_response
 from tests.fuzz.inputs import TookTooLong
 from tests.fuzz.messages import check_cursor, check_message, check_state
@@ -50,6 +51,7 @@ TARGETS: dict[str, Callable[[random.Random], None]] = {
     "state": check_state,
     "configuration": check_configuration,
     "consent": check_consent,
+    "growth": check_growth,
 }
 
 
