@@ -81,6 +81,8 @@ def test_only_revisions_py_knows_dates() -> None:
 MOST_DENSE_PASSAGES = {"conditional in a conditional": 5, "function with many branches": 5, "nested walrus": 0}
 """The number of passages in the package that a reader does not follow at the first reading. It may only shrink."""
 
+BRANCHING = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case, ast.IfExp)
+
 MANY_BRANCHES = 15
 """Number of branches (if, loop, except, case, conditional, and each further operand of and/or) that is still clear."""
 
@@ -89,21 +91,23 @@ def _dense_passages() -> Iterator[tuple[str, str]]:
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
-            inner = list(ast.walk(node))[1:]
-            if isinstance(node, ast.IfExp) and any(isinstance(each, ast.IfExp) for each in inner):
+            if isinstance(node, ast.IfExp) and _contains(node, ast.IfExp):
                 yield "conditional in a conditional", place
-            if isinstance(node, ast.NamedExpr) and any(isinstance(each, ast.NamedExpr) for each in inner):
+            if isinstance(node, ast.NamedExpr) and _contains(node, ast.NamedExpr):
                 yield "nested walrus", place
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _branches(node) > MANY_BRANCHES:
                 yield "function with many branches", f"{place} {node.name}"
+
+
+def _contains(node: ast.AST, kind: type[ast.AST]) -> bool:
+    return any(isinstance(each, kind) for each in ast.walk(node) if each is not node)
 
 
 def _branches(node: ast.AST) -> int:
     """Return the number of branches below a node, without those of functions inside it."""
     count = 0
     for child in ast.iter_child_nodes(node):
-        branching = ast.If | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler | ast.match_case | ast.IfExp
-        count += len(child.values) - 1 if isinstance(child, ast.BoolOp) else isinstance(child, branching)
+        count += len(child.values) - 1 if isinstance(child, ast.BoolOp) else isinstance(child, BRANCHING)
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             count += _branches(child)
     return count

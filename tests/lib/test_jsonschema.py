@@ -375,7 +375,7 @@ def test_pattern_with_more_ways_than_a_float_holds_is_refused_or_has_an_automato
 
 def test_automaton_and_re_agree_on_random_patterns() -> None:
     compared = 0
-    for seed in range(1_000):
+    for seed in range(250):
         source = random.Random(seed)
         written = _random_pattern(source, 4)
         python = re.compile(written.replace("$", r"\Z"), re.ASCII)
@@ -387,7 +387,7 @@ def test_automaton_and_re_agree_on_random_patterns() -> None:
             assert automaton.search(text, Budget(ValidationLimits())) == expected, (written, text)
             assert pattern.search(text, Budget(ValidationLimits())) == expected, (written, text)
             compared += 1
-    assert compared == 4_000
+    assert compared == 1_000
 
 
 EVIL = [

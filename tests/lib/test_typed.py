@@ -1062,7 +1062,7 @@ def fitting_json(random: Random, schema: Any) -> JSON:
 def test_schema_of_reader_of_and_to_json_agree_on_random_annotations() -> None:
     random = Random(20251125)
     read_back = 0
-    for _ in range(1000):
+    for _ in range(250):
         annotation = some_annotation(random, random.randrange(4))
         schema = schema_of(annotation)
         validator, reader = compile_schema(schema), reader_of(annotation)
@@ -1079,4 +1079,4 @@ def test_schema_of_reader_of_and_to_json_agree_on_random_annotations() -> None:
             assert json.dumps(value) == before, says
             assert validator.is_valid(again), f"{says} became {found!r}, then {again!r}"
             read_back += 1
-    assert read_back > 2000
+    assert read_back > 500

@@ -269,18 +269,17 @@ def der_of(pem: str) -> bytes:
 
 @pytest.mark.parametrize("pem", [PKCS8, examples.PKCS8_WITHOUT_PUBLIC_KEY, SEC1, examples.SEC1_WITHOUT_PUBLIC_KEY])
 def test_parse_private_key_refuses_every_changed_byte(pem: str) -> None:
-    """Change each byte. Only a changed private key without its public key is another valid key."""
+    """Change a bit of each byte. Only a changed private key without its public key is another valid key."""
     der, label = der_of(pem), pem.splitlines()[0].strip("-").removeprefix("BEGIN ")
     assert parse_private_key(pem_of(der, label)).secret == SECRET
     secret = der.index(SECRET.to_bytes(32))
     for index in range(len(der)):
-        for bit in (0x01, 0x80):
-            changed = der[:index] + bytes([der[index] ^ bit]) + der[index + 1 :]
-            if index in range(secret, secret + 32) and len(der) < 100:
-                assert parse_private_key(pem_of(changed, label)).secret != SECRET
-                continue
-            with pytest.raises(JoseError):
-                parse_private_key(pem_of(changed, label))
+        changed = der[:index] + bytes([der[index] ^ 1 << index % 8]) + der[index + 1 :]
+        if index in range(secret, secret + 32) and len(der) < 100:
+            assert parse_private_key(pem_of(changed, label)).secret != SECRET
+            continue
+        with pytest.raises(JoseError):
+            parse_private_key(pem_of(changed, label))
     for changed in (der + b"\x00", der[:-1], b"\x00" + der, der * 2, b""):
         with pytest.raises(JoseError):
             parse_private_key(pem_of(changed, label))
