@@ -98,6 +98,9 @@ CHANGES
   parts of the query, for other texts of a value (`1.0` for 1), and for values that do not fit the type of a parameter.
   `hide_forbidden` uses the same scopes. Contents that need a scope have `cacheScope` "private" in every case. A
   completion for a template also needs the scopes of the URI that its arguments make.
+- The approval of a start shows each value that a file sets, except secrets, and warns of values that name a
+  file or an address. `Setting.value` is new. A typed input is for its file only.
+- A model's read sends the URI in the spelling that the user has seen.
 - The package is under the MIT license.
 
 0.1.0

@@ -89,8 +89,9 @@ MANY_BRANCHES = 15
 
 def _dense_passages() -> Iterator[tuple[str, str]]:
     for path in MODULES:
+        name = path.relative_to(ROOT)
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+            place = f"{name}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.IfExp) and _contains(node, ast.IfExp):
                 yield "conditional in a conditional", place
             if isinstance(node, ast.NamedExpr) and _contains(node, ast.NamedExpr):

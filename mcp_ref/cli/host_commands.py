@@ -28,7 +28,7 @@ from ..host.names import UnknownName, full_name
 from ..host.policy import APPROVE_SECONDS
 from ..host.supervisor import ServerState, ServerStatus, ServerUnavailable
 from ..jsonrpc.messages import JSON
-from ..lib.text import escape_hidden
+from ..lib.text import escape_hidden, fold
 from ..session import DEFAULT_TIMEOUT
 from . import UsageError, did_you_mean, show, usage_errors
 from .authorization import authorizer_for
@@ -188,7 +188,7 @@ class Consent:
 
     async def ask(self, id: str, description: str, is_password: bool) -> str:
         """Return the value that the user types for `${input:id}`."""
-        prompt = escape_hidden(f"The file asks for {id}: {description or id}: ", keep="")
+        prompt = fold(f"The file asks for {id}: {description or id}: ", terminal_columns())
         async with self.terminal:
             try:
                 with hidden_input() if is_password else contextlib.nullcontext():
@@ -224,7 +224,7 @@ async def list_all(host: Host, options: argparse.Namespace) -> int:
         show.as_json({"servers": servers, **lists.as_json()})
     else:
         for status in states:
-            show.out(f"{status.name}  {_state_text(status)}")
+            show.out(f"{escape_hidden(status.name, keep='')}  {_state_text(status)}")
             for warning in status.warnings:
                 show.note(f"warning: {warning}")
         lists.show()
@@ -238,7 +238,7 @@ def _state_text(status: ServerStatus) -> str:
     if status.state is not ServerState.READY:
         state = "failed" if status.state is ServerState.BACKING_OFF else status.state.value
         return f"{state}: {status.last_error}".replace("\n", "\n      ") if status.last_error else state
-    unapproved = ", ".join(f"{name} ({reason})" for name, reason in status.unapproved_tools.items())
+    unapproved = ", ".join(f"{escape_hidden(name, keep='')} ({why})" for name, why in status.unapproved_tools.items())
     return f"ready, revision {status.revision}{f'; not allowed: {unapproved}' if unapproved else ''}"
 
 

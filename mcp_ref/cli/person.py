@@ -23,7 +23,7 @@ from ..features.elicitation import (
     content_errors,
 )
 from ..jsonrpc.messages import Object
-from ..lib.text import escape_hidden, show_text
+from ..lib.text import fold, show_text
 from .show import note, type_text
 from .values import json_types, read_value
 
@@ -61,11 +61,13 @@ async def ask_person(server: str, request: ElicitRequestFormParams | ElicitReque
     """Show the elicitation and return the user's action. Ctrl-D declines."""
     # [2025-11-25 client/elicitation#security-considerations] show who asks, and let the user decline
     # the rows of the message begin with a mark, so that they do not look like texts of this program
-    message = request.message.replace("\n", "\n    | ")
-    note(f"\n{server} asks: {message}")
+    columns = terminal_columns()
+    message = f"{server} asks: {request.message}".replace("\n", "\n    | ")
+    note("\n" + "\n".join(fold(line, columns) for line in message.split("\n")))
     if isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#safe-url-handling] show the whole URL, and do not open it without consent
-        note(f"The server wants you to visit {request.url}\nThis program does not open the URL.")
+        note(fold(f"The server wants you to visit {request.url}", columns))
+        note("This program does not open the URL.")
         return ElicitResult("accept" if await confirms("Will you visit the URL?") else "decline")
     if not request.requested_schema.get("properties"):
         return ElicitResult("accept", {}) if await confirms("Do you accept?") else ElicitResult("decline")
@@ -121,7 +123,7 @@ def field_prompt(name: str, field: Object, is_boolean: bool) -> str:
     if (default := field.get("default")) is not None:
         about.append(f"default {('y' if default else 'n') if is_boolean else json.dumps(default)}")
     text = f"{name} ({', '.join(['y/n' if is_boolean else type_text(field), *about])}): "
-    return escape_hidden(text, keep="")  # the name of a field cannot look like the next prompt
+    return fold(text, terminal_columns())  # the name of a field cannot look like the next prompt
 
 
 @contextlib.contextmanager

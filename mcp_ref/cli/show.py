@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ..basic.content import ContentBlock, ResourceContents, TextResourceContents
 from ..features.prompts import Prompt
 from ..jsonrpc.messages import JSON, Object
-from ..lib.text import hidden_characters, show_text
+from ..lib.text import escape_hidden, hidden_characters, show_text
 
 
 def out(text: str = "") -> None:
@@ -40,7 +40,7 @@ def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
     if rows:
         out(f"\n{title}")
     for name, details, description in rows:
-        out(f"  {name}  {details}".rstrip())
+        out(f"  {escape_hidden(name, keep='')}  {escape_hidden(details, keep='')}".rstrip())  # it stays one row
         for line in (description or "").strip().splitlines()[:1]:
             out(f"      {line}")
 

@@ -24,7 +24,6 @@ Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, cl
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Literal, TypeAlias
@@ -32,7 +31,7 @@ from typing import Literal, TypeAlias
 from ..features.tools import Tool
 from ..jsonrpc.errors import McpError
 from ..lib.fields import CheckedFields
-from ..lib.text import escape_hidden, hidden_characters
+from ..lib.text import escape_hidden, fold, hidden_characters
 from ..lib.web_url import browser_host
 
 Kind = Literal["start", "variable", "roots", "definition", "call", "read", "prompt", "sample", "sampled", "elicit"]
@@ -50,7 +49,7 @@ class Undecided(Refused):
 
 @dataclass(frozen=True)
 class Setting:
-    """A text that a server gets when it starts, and its source. The text itself can be a secret."""
+    """A text that a server gets when it starts, and its source."""
 
     place: Literal["argument", "variable", "header", "url"]
     """The part of the start that contains the text. A variable is an environment variable of the process."""
@@ -61,11 +60,14 @@ class Setting:
     is one that the server would inherit otherwise."""
     of: str = ""
     """The name of the variable in the user's environment, or the id of the input."""
+    value: str = ""
+    """The text that the file sets, without secrets: `***`, or `${NAME}` for a variable of the user's environment."""
 
     def text(self, host: str | None) -> str:
         """Return the name and the source as text. `host` gets the headers and the URL."""
         sources = {
-            "file": "set by the file", "envFile": "set by the envFile", "removed": "removed",
+            "file": f"set by the file to {quoted(self.value)}", "removed": "removed",
+            "envFile": f"set by the envFile to {quoted(self.value)}",
             "environment": f"gets your variable {quoted(self.of)}",
             "input": f"gets what you type for {quoted(self.of)}",
         }  # fmt: skip
@@ -135,8 +137,7 @@ class Approval:
         lines += [f"{each.place}: {each.text(self.url_host)}" for each in self.settings]
         if self.file is not None:
             lines.append(f"file: {quoted(self.file)}")
-        rows = [escape_hidden(line, keep="") for line in lines]
-        return "\n".join(row for line in rows for row in (_folded(line, columns) if columns else [line]))
+        return "\n".join(fold(line, columns) for line in lines)
 
     def _facts(self) -> list[tuple[str, object]]:
         """Return the labels and values, without warnings and settings. The short ones come first."""
@@ -224,18 +225,3 @@ def _as_json(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: found for each in fields(value) if (found := getattr(value, each.name)) is not None}
     return sorted(value) if isinstance(value, frozenset) else str(value)
-
-
-def _folded(line: str, columns: int) -> list[str]:
-    """Return the rows of a line. The second and later rows begin with `    | `, so none of them looks like a line."""
-    rows, row, width = list[str](), "", 0
-    for character in line:
-        columns_of_it = 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        if width + columns_of_it > columns:
-            rows.append(row)
-            row, width = _CONTINUED, len(_CONTINUED)
-        row, width = row + character, width + columns_of_it
-    return [*rows, row]
-
-
-_CONTINUED = "    | "

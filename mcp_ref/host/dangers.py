@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from ipaddress import ip_address
 
 from ..lib.web_url import browser_host, look_alike_warnings
 from ..transports import system
+from .approval import Setting, quoted
 
 _SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "fish", "cmd", "powershell", "pwsh", "busybox"}
 _LAUNCHERS = {"env", "xargs", "nohup", "timeout", "nice", "setsid", "script", "watch", "find", "ssh"}
@@ -43,10 +45,15 @@ _VARIABLES = {
         "can lead the traffic, with its secrets, to another host",
     r"HOME|USERPROFILE|APPDATA|LOCALAPPDATA|XDG_CONFIG_.+|XDG_DATA_.+|SYSTEMROOT|WINDIR":
         "decides whose settings programs read",
+    r"MAKEFILES|KUBECONFIG|.+_CONF(IG)?(_FILE|_PATH|_DIR)?|.+_(RC|OPTS|OPTIONS|ARGS|PRELOAD|PLUGINS?|COMMAND|CMD|HELPER|"
+    r"HOOKS?|WRAPPER)|.*FLAGS|.+RC":
+        "can make a program read other settings, which can name other programs",
 }  # fmt: skip
 """The dangerous environment variables, as regular expressions without case, with the reason. Programs such as npm and
 curl ignore the case of some names, and so does Windows."""
 
+
+_ANY_VARIABLE = re.compile("|".join(_VARIABLES), re.IGNORECASE)
 
 _SECRET_NAME = re.compile(r".*(authorization|token|key|secret|password|passwd|credentials?)", re.IGNORECASE)
 
@@ -58,12 +65,28 @@ def is_secret_name(name: str) -> bool:
 
 def variable_danger(name: str) -> str | None:
     """Return the reason why an environment variable is dangerous, or None."""
-    if is_secret_name(name):
+    if is_secret_name(name) or not _ANY_VARIABLE.fullmatch(name):
         return None
     for pattern, reason in _VARIABLES.items():
         if re.fullmatch(pattern, name, re.IGNORECASE):
             return reason
     return None
+
+
+def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
+    """Return a warning for each variable with any name whose value names a file or an address.
+
+    No list of names is complete: `AWS_SHARED_CREDENTIALS_FILE` names a file whose settings run a program, and
+    `GITHUB_API_URL` the address that gets a token.
+
+    Args:
+        settings: The settings of a start.
+    """
+    return tuple(
+        f"{quoted(each.name)} names a file or an address, which decides what a program reads or who gets its secrets"
+        for each in settings
+        if each.place == "variable" and re.search(r"[/\\]|^[.~]", each.value) and variable_danger(each.name) is None
+    )
 
 
 def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = None) -> tuple[str, ...]:

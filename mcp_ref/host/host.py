@@ -257,7 +257,7 @@ class Host(HostOptions):
             wait: Time to wait for a server that is away, in seconds.
         """
         return await self._server(server).fetch(
-            "read", uri, None, origin, wait, lambda client: client.read_resource(uri, timeout=timeout)
+            "read", uri, None, origin, wait, lambda client, uri: client.read_resource(uri, timeout=timeout)
         )
 
     async def get_prompt(
@@ -277,7 +277,12 @@ class Host(HostOptions):
             name = {each.model_name: each.full_name for each in await self.list_prompts()}.get(name, name)
         server, _, own = name.partition(".")
         return await self._server(server).fetch(
-            "prompt", own, arguments, origin, wait, lambda client: client.get_prompt(own, arguments, timeout=timeout)
+            "prompt",
+            own,
+            arguments,
+            origin,
+            wait,
+            lambda client, own: client.get_prompt(own, arguments, timeout=timeout),
         )
 
     async def watch(self, server: str, uri: str) -> AsyncIterator[ResourceChange]:

@@ -49,7 +49,7 @@ from ..transports.base import Direction, Trace
 from ..transports.trace import trace_from_environment
 from .approval import Approval, Kind, Origin, Refused, Undecided, hidden_text_warnings
 from .configuration import ServerConfig
-from .dangers import command_warnings, is_own_file
+from .dangers import command_warnings, is_own_file, value_warnings
 from .launch import Launch, launch_of
 from .names import UnknownName, full_name
 from .policy import Account, BudgetExceeded, ElicitRequest, Policy, cut_result, definition_hash, digest_of
@@ -136,7 +136,7 @@ class HostedServer(Supervisor):
         request = replace(
             self.approval("start", origin="program"), program=launch.program, argv=launch.shown_command,
             paths=launch.paths, cwd=launch.cwd, settings=launch.settings, url=launch.shown_url, warnings=(
-                *(danger.text for danger in launch.dangers),
+                *(danger.text for danger in launch.dangers), *value_warnings(launch.settings),
                 *command_warnings(launch.shown_command, os.path.dirname(file), launch.program)),
         )  # fmt: skip
         folder = self.config.folder
@@ -305,19 +305,20 @@ class HostedServer(Supervisor):
 
     async def fetch(
         self, kind: Kind, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float,
-        request: Callable[[Client], Awaitable[T]],
+        request: Callable[[Client, str], Awaitable[T]],
     ) -> T:  # fmt: skip
         """Return the data of a server. If the data go to a model, ask for consent first.
 
-        A decision about a URI holds for all its spellings. The server gets the URI as the program wrote it.
+        A decision about a URI holds for all its spellings. So the server gets the spelling that the user has seen:
+        another one could carry data of the model, such as `weather://city/SECRET/../today`.
         """
         await self.ready_client(wait)
         if origin == "model":
-            subject = (canonical_uri(name) or name) if kind == "read" else name
-            shown = subject if kind == "read" else full_name(self.config.name, name)
-            await self._policy.check(self.approval(kind, shown, origin, arguments), f"{self._digest} {kind} {subject}")
+            name = (canonical_uri(name) or name) if kind == "read" else name
+            shown = name if kind == "read" else full_name(self.config.name, name)
+            await self._policy.check(self.approval(kind, shown, origin, arguments), f"{self._digest} {kind} {name}")
         with self.masking():
-            result = await request(self.check_ready())
+            result = await request(self.check_ready(), name)
         self._policy.after.add(self.config.name)
         return result
 

@@ -25,6 +25,8 @@ Threats:
         and a remembered consent do not cover.
     hidden-receiver: the user's secrets; a file; sends them to its own host by `bearer_token_env_var`, headers or a
         default of a variable; the user sees the true host and each variable that it gets.
+    value-of-a-variable: the user's account and secrets; a cloned project; sets a variable with a harmless name to a
+        file or an address, from which a program reads settings; the user sees each value, with a warning.
 
 Spec:  architecture/index (the specification does not define configuration files)
 """
@@ -157,7 +159,11 @@ def launch_of(
     headers = texts.headers()
     named = [each.real for name, each in [*env.items(), *headers.items()] if each and _SECRET_NAME.search(name)]
     texts.secrets |= {value.removeprefix("Bearer ") for value in named if value}
-    facts: list[object] = [config.digest, *([name, each and each.compared] for name, each in sorted(env.items()))]
+    facts: list[object] = [
+        config.digest,
+        sorted(config.inputs.items()),
+        *([name, each and each.compared] for name, each in sorted(env.items())),
+    ]
     if "url" in entry:
         launch = _connection(entry["url"], texts, headers, facts)
     else:
@@ -273,10 +279,10 @@ class _Texts:
         """Return the environment variables of the entry and of its `envFile`, by name."""
         env: dict[str, Text | None] = {}
         for name, value in _parse_env_file(env_file).items():
-            self._note(Setting("variable", name, "envFile"))
-            env[name] = Text(
-                value, "***" if _SECRET_NAME.search(name) else value, "" if is_secret_name(name) else value
-            )
+            is_place = "://" in value or _exists(value)
+            shown = "***" if _SECRET_NAME.search(name) and not is_place else value
+            self._note(Setting("variable", name, "envFile", value=shown))
+            env[name] = Text(value, shown, "" if is_secret_name(name) and not is_place else value)
         entry = self._config.entry
         for name in entry.get("env_vars", []):
             if name in self._environment:
@@ -306,10 +312,11 @@ class _Texts:
         return headers
 
     def _with_source(self, key: str, text: str, place: _Place, name: str) -> Text:
-        """Replace the variables of a text. If it has none of the user's variables, its source is the file."""
+        """Replace the variables of a text. If it is more than one variable of the user, its source is also the file."""
         expanded = self.expand(key, text, place, name)
-        if (place, name) not in self._settings:
-            self._note(Setting(place, name, "file"))
+        if (place, name) not in self._settings or not _VARIABLE.fullmatch(text):
+            shown = "***" if _SECRET_NAME.search(name) and not _exists(text) and "://" not in text else expanded.shown
+            self._note(Setting(place, name, "file", value=shown))
         return expanded
 
     def _note(self, setting: Setting) -> None:

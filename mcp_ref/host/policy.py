@@ -10,6 +10,10 @@ Threats:
         content of any size; a model gets at most `result_characters`.
     unasked-start: the user's account; a cloned project; lists a server in its file, and the program has no `approve`
         function; only the user's own file starts servers without consent.
+    input-of-another-file: a secret that the user types; a cloned project; uses the id of an input of another file; a
+        typed value is for its file only.
+    data-in-a-spelling: the model's data; a server that controls the model's text; lets the model read a URI that hides
+        the data, such as `weather://city/SECRET/../today`; the URI is sent in the spelling that the user has seen.
 
 Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/sampling
 """
@@ -146,7 +150,7 @@ class Policy:
         self._run: set[str] = set()  # the keys of the decisions with "run"
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by server: one approval at a time
         self._waiting: defaultdict[str, int] = defaultdict(int)  # by server
-        self._typed: dict[str, str] = {}  # the values of `${input:id}`
+        self._typed: dict[tuple[str | None, str], str] = {}  # the values of `${input:id}`, by file and id
         self._typing = asyncio.Lock()
 
     async def check(
@@ -217,12 +221,12 @@ class Policy:
                 raise Undecided("the audit log cannot be written, so the request is refused") from error
 
     async def typed_values(self, config: ServerConfig) -> Mapping[str, str]:
-        """Return the values of `${input:id}`. The user types each value once, one value at a time."""
+        """Return the values of `${input:id}`. The user types each value of a file once, one value at a time."""
         async with self._typing:
             for id, (description, is_password) in config.inputs.items():
-                if id not in self._typed and self.options.ask is not None:
-                    self._typed[id] = await self.options.ask(id, description, is_password)
-        return self._typed
+                if (config.file, id) not in self._typed and self.options.ask is not None:
+                    self._typed[config.file, id] = await self.options.ask(id, description, is_password)
+        return {id: value for (file, id), value in self._typed.items() if file == config.file}
 
 
 class Account:

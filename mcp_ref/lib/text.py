@@ -67,6 +67,27 @@ def escape_hidden(text: str, keep: str = "\n\t") -> str:
     )
 
 
+def fold(line: str, columns: int | None) -> str:
+    """Return one line for a person, with its hidden characters escaped.
+
+    Args:
+        line: The line.
+        columns: Width of the terminal. A longer line is continued in rows that begin with `    | `, so that none of
+            them looks like another line. A character outside ASCII can take two columns. None: the line is not folded.
+    """
+    rows, row, width = list[str](), "", 0
+    for character in escape_hidden(line, keep=""):
+        columns_of_it = 1 if character.isascii() else 2
+        if columns is not None and width + columns_of_it > columns:
+            rows.append(row)
+            row, width = _CONTINUED, len(_CONTINUED)
+        row, width = row + character, width + columns_of_it
+    return "\n".join([*rows, row])
+
+
+_CONTINUED: Final = "    | "
+
+
 def show_text(text: str, stream: TextIO, end: str = "\n") -> None:
     """Write a text to a stream. A terminal gets it with its hidden characters escaped.
 

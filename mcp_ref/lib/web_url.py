@@ -39,7 +39,9 @@ def browser_host(url: str) -> str:
         raise ValueError("the URL must have no user name before its host, because the name could look like the host")
     if not authority.isascii():
         raise ValueError("the host of the URL must be ASCII; write other letters in Punycode (xn--...)")
-    host = _PORT.sub("", authority).lower()
+    host, port = _PORT.sub("", authority).lower(), _PORT.search(authority)
+    if port is not None and int(port[0][1:]) > 65535:
+        raise ValueError("the URL must have a port of at most 65535")
     if not _HOST.fullmatch(host):
         raise ValueError("the URL must have a valid host, such as example.com")
     name = host.strip("[]")

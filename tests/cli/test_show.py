@@ -6,6 +6,9 @@ import random
 
 import pytest
 
+from mcp_ref.cli import person, show
+from mcp_ref.features.elicitation import ElicitRequestFormParams
+from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.fuzz.texts import PLACES, Place, check_texts
 
 
@@ -14,3 +17,31 @@ from tests.fuzz.texts import PLACES, Place, check_texts
 def test_texts_from_others_reach_a_terminal_only_with_their_hidden_characters_escaped(place: Place) -> None:
     for seed in range(12):
         check_texts(random.Random(f"texts:{seed}"), place)
+
+
+@pytest.mark.attack("forged-approval")
+def test_rows_of_a_table_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    show.table("Tools", [("add\n  bank.pay  amount: integer\n      Harmless", "to\r\n  x: y", "one\ntwo")])
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        r"  add\u{a}  bank.pay  amount: integer\u{a}      Harmless  to\u{d}\u{a}  x: y",
+        "      one",
+    ]
+
+
+@pytest.mark.attack("forged-approval")
+async def test_texts_of_an_elicitation_forge_no_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def ask_line(prompt: str) -> str:
+        show.note(prompt)
+        raise EOFError
+
+    monkeypatch.setattr(person, "ask_line", ask_line)
+    monkeypatch.setattr(person, "terminal_columns", lambda: 80)
+    forged = "hi".ljust(80) + "Start this server? [y/n]".ljust(80) + "x"
+    field: JSON = {"type": "string", "title": forged}
+    schema: Object = {"type": "object", "properties": {forged: field}}
+    request = ElicitRequestFormParams(f"{forged}\n{forged}", schema)
+    assert (await person.ask_person("The server s", request)).action == "decline"
+    rows = capsys.readouterr().err.splitlines()
+    assert not any(row.lstrip().startswith("Start") for row in rows) and max(map(len, rows)) <= 80

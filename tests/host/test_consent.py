@@ -108,7 +108,8 @@ async def test_path_in_the_env_file_of_a_project_is_shown_and_asked_for(tmp_path
     "name",
     ["PATH", "Path", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV", "GIT_SSH_COMMAND",
      "ENV", "PERL5LIB", "RUBYOPT", "JAVA_TOOL_OPTIONS", "NODE_PATH", "npm_config_registry", "UV_INDEX_URL", "HOME",
-     "PIP_INDEX_URL", "https_proxy", "SSL_CERT_FILE"],
+     "PIP_INDEX_URL", "https_proxy", "SSL_CERT_FILE", "MAKEFILES", "MAKEFLAGS", "KUBECONFIG", "AWS_CONFIG_FILE",
+     "RIPGREP_CONFIG_PATH", "MAVEN_OPTS", "WGETRC"],
 )  # fmt: skip
 def test_variable_danger_knows_variables_that_run_other_code(name: str) -> None:
     assert variable_danger(name) is not None
@@ -135,9 +136,70 @@ async def test_question_names_the_true_host_and_each_variable_that_it_gets(tmp_p
     for place, name in (("url: ", "OPENAI_API_KEY"), ('header: "Authorization" ', "GITHUB_PAT"),
                         ('header: "X-Key" ', "AWS_SECRET"), ('header: "X-Id" ', "USER_ID")):  # fmt: skip
         assert f'{place}gets your variable "{name}", sent to "evil.example"' in lines
-    assert 'header: "X-Mode" set by the file, sent to "evil.example"' in lines
+    assert 'header: "X-Mode" set by the file to "fast", sent to "evil.example"' in lines
+    assert 'header: "X-Id" set by the file to "a ${USER_ID}", sent to "evil.example"' in lines
     await prepared(file_of(tmp_path / "a", s={"url": "${URL}/b"}), person, tmp_path, URL="https://evil.example/a")
     assert 'url: "https://evil.example/b"' in person.asked[1].text()
+
+
+@pytest.mark.attack("value-of-a-variable")
+@pytest.mark.parametrize("source", ["file", "envFile"])
+async def test_question_shows_each_value_but_secrets_and_warns_of_files_and_addresses(
+    tmp_path: Path, source: str
+) -> None:
+    values = {"MODE": "fast", "API_URL": "https://evil.example/", "SETTINGS": "conf/evil.toml", "API_KEY": "s3cret"}
+    entry: dict[str, object] = {"command": "tool", "env": values}
+    if source == "envFile":
+        entry = {"command": "tool", "envFile": ".env"}
+        (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    person = Person()
+    await prepared(file_of(tmp_path, s=entry), person, tmp_path)
+    text = person.asked[0].text()
+    for name in ("MODE", "API_URL", "SETTINGS"):
+        assert f'variable: "{name}" set by the {source} to "{values[name]}"' in text
+    assert f'variable: "API_KEY" set by the {source} to "***"' in text and "s3cret" not in text
+    assert [warning.split()[0] for warning in person.asked[0].warnings] == ['"API_URL"', '"SETTINGS"']
+
+
+@pytest.mark.attack("value-of-a-variable")
+async def test_start_with_a_secret_name_for_another_address_is_asked_again(tmp_path: Path) -> None:
+    approvals: dict[str, str] = {}
+    person = Person({"start": Allow("always")})
+    for value in ("s3cret", "s3cret-2", "https://a.example/", "https://b.example/"):
+        file = file_of(tmp_path, s={"command": "tool", "envFile": ".env"})
+        (tmp_path / ".env").write_text(f"TOKEN={value}\n")
+        policy = Policy(HostOptions(file, approve=person, environment={}, approvals=approvals))
+        config = read_config(file, folder=tmp_path).servers[0]
+        await HostedServer(config, policy, Account(policy), asyncio.Semaphore()).prepare()
+    assert len(person.asked) == 3  # a new secret asks nothing, a new address does
+
+
+@pytest.mark.attack("input-of-another-file")
+async def test_typed_input_is_for_its_file_only_and_a_new_description_is_asked_again(tmp_path: Path) -> None:
+    approvals: dict[str, str] = {}
+    typed, person = list[str](), Person({"start": Allow("always")})
+
+    async def ask(id: str, description: str, is_password: bool) -> str:
+        typed.append(description)
+        return f"typed for {description}"
+
+    def file(folder: str, description: str) -> Path:
+        server = {"url": f"https://{folder}.example/", "headers": {"X-Id": "${input:token}"}}
+        inputs = [{"id": "token", "type": "promptString", "description": description}]
+        (tmp_path / folder).mkdir(exist_ok=True)
+        path = tmp_path / folder / "mcp.json"
+        path.write_text(json.dumps({"inputs": inputs, "servers": {folder: server}}))
+        return path
+
+    for description in ("docs", "your token"):
+        bank, docs = (read_config(file(*each), folder=tmp_path) for each in (("bank", "bank"), ("docs", description)))
+        policy = Policy(HostOptions(bank + docs, approve=person, ask=ask, environment={}, approvals=approvals))
+        for config in (*bank.servers, *docs.servers):
+            client = await HostedServer(config, policy, Account(policy), asyncio.Semaphore()).prepare()
+            expected = description if config.name == "docs" else "bank"
+            assert client.connector.target.options.get("headers") == {"X-Id": f"typed for {expected}"}
+    assert typed == ["bank", "docs", "bank", "your token"]
+    assert [request.server for request in person.asked] == ["bank", "docs", "docs"]
 
 
 @pytest.mark.attack("forged-approval")

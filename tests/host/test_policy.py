@@ -35,11 +35,13 @@ from mcp_ref import (
     ask_unless_read_only,
 )
 from mcp_ref.basic.content import EmbeddedResource, ImageContent, ResourceLink, TextResourceContents
+from mcp_ref.features.resources import ReadResourceRequestParams
 from mcp_ref.features.tools import CallToolResult, Tool
 from mcp_ref.host import policy, supervisor
 from mcp_ref.host.dangers import command_warnings, url_warnings
 from mcp_ref.host.policy import cut_result, definition_hash
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object, Request
+from mcp_ref.server.middleware import Proceed, ServedRequest
 from mcp_ref.transports import system
 from mcp_ref.transports.system import Windows
 from tests.host.peers import Person, Scripted, calculator, error, lines, opened, state, tool
@@ -380,6 +382,25 @@ async def test_remembered_call_is_of_one_server_one_tool_and_one_definition(monk
         await eventually(lambda: person.kinds()[-1] == "definition" and host.status()[0].tools == 2)
         await host.call_tool("s.t")
         assert [request.name for request in person.asked][3:] == ["s.t", "s.t"]
+
+
+@pytest.mark.attack("data-in-a-spelling")
+@pytest.mark.parametrize("uri", ["w://city/SECRET/../today", "W://CITY/%74oday", "w://city/./today"])
+async def test_read_of_a_model_sends_the_uri_that_the_user_has_seen(uri: str) -> None:
+    server, sent = Server("s"), list[str]()
+    server.resource("w://city/today")(lambda: "sunny")
+
+    @server.middleware
+    async def note(request: ServedRequest, context: Context[object], proceed: Proceed) -> object:
+        if isinstance(request.params, ReadResourceRequestParams):
+            sent.append(request.params.uri)
+        return await proceed(request)
+
+    person = Person({"read": Allow("always")})
+    async with opened(Host({"s": server}, approve=person)) as host:
+        for spelling in (uri, "w://city/today", uri):
+            await host.read_resource("s", spelling, origin="model")
+    assert [request.name for request in person.asked] == ["w://city/today"] and sent == ["w://city/today"] * 3
 
 
 @pytest.mark.acceptance("18")

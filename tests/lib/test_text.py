@@ -11,7 +11,7 @@ import unicodedata
 
 import pytest
 
-from mcp_ref.lib.text import EscapingFormatter, escape_hidden, hidden_characters, is_hidden, show_text
+from mcp_ref.lib.text import EscapingFormatter, escape_hidden, fold, hidden_characters, is_hidden, show_text
 from tests.fuzz.texts import IGNORABLE
 from tests.package_imports import MODULES, PACKAGE
 
@@ -54,6 +54,17 @@ def test_escape_hidden_escapes_a_variation_selector_that_is_second_or_behind_a_b
 def test_escape_hidden_of_one_line_escapes_line_breaks_and_tabs() -> None:
     assert escape_hidden("a\n\tb\r", keep="") == "a\\u{a}\\u{9}b\\u{d}"
     assert escape_hidden("a\n\tb\r") == "a\n\tb\\u{d}"
+
+
+@pytest.mark.attack("forged-approval")
+@pytest.mark.parametrize("filler", [" ", "\u4dc0", "\u754c", "a\u0301", "\n"])
+def test_fold_has_no_row_that_a_text_could_forge(filler: str) -> None:
+    """Fill a row with characters whose width the terminal decides. They can take one or two columns."""
+    for count in range(60):
+        rows = fold("label: " + filler * count + "file: x", 40).split("\n")
+        assert all(row.startswith("    | ") for row in rows[1:]) and rows[0].startswith("label: ")
+        assert all(sum(1 if each.isascii() else 2 for each in row) <= 40 for row in rows)
+    assert fold("label: " + "a" * 99, None) == "label: " + "a" * 99
 
 
 class Terminal(io.StringIO):
