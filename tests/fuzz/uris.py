@@ -156,8 +156,9 @@ def _policy(rng: random.Random) -> tuple[Server, dict[str, str]]:
     """Return a server with random resources and templates, and the scope of each protected one."""
     server, protected = Server("s"), dict[str, str]()
     uris = [uri for uri in (random_uri(rng) for _ in range(6)) if uri.startswith(("docs", "notes"))]
-    uris += rng.sample(WITH_VALUES, 3)
-    functions = dict(rng.sample(TEMPLATES, 7))
+    scheme = rng.choice(["", "docs", "item"])  # of all entries, or of none
+    uris += rng.sample([uri for uri in WITH_VALUES if uri.startswith(scheme)], 3)
+    functions = dict(rng.sample([each for each in TEMPLATES if each[0].startswith(scheme)], 7))
     for number, uri in enumerate([*uris, *functions]):
         scopes = {f"s{number}"} if rng.random() < 0.5 else set[str]()
         spelling = uri if "{" in uri else other_spelling(rng, uri)
@@ -191,7 +192,9 @@ def check_uris(rng: random.Random) -> None:
     server, protected = _policy(rng)
     known = [uri for uri in protected if "{" not in uri] or ["docs://admin/keys"]
     for _ in range(20):
-        uri = rng.choice([random_uri(rng), *known, "docs://admin/keys", rng.choice(WITH_VALUES)])
+        a_known = rng.choice(known)
+        without_query = re.split("[?#]", a_known)[0]
+        uri = rng.choice([random_uri(rng), a_known, without_query, "docs://admin/keys", rng.choice(WITH_VALUES)])
         _check_one(rng, server.resources, protected, uri)
 
 
@@ -230,6 +233,8 @@ def _changed(rng: random.Random, uri: str) -> str:
     if rng.random() < 0.5:
         uri += rng.choice(ADDITIONS)
     if rng.random() < 0.1:
+        uri = uri.replace("?", rng.choice(["%3F", "%3f", "%23"]), 1)
+    if rng.random() < 0.1:
         uri = uri.replace("://", rng.choice(["://x@", "://x%40", "://%20/", "://./"]), 1)
     if rng.random() < 0.5:
         return uri
@@ -261,7 +266,9 @@ def _check_no_bypass(resources: Resources, protected: dict[str, str], uri: str) 
                 literal and re.fullmatch(_paths_of(guarded.replace("?v=1", "")), _opened(canonical)) is not None
             )
         else:
-            is_guarded = _opens_same(canonical, canonical_uri(guarded) or "") or _is_same_call(*found, guarded)
+            spellings = canonical, canonical.replace("%3F", "?", 1).replace("%23", "#", 1)
+            is_guarded = any(_opens_same(each, canonical_uri(guarded) or "") for each in spellings)
+            is_guarded = is_guarded or _is_same_call(*found, guarded)
         assert not is_guarded or scope in needed, (uri, guarded, scope)
 
 
