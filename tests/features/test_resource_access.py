@@ -25,7 +25,7 @@ from tests.settings import PATIENCE
 REPORT = [
     "docs://report?v=1", "docs://report?v=1#", "docs://report?v=1#f", "docs://report?v=1&w=", "docs://report?w=2&v=1",
     "docs://report?x=3&%76=1", "docs://report#?v=1", "docs://report%3Fv=1", "docs://report%3fw=2&v=1", "docs://report",
-    "docs://report?w=2;v=1", "docs://report./?v=1",
+    "docs://plain?w=2;v=a%20b", "docs://plain?v=a+b;w=2", "docs://plain?v=a%2Bb#", "docs://report./?v=1",
     "docs://report/?&v=1", "docs://report?v=1.0", "docs://report?v=1e0&w=3",
 ]  # fmt: skip
 QUERY = ["query://x?id=5", "query://x?id=5#", "query://x?id=5&extra=1", "query://x?extra=1", "query://x", "query://x#f"]
@@ -138,7 +138,8 @@ def values() -> Server:
         return "open"
 
     for uri in (
-        "docs://report?v=1", "flag://x?yes=true", "item://db/1", "item://x/2.50", "item://x/1e23", f"id:///{ID}",
+        "docs://report?v=1", "docs://plain?v=a%20b",
+        "flag://x?yes=true", "item://db/1", "item://x/2.50", "item://x/1e23", f"id:///{ID}",
         "day:///2026-01-01T01:00:00+01:00", "set://x/b/a", "price:///1.50", "level:///1",
     ):  # fmt: skip
         server.resources.add(uri, lambda: "secret", scopes={"admin"})
