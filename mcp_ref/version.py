@@ -101,6 +101,7 @@ CHANGES
 - The approval of a start shows each value that a file sets, except secrets, and warns of values that name a
   file or an address. `Setting.value` is new. A typed input is for its file only.
 - A model's read sends the URI in the spelling that the user has seen.
+- A call of a `SyncClient` that another thread closes at that moment raises ConnectionClosed; it could wait forever.
 - The package is under the MIT license.
 
 0.1.0

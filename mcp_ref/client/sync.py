@@ -14,7 +14,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from ..basic.lifecycle import Implementation
@@ -52,6 +52,7 @@ class Synchronous(Generic[C]):
         self.wrapped, self._open, self._close = wrapped, open, close
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._calls: set[Future[object]] = set()  # calls that a thread waits for
 
     def __enter__(self) -> Self:
         if self._thread is not None:
@@ -93,6 +94,8 @@ class Synchronous(Generic[C]):
             loop.run_until_complete(asyncio.wait(waiting, timeout=10.0))
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
+            for call in tuple(self._calls):  # it came so late that no task was made of it
+                call.cancel()
 
     def run(self, call: Coroutine[object, object, T]) -> T:
         """Return the result of a coroutine of the wrapped object. Wait until the coroutine ends.
@@ -105,22 +108,33 @@ class Synchronous(Generic[C]):
             ConnectionClosed: If the client or host is closed before the coroutine ends.
         """
         name = type(self).__name__
-        if self._loop is None:
+        loop = self._loop  # read once, because another thread can close the client at any time
+        if loop is None:
             call.close()
             raise RuntimeError(f"not connected: use `with {name}(...) as {name.removeprefix('Sync').lower()}`")
         if threading.current_thread() is self._thread:
             call.close()
             raise RuntimeError(f"a callback must not call the {name}: its thread would wait for itself")
-        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            future = asyncio.run_coroutine_threadsafe(call, loop)
+        except RuntimeError:  # the event loop is closed since the check above
+            call.close()
+            raise ConnectionClosed(f"the {name} was closed") from None
+        self._calls.add(future)
+        if loop.is_closed():
+            future.cancel()  # `_run_loop` might have cancelled all calls before
         try:
             return future.result()
         except CancelledError:
             if self._loop is None:
+                call.close()  # else Python warns about a coroutine that has never begun
                 raise ConnectionClosed(f"the {name} was closed") from None
             raise
         except BaseException:
             future.cancel()  # for example after Ctrl-C: cancel the request at the server too
             raise
+        finally:
+            self._calls.discard(future)
 
 
 class SyncClient(Synchronous[Client]):

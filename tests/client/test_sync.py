@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -243,6 +243,44 @@ def test_a_thread_that_waits_while_another_closes_the_client_is_told_so(what: st
         assert begun.wait(PATIENCE)
     assert isinstance(ended.result(PATIENCE), ConnectionClosed)
     thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_sync_client_call_that_reaches_the_loop_at_its_end_is_connection_closed(
+    is_closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about_to_submit, may_submit, submitted = threading.Event(), threading.Event(), threading.Event()
+    submit = asyncio.run_coroutine_threadsafe
+
+    def submit_late(call: Coroutine[object, object, object], loop: asyncio.AbstractEventLoop) -> Future[object]:
+        if threading.current_thread() is threading.main_thread():  # opens and closes the client
+            return submit(call, loop)
+        about_to_submit.set()
+        may_submit.wait(PATIENCE)
+        try:
+            return submit(call, loop)
+        finally:
+            submitted.set()
+
+    with SyncClient(chatty_server()) as client, ThreadPoolExecutor(1) as pool:
+        loop = client._loop
+        assert loop is not None
+        close = loop.close
+
+        def close_late() -> None:
+            if is_closed:
+                close()
+            may_submit.set()
+            submitted.wait(PATIENCE)
+            close()
+
+        monkeypatch.setattr(loop, "close", close_late)
+        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", submit_late)
+        pinging = pool.submit(client.ping)
+        about_to_submit.wait(PATIENCE)
+        client.__exit__()
+        with pytest.raises(ConnectionClosed, match="was closed"):
+            pinging.result(PATIENCE)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
