@@ -1,8 +1,10 @@
 """The waits of the package, with the reason why each of them ends. tests/test_waits.py compares them with the source.
 
-So far, the list covers the modules in `MODULES`. A wait is an `await` of an asyncio object, or of an object that the
-caller has given, such as a handler. An `await` of a coroutine function of the package
-does not count, because its own waits do.
+A wait is an `await`, `async with` or `async for` of an asyncio object or of an object that the caller has given, such
+as a handler, and a call that blocks its thread. A call of a coroutine function of the package needs no entry, because
+its own waits have entries. `find_waits` decides by the function's name, so a name that other objects have too
+(`FOREIGN`) needs an entry, and so does a name that is also a plain function which returns an awaitable. A sleep needs
+an entry in a `while` loop only.
 """
 
 from __future__ import annotations
@@ -14,85 +16,637 @@ from pathlib import Path
 import mcp_ref
 
 PACKAGE = Path(mcp_ref.__file__).parent
-MODULES = (
-    "jsonrpc/dispatcher.py", "jsonrpc/requester.py", "lib/turns.py", "lib/http/connection.py",
-    "lib/http/connections.py", "lib/http/exchange.py", "lib/http/server.py",
-)  # fmt: skip
+FOREIGN = {"wait", "get", "run", "put", "anext", "acquire", "join"}
+"""Names of coroutine functions that objects from elsewhere have too, so that a call of one is not followed."""
+FOLLOWED = {"request", "connect", "open", "call", "_serve", "drain"}
+"""Names of coroutine functions that plain functions have too, which only return the coroutine of such a function."""
+TIME_LIMITS = {"timeout", "timeout_at", "time_limit"}
+"""Names of functions whose context managers limit the waits within them, and do not wait themselves."""
+BLOCKING = {"acquire", "wait", "result", "communicate", "readline", "recv", "recvfrom", "sendall", "accept", "select",
+            "run_until_complete"}  # fmt: skip
+BLOCKING_WITHOUT_ARGUMENTS = {"join", "get"}
+BLOCKING_FUNCTIONS = {"asyncio.run", "time.sleep", "subprocess.run", "input", "fcntl.flock", "os.waitpid", "os.read"}
 
 WAITS: dict[tuple[str, str, str], str] = {
+    ("basic/authorization/client.py", "AuthorizedRequests.request", "sending"):
+        "See `HttpClient.request`, of which this is the context manager.",
+    ("basic/authorization/client.py", "Bearer.current", "self._token()"):
+        "The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.",
+    ("basic/authorization/client.py", "ServerGrant._run", "work()"):
+        "The authorizer ends it; a flow without waiters is cancelled.",
+    ("basic/authorization/client.py", "ServerGrant._wait", "asyncio.shield(flow.task)"):
+        "The flow ends it; the request that waits can be cancelled without the flow.",
+    ("basic/authorization/client.py", "ServerGrant._wait", "asyncio.wait([flow.task], timeout=CANCEL_SECONDS)"):
+        "It has the time limit `CANCEL_SECONDS`.",
+    ("basic/authorization/client_registration.py", "Clients._registered", "self.store.get(f'client|{issuer}')"):
+        "The store ends it: those of the package read memory or a small file, and others are the program's.",
+    ("basic/authorization/client_registration.py", "Clients.begin",
+     "self.store.put(f'client|{metadata.issuer}', client.to_json())"):
+        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("basic/authorization/client_registration.py", "Clients.begin",
+     "stack.enter_async_context(receive(self.redirect_uri))"):
+        "See `loopback.receive`; the sign-in has the time limit `timeout`.",
+    ("basic/authorization/client_registration.py", "Clients.begin", "stack.enter_async_context(receive(uri))"):
+        "See `loopback.receive`; the sign-in has the time limit `timeout`.",
+    ("basic/authorization/server.py", "Protection._access", "self._verify(token)"):
+        "The author's verifier ends it; the requests of those of the package have the time limit `FETCH_SECONDS`.",
+    ("basic/authorization/sign_in.py", "AuthorizationCode._sign_in", "(self.open_browser or print_url)(sign_in.url)"):
+        "The program's function ends it, or the time limit `timeout` of the sign-in.",
+    ("basic/authorization/sign_in.py", "AuthorizationCode._sign_in", "contextlib.AsyncExitStack()"):
+        "Entering it does not wait; leaving it closes the receiver, see `loopback.receive`.",
+    ("basic/authorization/sign_in.py", "AuthorizationCode._sign_in", "receiver.query"):
+        "The browser's request ends it, or the time limit `timeout` of the sign-in.",
+    ("basic/authorization/sign_in.py", "AuthorizationCode.keep", "self.store.put(grant_key(url), grant.to_json())"):
+        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("basic/authorization/sign_in.py", "AuthorizationCode.stored", "self.store.get(grant_key(url))"):
+        "The store ends it: those of the package read memory or a small file, and others are the program's.",
+    ("basic/authorization/store.py", "_try_lock", "fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)"):
+        "It does not block because of `LOCK_NB`.",
+    ("basic/authorization/verifiers.py", "Introspection._introspect", "endpoint.get()"):
+        "See `_Fetched.get`.",
+    ("basic/authorization/verifiers.py", "JwtVerifier.for_server.verify_token", "source.get()"):
+        "See `_Fetched.get`.",
+    ("basic/authorization/verifiers.py", "JwtVerifier.for_server.verify_token", "source.get(renew=True)"):
+        "See `_Fetched.get`.",
+    ("basic/authorization/verifiers.py", "_Fetched._fetch", "self._fetch_value()"):
+        "Each of its requests has the time limit `FETCH_SECONDS`.",
+    ("basic/authorization/verifiers.py", "_Fetched.get",
+     "asyncio.wait([self._fetching], timeout=None if renew or self._value is None else HURRY_SECONDS)"):
+        "The task ends with `_fetch`, each of whose requests has the time limit `FETCH_SECONDS`.",
+    ("basic/channel.py", "RequestContext.run_in_worker",
+     "self.channel.loop.run_in_executor(executor, within.run, _result_and_error, function)"):
+        "The author's function ends it; a cancellation ends the wait, but not the thread.",
+    ("cli/accounts.py", "NewSignIn.get", "self._store.get(key)"):
+        "The store ends it: those of the package read memory or a small file, and others are the program's.",
+    ("cli/accounts.py", "NewSignIn.write", "self._store.put(key, value)"):
+        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("cli/accounts.py", "login", "store.put(f'client|{grant.issuer}', known.to_json())"):
+        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("cli/accounts.py", "login", "store.put(grant_key(url), grant.to_json())"):
+        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("cli/authorization.py", "read_token", "sys.stdin.readline(MAX_TOKEN + 2)"):
+        "The user ends it with a line, the end of the input or Ctrl-C.",
+    ("cli/client_commands.py", "connect_and_run", "client"):
+        "See `Client.connect` and `Client.close`.",
+    ("cli/client_commands.py", "run_and_report", "asyncio.run(command)"):
+        "The command ends it, or Ctrl-C.",
+    ("cli/client_commands.py", "run_command", "COMMANDS[options.name](client, options)"):
+        "The command ends it, or Ctrl-C.",
+    ("cli/client_commands.py", "watch", "anext(updates, None)"):
+        "See `Subscription.__anext__`, or Ctrl-C ends it.",
+    ("cli/host_commands.py", "kept_approvals", "store.get('approvals')"):
+        "The store ends it: those of the package read memory or a small file, and others are the program's.",
+    ("cli/host_commands.py", "kept_approvals", "store.put('approvals', dict(list(kept.items())[-MAX_APPROVALS:]))"):
+        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("cli/person.py", "ask_line", "ready.wait()"):
+        "The user ends it with a line, the end of the input or Ctrl-C.",
+    ("cli/person.py", "ask_line", "sys.stdin.readline()"):
+        "The input is ready to be read.",
+    ("client/client.py", "Client.close", "asyncio.shield(self._closing)"):
+        "The task `_close` ends it, whose waits have their own entries.",
+    ("client/connector.py", "Connector.close", "task.result()"):
+        "The future or task is done, so its result does not block.",
+    ("client/connector.py", "Connector.connect", "self._server_task.result()"):
+        "The future or task is done, so its result does not block.",
+    ("client/connector.py", "Connector.pause", "self._closed.wait()"):
+        "It has the time limit `seconds`.",
+    ("client/connector.py", "Connector.ready", "asyncio.wait([self._restart_task])"):
+        "The task ends after `max_restarts` restarts, or `stop_reconnecting` cancels it.",
+    ("client/connector.py", "Connector.stop_reconnecting", "asyncio.wait([self._restart_task])"):
+        "The task is cancelled, and all its waits end when they are cancelled.",
+    ("client/handlers.py", "ClientHandlers._run", "work()"):
+        "The program's handler ends it, or the end of the connection cancels its task.",
+    ("client/handlers.py", "ClientHandlers.list_roots", "found"):
+        "The program's handler ends it, or the end of the connection cancels its task.",
+    ("client/handlers.py", "_result", "returned"):
+        "The program's handler ends it, or the end of the connection cancels its task.",
+    ("client/negotiation.py", "_probe", "asyncio.gather(*tasks, return_exceptions=True)"):
+        "Both tasks are cancelled, and all their waits end when they are cancelled.",
+    ("client/negotiation.py", "_probe", "asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)"):
+        "The responses, the time limit in `_negotiate_once` or the end of the session ends it.",
+    ("client/negotiation.py", "_probe", "asyncio.wait([probe])"):
+        "It has the time limit `probe_seconds`; without one, the request's own time limit or the end of the "
+        "session ends it.",
+    ("client/negotiation.py", "_probe", "handshake or _initialize(session, client, timeout)"):
+        "The response, the time limit in `_negotiate_once` or the end of the session ends it.",
+    ("client/negotiation.py", "_probe", "probe"):
+        "The response, the time limit in `_negotiate_once` or the end of the session ends it.",
+    ("client/negotiation.py", "negotiate", "open_session()"):
+        "See `ClientSession.open`, which it calls.",
+    ("client/session.py", "ClientSession._handle", "handler(params, context)"):
+        "The program's handler ends it, or the end of the connection cancels its task.",
+    ("client/subscriptions.py", "ListenRequest.close", "asyncio.wait([self._task])"):
+        "The task is cancelled, and all its waits end when they are cancelled.",
+    ("client/subscriptions.py", "Subscription.__anext__", "self._wakeup.wait()"):
+        "An update or the end of the subscription ends it; a server without updates is silent for as long as the "
+        "program waits.",
+    ("client/sync.py", "Synchronous.__exit__", "self._thread.join()"):
+        "The loop has been stopped, and its tasks have 10 seconds to end.",
+    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait(waiting, timeout=10.0)"):
+        "It has a time limit of 10 seconds.",
+    ("client/sync.py", "Synchronous._run_loop", "loop.run_until_complete(asyncio.wait(waiting, timeout=10.0))"):
+        "It has a time limit of 10 seconds.",
+    ("client/sync.py", "Synchronous.run", "future.result()"):
+        "The end of the call ends it; the end of the loop cancels every call, also one that reaches the loop too "
+        "late.",
+    ("client/tools.py", "ToolCalls.close", "asyncio.wait(self._cancellations, timeout=1.0)"):
+        "It has a time limit of 1 second.",
+    ("demo/authorization.py", "authorization.serve_mcp", "rest"):
+        "The handler ends it, or the HTTP server cancels its task.",
+    ("demo/connections.py", "HttpConnections._url", "process.stderr.readline()"):
+        "The demo's own server prints its URL, or ends, which ends its output.",
+    ("demo/host.py", "cancel_call", "asyncio.wait([call])"):
+        "The call is cancelled.",
+    ("demo/host.py", "cancel_call", "begun.wait()"):
+        "The demo's own server reports progress.",
+    ("demo/legacy.py", "session", "anext(updates)"):
+        "The demo's own server reports the change of the note.",
+    ("demo/plain_http.py", "PlainHttp.events", "response"):
+        "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
+    ("demo/tour.py", "changing_lists", "changed.get()"):
+        "The demo's own server reports three changed lists.",
+    ("demo/tour.py", "main", "asyncio.run(tour(sys.stdout, http))"):
+        "The tour ends it, or Ctrl-C.",
+    ("demo/tour.py", "resources", "anext(updates)"):
+        "The demo's own server reports the change of the note.",
+    ("demo/tour.py", "tour", "contextlib.AsyncExitStack()"):
+        "Entering it does not wait; leaving it closes the demo's connections.",
+    ("extensions/auth/headless.py", "Headless._first_issuer", "self.store.get(f'issuer|{self.client_id}')"):
+        "The store ends it: those of the package read memory or a small file, and others are the program's.",
+    ("extensions/auth/headless.py", "Headless.obtain", "self.store.put(key, {'issuer': server.issuer})"):
+        "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("extensions/tasks/live_task.py", "LiveTask.request_input", "response"):
+        "The requestor's response, the time limit of the request, or the end of the task ends it.",
+    ("extensions/tasks/live_task.py", "LiveTask.run", "work"):
+        "The author's handler ends it, or `stop` cancels it.",
+    ("extensions/tasks/live_task.py", "_ResultRequests.next", "self._new_request.wait()"):
+        "The next `tasks/result` request ends it, or the time limit of the request in `request_input`.",
+    ("extensions/tasks/live_task.py", "_ResultRequests.wait_until_ended", "asyncio.shield(ended)"):
+        "The end of the task ends it, or the cancellation of the `tasks/result` request.",
+    ("extensions/tasks/receiver.py", "Tasks.call_tool", "work(context)"):
+        "The author's handler ends it, or the cancellation of the request.",
+    ("extensions/tasks/receiver.py", "Tasks.close", "asyncio.wait(self._running, timeout=STOP_GRACE_SECONDS)"):
+        "It has the time limit `STOP_GRACE_SECONDS`.",
+    ("extensions/tasks/receiver.py", "Tasks.result", "asyncio.sleep(self.poll_interval / 1000)"):
+        "The end or the expiry of the task in the store ends the loop, or the cancellation of the request.",
+    ("extensions/tasks/requestor.py", "RunningTask._core_result", "asyncio.sleep(_interval(task))"):
+        "It has the time limit in `RunningTask.result`.",
+    ("extensions/tasks/requestor.py", "RunningTask._core_result",
+     "self._send_request('tasks/result', params, self._result_type)"):
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection "
+        "ends it.",
+    ("extensions/tasks/requestor.py", "RunningTask._respond",
+     "self._send_request('tasks/update', params, EmptyResult)"):
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection "
+        "ends it.",
+    ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait",
+     "asyncio.wait(open_, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)"):
+        "It has the time limit `_interval(task)`.",
+    ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait", "self._responding.pop(key)"):
+        "The task is done.",
+    ("extensions/tasks/requestor.py", "RunningTask.cancel",
+     "self._send_request('tasks/cancel', params, EmptyResult)"):
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection "
+        "ends it.",
+    ("extensions/tasks/requestor.py", "RunningTask.cancel", "self._send_request('tasks/cancel', params, Task)"):
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection "
+        "ends it.",
+    ("extensions/tasks/requestor.py", "RunningTask.result", "follow(task)"):
+        "It has the time limit `seconds`.",
+    ("extensions/tasks/requestor.py", "RunningTask.status",
+     "self._send_request('tasks/get', TaskRequestParams(self.task.task_id), Task)"):
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection "
+        "ends it.",
+    ("features/invoke.py", "call", "function(**arguments)"):
+        "The author's function ends it, or the cancellation of the request.",
+    ("features/invoke.py", "call", "value"):
+        "The author's function ends it, or the cancellation of the request.",
+    ("host/host.py", "Host.reload", "hosted.attempted.wait()"):
+        "`Supervisor._run` sets it at its end, or `HostedServer.close` with the state STOPPED.",
+    ("host/hosted.py", "HostedServer._elicit", "self._elicitation(self.config.name, request)"):
+        "The program's handler ends it, or the cancellation of the request.",
+    ("host/hosted.py", "HostedServer._sample", "self._sampling(self.config.name, params)"):
+        "The program's handler ends it, or the cancellation of the request.",
+    ("host/hosted.py", "HostedServer.close", "asyncio.sleep(0.02)"):
+        "It has the time limit `patience`.",
+    ("host/hosted.py", "HostedServer.close", "asyncio.wait([self._asking])"):
+        "The task is cancelled; the program's approver can delay it.",
+    ("host/policy.py", "Policy._ask", "self._locks[server]"):
+        "It has the time limit of the approval.",
+    ("host/supervisor.py", "Supervisor._run", "asyncio.sleep(pause)"):
+        "It sleeps at most 1.2 times `MAX_PAUSE`, and `_run_once` limits the number of starts.",
+    ("host/supervisor.py", "Supervisor._run_once", "self._starting"):
+        "Each start holds it for at most `startup_timeout_sec` seconds.",
+    ("host/supervisor.py", "Supervisor._serve", "asyncio.wait([ended], timeout=SUSPEND_SECONDS)"):
+        "It has the time limit `SUSPEND_SECONDS`.",
+    ("host/supervisor.py", "Supervisor._serve", "ended.result()"):
+        "The future is done, so its result does not block.",
+    ("host/supervisor.py", "Supervisor._serve", "self._wake.wait()"):
+        "The end of the session, a changed list or lost calls end it; it is the idle state of a ready server.",
+    ("host/supervisor.py", "Supervisor._session_ended", "ended.result()"):
+        "The future is done, so its result does not block.",
+    ("host/supervisor.py", "Supervisor.ready_client", "self._changed.wait()"):
+        "It has the time limit `wait`.",
+    ("host/supervisor.py", "Supervisor.ready_client", "self.attempted.wait()"):
+        "`_run` sets it at its end, or `HostedServer.close` with the state STOPPED; a person can take long to "
+        "consent.",
+    ("host/supervisor.py", "Supervisor.stop", "asyncio.wait([self._task])"):
+        "The task is cancelled, and then closes its client; see `Client.close`.",
     ("jsonrpc/dispatcher.py", "Dispatcher._run", "entry.slot"):
         "The queue ends it with a slot or after `Limits.patience`, and `stop` cancels the task.",
-    ("jsonrpc/dispatcher.py", "Dispatcher._run", "self._transport.drain(request.id)"):
-        "The transport ends it when the peer reads or leaves, and `close` cancels the task.",
-    ("jsonrpc/dispatcher.py", "Dispatcher.finish", "asyncio.wait(self._tasks, timeout=left)"):
-        "It has the time limit `grace`.",
     ("jsonrpc/dispatcher.py", "Dispatcher.close", "asyncio.wait(others, timeout=grace)"):
+        "It has the time limit `grace`.",
+    ("jsonrpc/dispatcher.py", "Dispatcher.finish", "asyncio.wait(self._tasks, timeout=left)"):
         "It has the time limit `grace`.",
     ("jsonrpc/dispatcher.py", "respond", "result"):
         "The author's handler ends it, or the peer cancels the request, or `close` cancels the task.",
     ("jsonrpc/dispatcher.py", "respond", "turn"):
         "`Turns._wait_in` schedules the passing-on of the turn.",
-    ("jsonrpc/requester.py", "Requester.request", "self._transport.drain(related)"):
-        "It has the time limit of the request; without one, the transport ends it when the peer reads or leaves.",
-    ("jsonrpc/requester.py", "Requester.request", "pending.response"):
-        "The response, the time limit or `fail_pending` at the end of the connection ends it.",
     ("jsonrpc/requester.py", "Requester.batch", "asyncio.gather(*tasks, return_exceptions=True)"):
         "Each task ends with its own request.",
-    ("lib/turns.py", "Turns._wait_in", "turn"):
-        "The wait schedules the passing-on of the turn, which schedules itself again for as long as a message waits.",
-    ("lib/http/connection.py", "HttpConnection.read_body", "body"):
-        "The end of the body, `HttpLimits.body_time` or the end of the connection ends it.",
-    ("lib/http/connection.py", "HttpConnection._wait_and_handle", "rest"):
-        "The author's handler ends it, or `abort` cancels the task.",
+    ("jsonrpc/requester.py", "Requester.request", "pending.response"):
+        "The response, the time limit or `fail_pending` at the end of the connection ends it.",
+    ("jsonrpc/requester.py", "Requester.request", "self._slots"):
+        "Each request frees its slot when it ends; the time limit of the request counts from its start.",
+    ("lib/http/asgi.py", "AsgiExchange._watch", "self._receive()"):
+        "The ASGI server ends it with the client's next piece, or when the client disconnects.",
+    ("lib/http/asgi.py", "AsgiExchange.finish", "asyncio.wait([self._disconnect_watcher])"):
+        "The task is cancelled while it waits for the ASGI server.",
+    ("lib/http/asgi.py", "AsgiExchange.read_body", "self._receive()"):
+        "The ASGI server ends it with the client's next piece, or when the client disconnects.",
+    ("lib/http/asgi.py", "AsgiExchange.wait_responded", "asyncio.wait([self._response.ended])"):
+        "`end` ends it: after the last piece, when the client has disconnected, or when it reads too slowly.",
+    ("lib/http/asgi.py", "AsgiStreamingResponse._send_all", "self._wake_sender.wait()"):
+        "`write`, `close` and `end` set it.",
+    ("lib/http/asgi.py", "AsgiStreamingResponse.drain", "self._sent.wait()"):
+        "The sender sets it after each piece, and `end` sets it.",
+    ("lib/http/asgi.py", "AsgiStreamingResponse.wait_sent", "asyncio.wait([self._sender])"):
+        "The task is cancelled while it waits for the ASGI server.",
+    ("lib/http/asgi.py", "AsgiStreamingResponse.wait_sent", "self.ended"):
+        "The sender ends it after the last piece, or the watcher when the client has disconnected.",
+    ("lib/http/asgi.py", "_handle", "rest"):
+        "The author's handler ends it, or the ASGI server cancels the application.",
+    ("lib/http/asgi.py", "_serve_lifespan", "step()"):
+        "`HttpApp.start` and `HttpApp.close` are the steps, and their waits have their own entries.",
+    ("lib/http/asgi.py", "application.app", "asyncio.create_task(_handle(handler, exchange))"):
+        "The author's handler ends it, or the ASGI server cancels the application.",
+    ("lib/http/client.py", "HttpClient._send", "self._slots.acquire()"):
+        "It has the time limit `ClientLimits.head_time`.",
+    ("lib/http/client.py", "HttpClient.close",
+     "asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))"):
+        "Each connection has 1 second to close, see `ClientConnection.close`.",
+    ("lib/http/client.py", "fetch", "sending"):
+        "See `HttpClient.request`, of which this is the context manager.",
     ("lib/http/connection.py", "HttpConnection._serve", "rest"):
         "The author's handler ends it, or `abort` cancels the task.",
+    ("lib/http/connection.py", "HttpConnection._wait_and_handle", "rest"):
+        "The author's handler ends it, or `abort` cancels the task.",
     ("lib/http/connection.py", "HttpConnection.drain", "asyncio.shield(self._slow_reader.drained)"):
-        "`resume_writing` ends it, at the latest after `HttpLimits.write_time` without any progress of the client.",
+        "`resume_writing` ends it, at the latest after `HttpLimits.write_time` without any progress of the "
+        "client.",
+    ("lib/http/connection.py", "HttpConnection.read_body", "body"):
+        "The end of the body, `HttpLimits.body_time` or the end of the connection ends it.",
     ("lib/http/connections.py", "Connections.wait_closed", "self._all_closed.wait()"):
         "It has a time limit.",
-    ("lib/http/exchange.py", "HttpStreamingResponse.drain", "self._connection.drain()"):
-        "See `HttpConnection.drain`.",
-    ("lib/http/server.py", "HttpServer.close", "asyncio.wait(tasks, timeout=CANCEL_SECONDS)"):
-        "It has the time limit `CANCEL_SECONDS`.",
+    ("lib/http/response.py", "ClientConnection.close", "asyncio.wait([self._closed], timeout=1.0)"):
+        "It has a time limit of 1 second.",
+    ("lib/http/response.py", "ClientConnection.read_head", "self.wait()"):
+        "See `ClientConnection.wait`.",
+    ("lib/http/response.py", "ClientConnection.wait", "self._arrival"):
+        "Bytes or the end of the connection end it, or the time limit `head_time` or `idle` of its caller.",
+    ("lib/http/response.py", "HttpResponse._read_piece", "self.connection.wait()"):
+        "See `ClientConnection.wait`.",
+    ("lib/http/server.py", "HttpServer._accept", "asyncio.sleep(0)"):
+        "It is the loop of the server's own task, which `close` cancels.",
+    ("lib/http/server.py", "HttpServer._accept", "asyncio.sleep(ACCEPT_RETRY_SECONDS)"):
+        "It is the loop of the server's own task, which `close` cancels.",
     ("lib/http/server.py", "HttpServer._accept", "loop.sock_accept(listening)"):
         "It waits for the next client for as long as the server listens; `close` cancels the task.",
+    ("lib/http/server.py", "HttpServer._check_times", "asyncio.sleep(min(1.0, shortest / 4))"):
+        "It is the loop of the server's own task, which `close` cancels.",
     ("lib/http/server.py", "HttpServer._start",
      "self._connections.loop.connect_accepted_socket(lambda: HttpConnection(self._connections), accepted, "
      "ssl=self._tls, ssl_handshake_timeout=self._connections.limits.head_time if self._tls else None, "
      "ssl_shutdown_timeout=LINGER_SECONDS if self._tls else None)"):
         "Without TLS it ends at once; a TLS handshake has the time limit `HttpLimits.head_time`.",
+    ("lib/http/server.py", "HttpServer.close", "asyncio.wait(tasks, timeout=CANCEL_SECONDS)"):
+        "It has the time limit `CANCEL_SECONDS`.",
+    ("lib/http/server.py", "end_tasks", "asyncio.wait(tasks)"):
+        "All tasks are cancelled, and none of them suppresses the cancellation.",
     ("lib/http/server.py", "start_server",
      "asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)"):
         "The system ends it when it has resolved the host.",
-    ("lib/http/server.py", "end_tasks", "asyncio.wait(tasks)"):
-        "All tasks are cancelled, and none of them suppresses the cancellation.",
+    ("lib/turns.py", "Turns._wait_in", "turn"):
+        "The wait schedules the passing-on of the turn, which schedules itself again for as long as a message "
+        "waits.",
+    ("lib/turns.py", "turn_for", "turns.wait()"):
+        "See `Turns._wait_in`.",
+    ("server/announcements.py", "OpenSubscriptions.end", "asyncio.wait(serving, timeout=SUBSCRIPTION_END_SECONDS)"):
+        "It has the time limit `SUBSCRIPTION_END_SECONDS`.",
+    ("server/context.py", "Context._until_cancelled", "coroutine"):
+        "The context's own method ends it, or the cancellation of the request.",
+    ("server/http.py", "HttpApp._start_and_handle", "rest"):
+        "The handler ends it, or the HTTP server cancels its task.",
+    ("server/input_requests.py", "InputRequests.gather_inputs", "asyncio.gather(*requests, return_exceptions=True)"):
+        "Each request has its own time limit, or ends with the connection.",
+    ("server/lifespan.py", "Lifespan._run", "ending.wait()"):
+        "`leave` sets it; it is the idle state of a server that serves.",
+    ("server/lifespan.py", "Lifespan._run", "self._end_serving()"):
+        "See `Service.fail`.",
+    ("server/lifespan.py", "Lifespan.enter", "asyncio.shield(self._entered)"):
+        "The author's context manager ends it, or `_run` cancels it at its end.",
+    ("server/lifespan.py", "Lifespan.enter", "asyncio.wait([task])"):
+        "The author's context manager ends it: `_task` is leaving it.",
+    ("server/lifespan.py", "Lifespan.leave", "asyncio.wait([task])"):
+        "The author's context manager ends it: `_task` is leaving it.",
+    ("server/main.py", "_end_tasks", "asyncio.wait(tasks, timeout=STOP_SECONDS)"):
+        "It has the time limit `STOP_SECONDS`.",
+    ("server/middleware.py", "_wrap.serve", "middleware(ServedRequest(method, params), context, proceed)"):
+        "The author's middleware or handler ends it, or the cancellation of the request.",
+    ("server/middleware.py", "_wrap.serve.proceed", "handler(request.params, context)"):
+        "The author's middleware or handler ends it, or the cancellation of the request.",
+    ("server/routes.py", "call_route", "asyncio.get_running_loop().run_in_executor(executor, run, handler, request)"):
+        "The author's function ends it; a cancellation ends the wait, but not the thread.",
+    ("server/routes.py", "call_route", "handler(request)"):
+        "The author's handler ends it, or the HTTP server cancels its task.",
+    ("server/routes.py", "call_route", "result"):
+        "The author's handler ends it, or the HTTP server cancels its task.",
+    ("server/server.py", "Server.run_http.listen",
+     "(asyncio.Event() if lifespan is None else lifespan.ending).wait()"):
+        "The end of the lifespan or Ctrl-C ends it; it is the idle state of a server.",
+    ("server/service.py", "Membership._begin", "self._service.add(self._member, self._reopen)"):
+        "See `Service.add`, which is a coroutine function.",
+    ("server/service.py", "Membership.begin", "asyncio.shield(self._beginning)"):
+        "The task `_begin` ends it; see `Lifespan.enter`.",
+    ("server/session.py", "ServerSession.finish", "self.ended"):
+        "The end of the transport ends it; it is the idle state of a session.",
+    ("server/session.py", "begin", "catalog.service.add(session)"):
+        "See `Service.add`, which is a coroutine function.",
+    ("server/stateless.py", "serve_request", "route.handler(params, context)"):
+        "The author's handler ends it, or the cancellation of the request.",
+    ("server/subscriptions.py", "OpenSubscription.wait_ended", "self._ended"):
+        "`close`, the time limit of the token or the cancellation of the request ends it; it is the idle state of"
+        " a subscription.",
+    ("session.py", "Session._serve", "route.handler(params, self.context(request, params))"):
+        "The author's handler ends it, or the cancellation of the request.",
+    ("transports/base.py", "finish", "asyncio.wait(pending, timeout=timeout)"):
+        "It has the time limit of its caller.",
+    ("transports/http_sse/client.py", "SseClientTransport._post", "posting"):
+        "See `HttpClient.request`, of which this is the context manager.",
+    ("transports/http_sse/client.py", "SseClientTransport._post", "self._endpoint.result()"):
+        "The future or task is done, so its result does not block.",
+    ("transports/http_sse/client.py", "SseClientTransport._read", "response"):
+        "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
+    ("transports/http_sse/client.py", "SseClientTransport._read", "self.readable.wait()"):
+        "`resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.",
+    ("transports/http_sse/client.py", "SseClientTransport.start", "asyncio.wait([self._endpoint])"):
+        "It has the time limit `ENDPOINT_SECONDS`.",
+    ("transports/http_sse/client.py", "SseClientTransport.start", "self._endpoint.result()"):
+        "It has the time limit `ENDPOINT_SECONDS`.",
+    ("transports/http_sse/server.py", "SseEndpoint._stream",
+     "asyncio.wait(ended, timeout=left, return_when=asyncio.FIRST_COMPLETED)"):
+        "The end of the session, of its stream or of its last token ends it; it is the idle state of a session.",
+    ("transports/memory.py", "MemoryTransport.drain", "self._outbox.has_room.wait()"):
+        "The other side sets it when it reads, and when it closes.",
+    ("transports/stdio/client.py", "StdioClientTransport._stop_process", "exited.wait()"):
+        "It has the time limit `grace` or `SILENT_GRACE_SECONDS`.",
+    ("transports/stdio/client.py", "StdioClientTransport.close", "asyncio.shield(self._closing)"):
+        "The task `_close` ends it, whose waits have time limits.",
+    ("transports/stdio/lines.py", "LineTransport.drain", "self._writable.wait()"):
+        "`resume_writing` sets it when the peer reads, and the end of the connection does.",
+    ("transports/stdio/server.py", "StdioServerTransport._open_socket",
+     "asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)"):
+        "The event loop registers the descriptor at once.",
+    ("transports/stdio/server.py", "StdioServerTransport.close", "asyncio.sleep(0.005)"):
+        "The loop ends when the client reads nothing for `FLUSH_SECONDS`.",
+    ("transports/stdio/server.py", "StdioServerTransport.start", "loop.connect_read_pipe(lambda: self, source)"):
+        "The event loop registers the descriptor at once.",
+    ("transports/stdio/server.py", "StdioServerTransport.start",
+     "loop.connect_write_pipe(lambda: _OutputProtocol(self), sink)"):
+        "The event loop registers the descriptor at once.",
+    ("transports/streamable_http/checks.py", "_authorize", "rest"):
+        "The handler ends it, or the HTTP server cancels its task.",
+    ("transports/streamable_http/checks.py", "_finish", "rest"):
+        "The handler ends it, or the HTTP server cancels its task.",
+    ("transports/streamable_http/client.py", "StreamableHttpClientTransport._close", "deleting"):
+        "It has the time limit `DELETE_SECONDS`.",
+    ("transports/streamable_http/client.py", "StreamableHttpClientTransport._deliver_frame",
+     "self._stateless.readable.wait()"):
+        "`resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.",
+    ("transports/streamable_http/client.py", "StreamableHttpClientTransport._post", "posting"):
+        "See `HttpClient.request`, of which this is the context manager.",
+    ("transports/streamable_http/client.py", "StreamableHttpClientTransport._renew_session",
+     "asyncio.shield(self._renewal)"):
+        "It has the time limit `RENEWAL_SECONDS` in `_repeat_handshake`.",
+    ("transports/streamable_http/client.py", "StreamableHttpClientTransport.close", "asyncio.shield(self._closing)"):
+        "The task `_close` ends it, whose waits have time limits.",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore._save_changes",
+     "asyncio.sleep(RETRY_SECONDS)"):
+        "It is the loop of the store's own task, which `flush` cancels.",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore._save_changes",
+     "self._thread.run(partial(self.save, [*self._saving.values()]))"):
+        "The author's store ends it in a thread, or `flush` cancels the task.",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore.find_session",
+     "self._thread.run(partial(self._load_checked, session))"):
+        "It has the time limit `LOAD_SECONDS`.",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore.flush", "asyncio.wait([task])"):
+        "The task is cancelled, and its waits end when they are cancelled.",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore.flush",
+     "asyncio.wait([task], timeout=seconds)"):
+        "It has the time limit `seconds`.",
+    ("transports/streamable_http/durable_store.py", "_DaemonThread.run", "future"):
+        "The thread ends it after the function; `LOAD_SECONDS` or the cancellation in `flush` ends the wait for a"
+        " function that hangs.",
+    ("transports/streamable_http/posted_session.py", "SessionTransport.reading", "self._readable.wait()"):
+        "`resume_reading` sets it when the dispatcher has room again, and `close` calls that.",
+    ("transports/streamable_http/resumption.py", "_read_events", "response"):
+        "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
+    ("transports/streamable_http/resumption.py", "listen", "get(resume_header(parser))"):
+        "See `HttpClient.request`, of which this is the context manager.",
+    ("transports/streamable_http/resumption.py", "read_and_resume", "get(resume_header(parser))"):
+        "See `HttpClient.request`, of which this is the context manager.",
+    ("transports/streamable_http/server.py", "StreamableHttpEndpoint._initialize",
+     "asyncio.shield(session.initialized)"):
+        "The response to `initialize` or the end of the session ends it.",
+    ("transports/streamable_http/server.py", "StreamableHttpEndpoint._initialize", "session.initialized.result()"):
+        "The response to `initialize` or the end of the session ends it.",
+    ("transports/streamable_http/server.py", "StreamableHttpEndpoint._wait_and_post", "rest"):
+        "The handler ends it, or the HTTP server cancels its task.",
+    ("transports/streamable_http/session.py", "HttpSession.admit", "self.initialized.result()"):
+        "The future or task is done, so its result does not block.",
+    ("transports/streamable_http/session.py", "HttpSession.send", "self.initialized.result()"):
+        "The future or task is done, so its result does not block.",
+    ("transports/streamable_http/session_table.py", "SessionTable._end_soon", "session.initialized.result()"):
+        "The future or task is done, so its result does not block.",
+    ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.shield(session.initialized)"):
+        "The response to `initialize` or the end of the session ends it.",
+    ("transports/streamable_http/stateless_client.py", "StatelessRequests._post", "posting"):
+        "See `HttpClient.request`, of which this is the context manager.",
+    ("transports/streamable_http/stateless_client.py", "StatelessRequests._read_events", "response"):
+        "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
+    ("transports/streamable_http/stateless_client.py", "StatelessRequests._read_events", "self.readable.wait()"):
+        "`resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.",
+    ("transports/system.py", "ThreadWriter._run", "self._queue.get()"):
+        "`write` or `abort` ends it; the thread is a daemon, so it does not delay the end of the process.",
+    ("transports/system.py", "Windows.end_processes", "asyncio.wait_for(killer.wait(), TASKKILL_SECONDS)"):
+        "It has the time limit `TASKKILL_SECONDS`.",
+    ("transports/system.py", "Windows.end_processes", "killer.wait()"):
+        "It has the time limit `TASKKILL_SECONDS`.",
+    ("transports/system.py", "read_in_thread.feed_later", "asyncio.sleep(0.01)"):
+        "The loop ends when the dispatcher has room again; the thread that waits for it is a daemon.",
+    ("transports/system.py", "read_in_thread.read",
+     "asyncio.run_coroutine_threadsafe(feed_later(data), loop).result()"):
+        "`feed_later` ends it; the thread is a daemon, so it does not delay the end of the process.",
+    ("transports/system.py", "read_in_thread.read", "os.read(source, PIECE)"):
+        "The client ends it with data or the end of the input; the thread is a daemon.",
 }  # fmt: skip
+
+UNEXPLAINED: set[tuple[str, str, str]] = {
+    ("basic/authorization/sign_in.py", "AuthorizationCode.obtain", "self._sign_ins"),
+    ("basic/authorization/store.py", "FileStore._file_lock", "asyncio.sleep(_POLL_SECONDS)"),
+    ("basic/authorization/store.py", "MemoryStore.lock", "self._locks.setdefault(key, asyncio.Lock())"),
+    ("basic/authorization/verifiers.py", "Introspection.for_server.verify_token", "asyncio.shield(task)"),
+    ("cli/accounts.py", "login", "make_client(options, authorizer)"),
+    ("cli/host_commands.py", "Consent._confirm", "self.terminal"),
+    ("cli/host_commands.py", "Consent.ask", "self.terminal"),
+    ("cli/host_commands.py", "_run", "host"),
+    ("cli/host_commands.py", "check_tool", "consent.changed_tool"),
+    ("cli/person.py", "elicitation_handler.ask", "lock"),
+    ("client/session.py", "ClientSession._handle_all",
+     "asyncio.gather(*tasks.values(), return_exceptions=True)"),
+    ("client/session.py", "ClientSession._handle_all", "task"),
+    ("client/session.py", "ClientSession._handle_all", "task.result()"),
+    ("client/subscriptions.py", "ListenRequest.open", "asyncio.shield(self._acknowledged)"),
+    ("client/sync.py", "Synchronous._run_loop", "loop.run_until_complete(loop.shutdown_asyncgens())"),
+    ("demo/authorization.py", "authorization", "await start_server(serve_issuer)"),
+    ("demo/authorization.py", "authorization", "await start_server(serve_mcp)"),
+    ("demo/connections.py", "HttpConnections._url",
+     "asyncio.create_subprocess_exec(*server_command('--http', '--port', '0', *options), env={**os.environ, "
+     "**ENVIRONMENT}, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)"),
+    ("demo/connections.py", "_stop_process", "process.communicate()"),
+    ("demo/screen.py", "Screen.claim_error", "request"),
+    ("extensions/auth/headless.py", "EnterpriseManaged.form", "self.id_token()"),
+    ("extensions/auth/headless.py", "WorkloadIdentity.form", "self.assertion()"),
+    ("extensions/tasks/receiver.py", "Tasks.start", "asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)"),
+    ("extensions/tasks/receiver.py", "Tasks.start", "live.begun.result()"),
+    ("extensions/tasks/receiver.py", "Tasks.start", "running.result()"),
+    ("extensions/tasks/requestor.py", "RunningTask._respond", "self._handle_input(request)"),
+    ("extensions/tasks/requestor.py", "RunningTask._stop_responding",
+     "asyncio.gather(*tasks.values(), return_exceptions=True)"),
+    ("host/host.py", "Host._list", "asyncio.gather(*(items_of(*each) for each in self._hosted.items()))"),
+    ("host/host.py", "Host.close", "asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))"),
+    ("host/host.py", "Host.reload", "asyncio.gather(*(each.close(CLOSE_SECONDS) for each in gone))"),
+    ("host/host.py", "Host.watch", "updates"),
+    ("host/policy.py", "Policy.typed_values", "self._typing"),
+    ("lib/http/asgi.py", "AsgiExchange.wait_responded", "self._late"),
+    ("lib/http/client.py", "HttpClient._begin_tls",
+     "loop.start_tls(transport, connection, context, server_hostname=name)"),
+    ("lib/http/client.py", "HttpClient._connect",
+     "loop.create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if tls else None)"),
+    ("server/context.py", "Context.run",
+     "asyncio.run_coroutine_threadsafe(self._until_cancelled(coroutine), self.channel.loop).result()"),
+    ("server/http.py", "HttpApp.end_sessions", "asyncio.gather(*endings)"),
+    ("server/main.py", "run_program", "asyncio.run(until_terminated())"),
+    ("server/server.py", "Server.run_http.listen",
+     "self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)"),
+    ("server/session.py", "ServerSession.request_input", "asyncio.shield(self.initialized)"),
+    ("server/stateless.py", "StatelessRequest.drain", "self.drain_notifications()"),
+    ("server/subscriptions.py", "OpenSubscription.drain_changes", "self._drain()"),
+    ("session.py", "Session.request",
+     "send(encoded) if self.send_stateless is None else self.send_stateless(method, encoded, send)"),
+    ("transports/http_sse/server.py", "SseEndpoint._stream", "asyncio.wait([task])"),
+    ("transports/stdio/client.py", "StdioClientTransport.start",
+     "loop.subprocess_exec(lambda: self, *command, env=environment, cwd=self._cwd, "
+     "creationflags=system.SYSTEM.creation_flags, start_new_session=system.SYSTEM.has_process_groups)"),
+    ("transports/streamable_http/checks.py", "authorized_by.authorize", "name"),
+    ("transports/streamable_http/resumption.py", "listen",
+     "asyncio.sleep(retry_seconds(parser, attempts, idle))"),
+    ("transports/streamable_http/resumption.py", "listen", "renew(current)"),
+    ("transports/streamable_http/resumption.py", "read_and_resume",
+     "asyncio.sleep(retry_seconds(parser, attempts, idle))"),
+    ("transports/streamable_http/session_table.py", "SessionTable._open", "self._begin_serving(session)"),
+    ("transports/streamable_http/session_table.py", "SessionTable._repeat_handshake",
+     "asyncio.shield(session.initialized)"),
+    ("transports/system.py", "Windows.end_processes",
+     "asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null, "
+     "creationflags=self.creation_flags)"),
+}  # fmt: skip
+"""The waits whose reason nobody has examined yet. This set may only shrink."""
 
 
 def find_waits() -> set[tuple[str, str, str]]:
-    """Return module, function and expression of each wait in `MODULES`."""
-    trees = {name: ast.parse((PACKAGE / name).read_text("utf-8")) for name in MODULES}
-    own = {
-        node.name
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.AsyncFunctionDef)
-    } - {"wait", "drain"}
-    return {(name, *found) for name, tree in trees.items() for found in _waits_in(tree, (), own)}
+    """Return module, function and expression of each wait of the package that needs a reason."""
+    trees = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    own = {node.name for node in functions if isinstance(node, ast.AsyncFunctionDef) or _opens(node)}
+    own -= FOREIGN | {node.name for node in functions if _returns_awaitable(node)} - FOLLOWED
+    entered = {
+        node.name for node in nodes if isinstance(node, ast.ClassDef)
+        if any(isinstance(part, ast.AsyncFunctionDef) and part.name == "__aenter__" for part in node.body)
+    }  # fmt: skip
+    return {(name, *found) for name, tree in trees.items() for found in _waits_in(tree, (), own | entered, False)}
 
 
-def _waits_in(node: ast.AST, path: tuple[str, ...], own: set[str]) -> Iterator[tuple[str, str]]:
+def _returns_awaitable(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return True for a plain function whose result can be awaited."""
+    if isinstance(function, ast.AsyncFunctionDef) or _opens(function):
+        return False
+    returned = "Any" if function.returns is None else ast.unparse(function.returns)
+    return any(name in returned for name in ("Any", "Awaitable", "Coroutine", "Future", "Task[", "Async"))
+
+
+def _opens(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return True for an asynchronous context manager, which is a wait of its own when it is entered."""
+    return any("asynccontextmanager" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+def _waits_in(node: ast.AST, path: tuple[str, ...], own: set[str], repeated: bool) -> Iterator[tuple[str, str]]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        path = (*path, node.name)
-    if isinstance(node, ast.Await) and not _calls(node.value, own):
-        yield ".".join(path), ast.unparse(node.value)
+        path, repeated = (*path, node.name), False
+    if isinstance(node, ast.While):
+        repeated = True
+    for waited in _waited_by(node):
+        if waited is node or not _follows(waited, own, repeated):
+            yield ".".join(path), ast.unparse(waited)
+    awaited = node.value if isinstance(node, ast.Await) else None
+    if isinstance(awaited, ast.Call):  # its arguments can wait too, but it has been counted itself
+        for child in ast.iter_child_nodes(awaited):
+            yield from _waits_in(child, path, own, repeated)
+        return
     for child in ast.iter_child_nodes(node):
-        yield from _waits_in(child, path, own)
+        yield from _waits_in(child, path, own, repeated)
 
 
-def _calls(value: ast.expr, own: set[str]) -> bool:
-    """Return True if an expression calls a coroutine function of the package, or `asyncio.sleep`."""
+def _waited_by(node: ast.AST) -> list[ast.expr]:
+    """Return the expressions that a node waits for."""
+    if isinstance(node, ast.Await):
+        return [node.value]
+    if isinstance(node, ast.AsyncFor) or (isinstance(node, ast.comprehension) and node.is_async):
+        return [node.iter]
+    if isinstance(node, ast.AsyncWith):
+        return [item.context_expr for item in node.items]
+    return [node] if isinstance(node, ast.Call) and _blocks(node) else []
+
+
+def _blocks(call: ast.Call) -> bool:
+    """Return True for a call that can block its thread: of a future, a thread, a queue, a lock, a process or a file."""
+    name = ast.unparse(call.func)
+    if name in BLOCKING_FUNCTIONS:
+        return True
+    attribute = name.rpartition(".")[2] if isinstance(call.func, ast.Attribute) else ""
+    if attribute in BLOCKING_WITHOUT_ARGUMENTS:
+        return not call.args and not name.startswith("current_")
+    return attribute in BLOCKING
+
+
+def _follows(value: ast.expr, own: set[str], repeated: bool) -> bool:
+    """Return True if the wait is a call of the package itself, a time limit, or a single sleep."""
     if not isinstance(value, ast.Call):
         return False
     name = ast.unparse(value.func)
-    return name == "asyncio.sleep" or name.rpartition(".")[2] in own
+    if name == "asyncio.sleep":
+        return not repeated
+    if name.rpartition(".")[2] in TIME_LIMITS:
+        return True
+    return not name.startswith("asyncio.") and name.rpartition(".")[2] in own

@@ -15,7 +15,7 @@ import functools
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from ..basic.lifecycle import Implementation
 from ..jsonrpc.errors import ConnectionClosed
@@ -52,7 +52,7 @@ class Synchronous(Generic[C]):
         self.wrapped, self._open, self._close = wrapped, open, close
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._calls: set[Future[object]] = set()  # calls that a thread waits for
+        self._calls: set[Future[Any]] = set()  # calls that a thread waits for
 
     def __enter__(self) -> Self:
         if self._thread is not None:
