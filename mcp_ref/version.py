@@ -102,6 +102,7 @@ CHANGES
   file or an address. `Setting.value` is new. A typed input is for its file only.
 - A model's read sends the URI in the spelling that the user has seen.
 - A call of a `SyncClient` that another thread closes at that moment raises ConnectionClosed; it could wait forever.
+- `Context.run` in a worker thread raises CancelledError when the event loop has ended; it could keep the process alive.
 - The package is under the MIT license.
 
 0.1.0

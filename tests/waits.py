@@ -343,6 +343,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "See `Turns._wait_in`.",
     ("server/announcements.py", "OpenSubscriptions.end", "asyncio.wait(serving, timeout=SUBSCRIPTION_END_SECONDS)"):
         "It has the time limit `SUBSCRIPTION_END_SECONDS`.",
+    ("server/input_requests.py", "call_on_loop", "concurrent.futures.wait([future], timeout=1.0)"):
+        "It has a time limit of 1 second, and its loop ends with the event loop.",
+    ("server/input_requests.py", "call_on_loop", "future.result()"):
+        "The future is done, so its result does not block.",
     ("server/context.py", "Context._until_cancelled", "coroutine"):
         "The context's own method ends it, or the cancellation of the request.",
     ("server/http.py", "HttpApp._start_and_handle", "rest"):
@@ -543,8 +547,6 @@ UNEXPLAINED: set[tuple[str, str, str]] = {
      "loop.start_tls(transport, connection, context, server_hostname=name)"),
     ("lib/http/client.py", "HttpClient._connect",
      "loop.create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if tls else None)"),
-    ("server/context.py", "Context.run",
-     "asyncio.run_coroutine_threadsafe(self._until_cancelled(coroutine), self.channel.loop).result()"),
     ("server/http.py", "HttpApp.end_sessions", "asyncio.gather(*endings)"),
     ("server/main.py", "run_program", "asyncio.run(until_terminated())"),
     ("server/server.py", "Server.run_http.listen",

@@ -26,7 +26,7 @@ from ..basic.access import checked_scopes
 from ..basic.lifecycle import Implementation
 from ..basic.progress import ProgressReporter, progress_token
 from ..jsonrpc.messages import JSON
-from .input_requests import InputRequests
+from .input_requests import InputRequests, call_on_loop, running_loop
 
 if TYPE_CHECKING:
     # Type checkers know this module, even if it is not installed. Before Python 3.13, `typing.TypeVar` has no defaults.
@@ -214,13 +214,13 @@ class Context(InputRequests, Generic[S]):
             coroutine: A coroutine such as `context.log("info", "half done")`.
 
         Raises:
-            concurrent.futures.CancelledError: The client cancelled the request.
+            concurrent.futures.CancelledError: The client cancelled the request, or the event loop has ended.
             RuntimeError: The caller runs on the event loop, as an `async def` function does.
         """
         if running_loop() is self.channel.loop:
             coroutine.close()
             raise RuntimeError("context.run() is for plain def functions; in an async def function, await it instead")
-        return asyncio.run_coroutine_threadsafe(self._until_cancelled(coroutine), self.channel.loop).result()
+        return call_on_loop(self._until_cancelled(coroutine), self.channel.loop)
 
     async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
         task = cast("asyncio.Task[object]", asyncio.current_task())
@@ -230,11 +230,3 @@ class Context(InputRequests, Generic[S]):
             return await coroutine
         finally:
             self.worker_tasks.discard(task)
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop of this thread, or None if no loop runs."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -13,6 +13,7 @@ Spec:  client/elicitation, client/sampling, client/roots; 2026-07-28 basic/patte
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import os
 from collections.abc import Coroutine, Mapping
@@ -325,3 +326,20 @@ class InputRequests(RequestContext):
         if required is not None:
             raise required
         return tuple(results)
+
+
+def call_on_loop(coroutine: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
+    """Run a coroutine on the event loop of another thread. Return its result. Raise CancelledError if the loop ends."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    while not (future.done() or loop.is_closed()):  # a loop that ends does not begin a coroutine that comes late
+        concurrent.futures.wait([future], timeout=1.0)
+    future.cancel()  # does nothing to a future that is done
+    return future.result()
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop of this thread, or None if no loop runs."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

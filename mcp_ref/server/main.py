@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Final, NoReturn
 
-from .context import running_loop
+from .input_requests import running_loop
 from .service import Service
 
 log = logging.getLogger(__name__)
