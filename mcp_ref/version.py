@@ -103,6 +103,8 @@ CHANGES
 - A model's read sends the URI in the spelling that the user has seen.
 - A call of a `SyncClient` that another thread closes at that moment raises ConnectionClosed; it could wait forever.
 - `Context.run` in a worker thread raises CancelledError when the event loop has ended; it could keep the process alive.
+- The sessions of one caller have a limit in bytes: `EndpointLimits.session_bytes_per_caller`. Messages that wait for
+  the client's next GET are only in the event store, with its limits: `waiting_events` and `waiting_bytes` are gone.
 - The package is under the MIT license.
 
 0.1.0

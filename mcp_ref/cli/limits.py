@@ -59,7 +59,14 @@ def memory() -> list[Memory]:
     return [
         Memory("subscriptions: URIs", found["MAX_SUBSCRIBED_BYTES_PER_CALLER"], found["MAX_SUBSCRIBED_BYTES"]),
         Memory("tasks, as JSON", found["MAX_TASK_BYTES_PER_CALLER"], found["MAX_TASK_BYTES"]),
-        Memory("events for clients that resume", found["StoreLimits.max_bytes"], found["StoreLimits.max_bytes"]),
+        Memory(
+            "HTTP sessions without events",
+            found["EndpointLimits.session_bytes_per_caller"],
+            found["EndpointLimits.session_bytes"],
+        ),
+        Memory(
+            "events for clients that resume or listen", found["StoreLimits.max_bytes"], found["StoreLimits.max_bytes"]
+        ),
         Memory("DPoP proofs", proof * found["MAX_PROOFS_PER_CALLER"], proof * found["MAX_PROOFS"]),
         Memory("request bodies over 64 KiB", found["HttpLimits.bodies_size"], found["HttpLimits.bodies_size"]),
         Memory("unread responses over 64 KiB", found["HttpLimits.unread_size"], found["HttpLimits.unread_size"]),

@@ -5,6 +5,10 @@ either: one hostile caller would take everything. So a table that keeps data of 
 
     shares.take(caller, size)         before an entry is stored; raises ShareExceeded
     shares.give_back(caller, size)    after it is removed
+
+Threats:
+    session-memory: the server's memory; a caller; begins sessions with large `initialize` messages, or lets messages
+        wait for a GET that never comes; sessions are counted in bytes for each caller, and the store has a limit.
 """
 
 from __future__ import annotations

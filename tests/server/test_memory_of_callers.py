@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import gc
+import json
 import tracemalloc
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mcp_ref import MemoryTaskStore, ProtocolError, Server
+from mcp_ref import Context, MemoryTaskStore, ProtocolError, Server
 from mcp_ref.basic import access
 from mcp_ref.cli.limits import memory
 from mcp_ref.extensions.tasks.types import new_task, with_status
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, Object
 from mcp_ref.lib.shares import ShareExceeded, Shares
-from tests.messages import stateless_request
+from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
+from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
+from tests.messages import initialize, request, stateless_request
+from tests.raw_http_client import Talk, http_session, served_over_http
 from tests.raw_peers import connected_client, raw_client
 from tests.settings import eventually
 
@@ -76,6 +80,52 @@ async def test_listen_and_subscribe_share_the_bytes_of_one_caller(kind: str) -> 
                 assert "result" in await legacy.ask("resources/subscribe", {"uri": uri})
                 assert shares.used == before
     await eventually(lambda: shares.used == 0 and not shares.by_caller)
+
+
+@pytest.mark.attack("session-memory")
+async def test_sessions_of_one_caller_need_at_most_the_memory_that_is_counted() -> None:
+    """Send `initialize` messages whose Python objects are many times larger than their bytes."""
+    members: Object = {f"n{number}": [[], {}] for number in range(2500)}
+    limits = EndpointLimits(session_bytes_per_caller=5_000_000)
+    async with served_over_http(Server("s"), limits=limits) as web:
+        capabilities: Object = {"experimental": members}
+        talks = [Talk(web) for _ in range(4)]
+
+        async def fill() -> None:
+            for talk in talks:
+                await talk.handshake(capabilities=capabilities)
+                await talk.get()  # a session with a listening client is not idle
+
+        used, shares = await growth(fill), web.site._endpoint._table._shares
+        refused = await Talk(web).post(initialize(capabilities=capabilities))
+        assert refused.status == 503 and "your sessions need more than 5000000 bytes" in refused.why
+        assert used <= shares.used <= 5_000_000
+        assert (await talks[0].delete()).status == 204
+        assert (await Talk(web).post(initialize(capabilities=capabilities))).status == 200
+        for talk in talks[1:]:
+            assert (await talk.delete()).status == 204
+        assert shares.used == sum(session.size for session in web.site._endpoint.sessions.values())
+
+
+@pytest.mark.attack("session-memory")
+async def test_messages_that_wait_for_a_get_are_only_in_the_event_store() -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def flood(context: Context) -> None:
+        for number in range(40):
+            await context.log("info", f"{number} " + "x" * 10_000)
+
+    store = MemoryEventStore(max_bytes=100_000)
+    async with http_session(server, json_responses=True, store=store) as talk:
+
+        async def fill() -> None:
+            assert (await talk.post(request("tools/call", {"name": "flood"}))).status == 200
+
+        assert await growth(fill) < 300_000  # all messages have 400 kB, and the test itself keeps some memory
+        listening = await talk.get()
+        message = json.dumps(await listening.message())
+        assert "notifications/message" in message and '"data": "0 ' not in message
 
 
 @pytest.mark.attack("task-memory")

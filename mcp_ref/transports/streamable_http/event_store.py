@@ -190,16 +190,23 @@ class MemoryEventStore:
         stored, number = self._sessions.get(session), number_of(event_id)
         if stored is None or number is None:
             return None
-        self._drop_excess(session, stored, self._clock())
-        stream = stream_of(event_id)
-        if stored.dropped.get(stream, 0) > number:
+        later, last_dropped = self.events_from(session, event_id), stored.dropped.get(stream_of(event_id))
+        if last_dropped is not None and last_dropped > number:
             return None  # the client would miss an event without noticing
-        later = [(n, data) for _, name, n, data in stored.events if name == stream and n >= number]
-        if stored.dropped.get(stream) != number:
-            if not later or later[0][0] != number:
-                return None
-            del later[0]
-        return [Event(f"{stream}.{n}", data) for n, data in later]
+        if last_dropped == number:
+            return later
+        return later[1:] if later and later[0].id == event_id else None
+
+    def events_from(self, session: str, event_id: str) -> list[Event]:
+        """Return an event and the later ones of its stream, without those that were dropped.
+
+        Args:
+            session: The id of the session.
+            event_id: The id of an event.
+        """
+        stored, number, stream = self._sessions[session], number_of(event_id) or 0, stream_of(event_id)
+        self._drop_excess(session, stored, self._clock())
+        return [Event(f"{stream}.{n}", data) for _, name, n, data in stored.events if name == stream and n >= number]
 
     def delete_session(self, session: str) -> None:
         """Delete a session and its events. Do nothing if the session is unknown.

@@ -33,6 +33,10 @@ class EndpointLimits(CheckedFields):
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     initialize: int = 64 * 1024
     """Maximum size of an `initialize` message, in bytes (64 KiB). The session stores its content. More gets 413."""
+    session_bytes_per_caller: int = 64 * 1024 * 1024
+    """Maximum memory of the sessions of one caller without their events, in bytes (64 MiB)."""
+    session_bytes: int = 256 * 1024 * 1024
+    """Maximum memory of the sessions of all callers, in bytes (256 MiB)."""
     streams: int = 512
     """Maximum number of streams of one session. A further POST of a request gets 429."""
     requests: int = 1000
@@ -43,10 +47,6 @@ class EndpointLimits(CheckedFields):
     """Maximum number of open `subscriptions/listen` requests. The server refuses a further one with 503."""
     subscriptions_per_caller: int = 1000
     """Maximum number of open `subscriptions/listen` requests of one caller. More get 503."""
-    waiting_events: int = 1000
-    """Maximum number of messages that wait on one stream until a client reads it. The oldest are dropped first."""
-    waiting_bytes: int = 4 * 1024 * 1024
-    """Maximum total size of the messages that wait on one stream, in bytes (4 MiB)."""
     keep_alive: float = 15.0
     """Time between two comments on a stream, in seconds. Comments keep proxies from closing a silent stream."""
     retry: int = 1000

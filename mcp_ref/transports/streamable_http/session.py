@@ -70,7 +70,7 @@ class Stream:
         DETACHED -----------------------+
 
     `end` leads to ENDED from UNDECIDED too, and a cancelled POST to DETACHED. The listening stream begins in DETACHED,
-    where its events wait for a GET.
+    where the store has its events for the next GET.
     """
 
     def __init__(self, session: HttpSession, name: str, ids: tuple[RequestId, ...] = ()) -> None:
@@ -85,8 +85,7 @@ class Stream:
         self.headers: HeaderList = []
         self._response: StreamingResponse | None = None  # only in CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
-        self._waiting_events: list[Event] = []  # of the listening stream
-        self._waiting_bytes = 0
+        self._first_unsent = ""  # the id of the first event without a response; "" without such events
 
     def respond_to(self, exchange: Exchange, headers: HeaderList, access: Access | None) -> None:
         """Send the messages in the response to this POST.
@@ -133,7 +132,7 @@ class Stream:
         if self.state is UNDECIDED:
             self.state = DETACHED
             if exchange is not None:
-                self.attach(exchange.stream(200, [*SSE_HEADERS, *self.headers]))
+                self.attach(exchange.stream(200, [*SSE_HEADERS, *self.headers]), [])
 
     def send_first_id(self) -> None:
         """Send an event id first (from 2025-11-25), so that the client can resume before it receives a message."""
@@ -145,13 +144,7 @@ class Stream:
         id = self.session.store_event(self.name, data)
         if self._response is not None:
             return self._response.write(self._encode(id, data))
-        if self.state is DETACHED and self.name != LISTENING:
-            return  # the client has an event id, so it can resume from the store
-        self._waiting_events.append(Event(id, data))
-        self._waiting_bytes += len(data)
-        limits = self.session.limits
-        while len(self._waiting_events) > limits.waiting_events or self._waiting_bytes > limits.waiting_bytes:
-            self._waiting_bytes -= len(self._waiting_events.pop(0).data)
+        self._first_unsent = self._first_unsent or id  # the store has it for a client that resumes, or listens next
 
     def _encode(self, id: str, data: bytes) -> bytes:
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD send retry before closing a connection
@@ -161,7 +154,7 @@ class Stream:
     def attach(
         self, response: StreamingResponse, missed: list[Event] | None = None, ends_at: float | None = None
     ) -> None:
-        """Send the `missed` events on this response (default: the waiting events), and then all further events.
+        """Send the `missed` events on this response (default: the unsent events), and then all further events.
 
         The response stays open until the stream ends, the client disconnects, or at the time `ends_at`, in seconds
         since 1970: the access token expires then. The client resumes with a new token.
@@ -170,10 +163,9 @@ class Stream:
         self._cancel_expiry()
         if previous is not None:
             previous.close()  # the client has reconnected, so it no longer reads the previous response
-        for event in self._waiting_events if missed is None else missed:
+        for event in self.session.events_from(self._first_unsent) if missed is None else missed:
             response.write(self._encode(event.id, event.data))
-        self._waiting_events.clear()
-        self._waiting_bytes = 0
+        self._first_unsent = ""
         if self.state is ENDED:
             self._end_response(ENDED)
         else:
@@ -245,9 +237,10 @@ class HttpSession(SessionTransport):
 
     def __init__(
         self, id: str, access: Access, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None,
-        on_end: Callable[[HttpSession], None],
+        on_end: Callable[[HttpSession], None], size: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(access.id, trace)
+        self.size = size  # its memory as the table counts it, in bytes
         self.served: ServedSession | None = None
         """The session that is served on this transport; None until its begin."""
         self._on_end = on_end
@@ -360,6 +353,10 @@ class HttpSession(SessionTransport):
     def events_after(self, event_id: str) -> list[Event] | None:
         """Return the later events of an event's stream, or None if some of them are lost."""
         return self.store.events_after(self.id, event_id) if self.store is not None else None
+
+    def events_from(self, event_id: str) -> list[Event]:
+        """Return an event and the later ones of its stream that are still stored. "" has none."""
+        return self.store.events_from(self.id, event_id) if self.store is not None and event_id else []
 
     def remove_stream(self, stream: Stream) -> None:
         self.touch()

@@ -10,7 +10,7 @@ Rules, and their reasons:
 - A request for another principal's session gets 404, like a request for an unknown session. Another status would tell
   an attacker that a guessed id exists. After 404, a client MUST send a new `initialize`.
 - The number of sessions is limited, and idle sessions end, because a client can disappear without sending DELETE.
-- Each caller has a share of the sessions. Above its share, a caller's new session ends an idle session of this caller.
+- Each caller has a share of the sessions and of their memory. Above it, a new session ends an idle one of this caller.
 
 2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes], because a load balancer had
 to send every request of a session to the same process.
@@ -30,6 +30,7 @@ from typing import Final
 
 from ...basic.access import Access
 from ...jsonrpc.messages import Notification, Request, decode
+from ...lib.shares import ShareExceeded, Shares
 from ..base import Begin, Trace, finish
 from .checks import HttpRefusal, unknown_session
 from .event_store import MemoryEventStore, StoreFailed
@@ -42,6 +43,8 @@ RETRY_LATER: Final = [("Retry-After", "5")]
 """The header of a 503 response: time after which the client can try again, in seconds."""
 CLOSE_SECONDS: Final = 2.0
 """Time for sessions to end when the server stops, and again after they were cancelled, in seconds."""
+SESSION_COST, JSON_COST = 16 * 1024, 24
+"""Memory of a session, and of each byte of its `initialize` message as Python objects, in bytes."""
 FLUSH_SECONDS: Final = 1.0
 """Time to save the last events when the server stops, in seconds."""
 
@@ -49,9 +52,8 @@ FLUSH_SECONDS: Final = 1.0
 class IdleOrder:
     """The order in which the table ends the idle sessions of one caller, or of all callers.
 
-    Sessions without a request come first, then the sessions that were used longest ago. The use of a session does not
-    move the session. Instead, `next_idle` looks at the first session, and moves it to the end if it was used since the
-    last look. So each use of a session costs at most one move.
+    Sessions without a request come first, then the sessions that were used longest ago. A use does not move a session:
+    `next_idle` moves the first session to the end if it was used since the last look, so a use costs at most one move.
     """
 
     def __init__(self) -> None:
@@ -93,6 +95,7 @@ class SessionTable:
         self._order = IdleOrder()
         self._orders: dict[str, IdleOrder] = {}  # the order of each caller's sessions
         self._begin_serving, self._limits, self._trace = begin, limits, trace
+        self._shares = Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
         self._on_end = self._end_soon  # one object for all sessions
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_closing = False
@@ -100,14 +103,14 @@ class SessionTable:
 
     def begin(self, initialize: bytes, access: Access) -> HttpSession:
         """Return a new session with a random id. Raise HttpRefusal if a limit is reached and no session is idle."""
-        self._free_place(access.caller)
+        size = self._free_place(access.caller, len(initialize))
         # [2025-11-25 basic/transports#session-management] id: SHOULD be unique and secure, MUST be visible ASCII
         id = secrets.token_urlsafe(24)
         self.store.add_session(id, initialize, access.id)
-        return self._begin(id, access)
+        return self._begin(id, access, size)
 
-    def _begin(self, id: str, access: Access) -> HttpSession:
-        session = self.by_id[id] = HttpSession(id, access, self.store, self._limits, self._trace, self._on_end)
+    def _begin(self, id: str, access: Access, size: int) -> HttpSession:
+        session = self.by_id[id] = HttpSession(id, access, self.store, self._limits, self._trace, self._on_end, size)
         for order in (self._order, self._orders.setdefault(session.caller, IdleOrder())):
             order.size += 1
             order.add(session)
@@ -172,9 +175,9 @@ class SessionTable:
         message = decode(stored.initialize) if stored is not None and stored.principal == access.id else None
         if stored is None or not isinstance(message, Request):
             return None
-        self._free_place(access.caller)
+        size = self._free_place(access.caller, len(stored.initialize))
         self.store.restore_session(id, stored)
-        session = self._begin(id, access)
+        session = self._begin(id, access, size)
         session.open_stream((message.id,))
         session.is_restoring = True
         self._run(self._repeat_handshake(session, message))  # a task of its own, because the request can be cancelled
@@ -190,19 +193,25 @@ class SessionTable:
         elif not self.is_closing:
             self.end(session)
 
-    def _free_place(self, caller: str) -> None:
-        """End an idle session, if the caller or the table has no place for one more."""
-        own, limits = self._orders.get(caller), self._limits
-        if own is not None and own.size >= limits.sessions_per_caller:
-            order, sessions = own, f"your {limits.sessions_per_caller} sessions"
-        elif self._order.size >= limits.sessions:
-            order, sessions = self._order, f"all {limits.sessions} sessions"
-        else:
-            return
-        idle = order.next_idle()
-        if idle is None:
-            raise HttpRefusal(503, f"{sessions} are in use; try again later", RETRY_LATER)
-        self.end(idle)
+    def _free_place(self, caller: str, initialize: int) -> int:
+        """Return the memory of a new session, after idle ones have made room. Raise HttpRefusal if none is idle."""
+        own, limits, size = self._orders.get(caller, IdleOrder()), self._limits, SESSION_COST + JSON_COST * initialize
+        while True:
+            order = own
+            if own.size >= limits.sessions_per_caller:
+                why = f"your {limits.sessions_per_caller} sessions are in use"
+            elif self._order.size >= limits.sessions:
+                order, why = self._order, f"all {limits.sessions} sessions are in use"
+            else:
+                try:
+                    self._shares.take(caller, size)
+                    return size
+                except ShareExceeded as error:
+                    why = str(error)
+            idle = order.next_idle()
+            if idle is None:
+                raise HttpRefusal(503, f"{why}; try again later", RETRY_LATER)
+            self.end(idle)
 
     def end(self, session: HttpSession) -> None:
         """End a session now, and delete its events."""
@@ -212,6 +221,7 @@ class SessionTable:
     def _remove(self, session: HttpSession) -> None:
         if self.by_id.pop(session.id, None) is not None:
             session.store = None
+            self._shares.give_back(session.caller, session.size)
             for order in (self._order, self._orders[session.caller]):
                 order.size -= 1
                 order.remove(session)

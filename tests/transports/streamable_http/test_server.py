@@ -15,7 +15,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.asgi import Send, application
 from mcp_ref.transports.base import Transport
 from mcp_ref.transports.streamable_http import session_table
-from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
+from mcp_ref.transports.streamable_http.event_store import EVENT_COST, MemoryEventStore
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from mcp_ref.transports.streamable_http.session_table import SessionTable
 from tests.messages import initialize, notification, request
@@ -342,17 +342,16 @@ async def test_listening_stream_messages_wait_for_the_first_get(revision: str) -
 
 
 async def test_listening_stream_drops_the_oldest_messages_beyond_its_limit() -> None:
-    limits = EndpointLimits(waiting_events=3)
-    async with served_over_http(Held().server, json_responses=True, limits=limits) as web:
+    store = MemoryEventStore(max_events=3)
+    async with served_over_http(Held().server, json_responses=True, store=store) as web:
         talk = Talk(web)
         await talk.handshake()
         await talk.post(call("count", to=10))
         listening = await talk.get()
         assert [await listening.message() for _ in range(3)] == [said(7), said(8), said(9)]
-    size = len(json.dumps(said(5), separators=(",", ":")))
-    async with served_over_http(
-        Held().server, json_responses=True, limits=EndpointLimits(waiting_bytes=2 * size + 1)
-    ) as web:
+    size = len(json.dumps(said(5), separators=(",", ":"))) + EVENT_COST
+    store = MemoryEventStore(max_session_bytes=2 * size + 1)
+    async with served_over_http(Held().server, json_responses=True, store=store) as web:
         talk = Talk(web)
         await talk.handshake()
         await talk.post(call("count", to=10))
