@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import functools
+import inspect
 import json
 import math
 import sys
@@ -682,6 +683,25 @@ def test_signature_of_a_function_without_annotations_accepts_any_json() -> None:
     assert signature.input_schema["properties"] == {"a": {}, "b": {"default": 1}}
     assert signature.output_schema is None
     assert signature.description == ""
+
+
+def test_signature_of_finds_the_parameters_that_inspect_finds() -> None:
+    def positional(a: int, b: str = "b", c: bool = False) -> int:
+        local = a
+        return local
+
+    def by_name(a: int, *, b: str = "b", c: bool) -> None: ...
+
+    def rewritten(a: int) -> None: ...
+
+    rewritten.__signature__ = inspect.signature(by_name)  # type: ignore[attr-defined]  # as decorators set it
+    for function in (positional, by_name, rewritten, lambda: None, lambda a, b=None: None):
+        expected = inspect.signature(function).parameters.values()
+        found = [(each.name, each.required, each.default) for each in signature_of(function).parameters]
+        assert found == [
+            (each.name, each.default is each.empty, None if each.default is each.empty else each.default)
+            for each in expected
+        ]
 
 
 def test_signature_of_leaves_out_defaults_that_json_cannot_hold() -> None:
