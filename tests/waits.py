@@ -58,12 +58,20 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The browser's request ends it, or the time limit `timeout` of the sign-in.",
     ("basic/authorization/sign_in.py", "AuthorizationCode.keep", "self.store.put(grant_key(url), grant.to_json())"):
         "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("basic/authorization/sign_in.py", "AuthorizationCode.obtain", "self._sign_ins"):
+        "The sign-in before it ends it, which has the time limit `timeout`.",
     ("basic/authorization/sign_in.py", "AuthorizationCode.stored", "self.store.get(grant_key(url))"):
         "The store ends it: those of the package read memory or a small file, and others are the program's.",
+    ("basic/authorization/store.py", "FileStore._file_lock", "asyncio.sleep(_POLL_SECONDS)"):
+        "The loop has the time limit `LOCK_SECONDS`.",
+    ("basic/authorization/store.py", "MemoryStore.lock", "self._locks.setdefault(key, asyncio.Lock())"):
+        "Its holder frees it: a sign-in or a request of the authorizer, which have time limits.",
     ("basic/authorization/store.py", "_try_lock", "fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)"):
         "It does not block because of `LOCK_NB`.",
     ("basic/authorization/verifiers.py", "Introspection._introspect", "endpoint.get()"):
         "See `_Fetched.get`.",
+    ("basic/authorization/verifiers.py", "Introspection.for_server.verify_token", "asyncio.shield(task)"):
+        "The request of the task has the time limit `FETCH_SECONDS`.",
     ("basic/authorization/verifiers.py", "JwtVerifier.for_server.verify_token", "source.get()"):
         "See `_Fetched.get`.",
     ("basic/authorization/verifiers.py", "JwtVerifier.for_server.verify_token", "source.get(renew=True)"):
@@ -80,6 +88,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The store ends it: those of the package read memory or a small file, and others are the program's.",
     ("cli/accounts.py", "NewSignIn.write", "self._store.put(key, value)"):
         "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("cli/accounts.py", "login", "make_client(options, authorizer)"):
+        "See `Client.__aenter__` and `Client.close`, whose requests have the option `--timeout`.",
     ("cli/accounts.py", "login", "store.put(f'client|{grant.issuer}', known.to_json())"):
         "The store ends it: those of the package write memory or a small file, and others are the program's.",
     ("cli/accounts.py", "login", "store.put(grant_key(url), grant.to_json())"):
@@ -94,6 +104,14 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The command ends it, or Ctrl-C.",
     ("cli/client_commands.py", "watch", "anext(updates, None)"):
         "See `Subscription.__anext__`, or Ctrl-C ends it.",
+    ("cli/host_commands.py", "Consent._confirm", "self.terminal"):
+        "The person's decision about the request before ends it, or the host's time limit for decisions.",
+    ("cli/host_commands.py", "Consent.ask", "self.terminal"):
+        "The person's decision about the request before ends it, or the host's time limit for decisions.",
+    ("cli/host_commands.py", "_run", "host"):
+        "Entering it has the time limit `startup_wait`, and leaving it the limits of `HostedServer.close`.",
+    ("cli/host_commands.py", "check_tool", "consent.changed_tool"):
+        "The host asks for each unapproved tool, and `Consent._approve_definition` sets it in each case.",
     ("cli/host_commands.py", "kept_approvals", "store.get('approvals')"):
         "The store ends it: those of the package read memory or a small file, and others are the program's.",
     ("cli/host_commands.py", "kept_approvals", "store.put('approvals', dict(list(kept.items())[-MAX_APPROVALS:]))"):
@@ -102,6 +120,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The user ends it with a line, the end of the input or Ctrl-C.",
     ("cli/person.py", "ask_line", "sys.stdin.readline()"):
         "The input is ready to be read.",
+    ("cli/person.py", "elicitation_handler.ask", "lock"):
+        "The person's response to the elicitation before ends it, or the cancellation of its request.",
     ("client/client.py", "Client.close", "asyncio.shield(self._closing)"):
         "The task `_close` ends it, whose waits have their own entries.",
     ("client/connector.py", "Connector.close", "task.result()"):
@@ -135,26 +155,48 @@ WAITS: dict[tuple[str, str, str], str] = {
         "See `ClientSession.open`, which it calls.",
     ("client/session.py", "ClientSession._handle", "handler(params, context)"):
         "The program's handler ends it, or the end of the connection cancels its task.",
+    ("client/session.py", "ClientSession._handle_all", "asyncio.gather(*tasks.values(), return_exceptions=True)"):
+        "The tasks are cancelled; only a handler of the program that ignores this delays them.",
+    ("client/session.py", "ClientSession._handle_all", "task"):
+        "The program's handler ends it, or the cancellation of the request.",
+    ("client/session.py", "ClientSession._handle_all", "task.result()"):
+        "The future or task is done, so its result does not block.",
     ("client/subscriptions.py", "ListenRequest.close", "asyncio.wait([self._task])"):
         "The task is cancelled, and all its waits end when they are cancelled.",
+    ("client/subscriptions.py", "ListenRequest.open", "asyncio.shield(self._acknowledged)"):
+        "`_listen` calls `_end` in each case: after the acknowledgement, an error or the time limit.",
     ("client/subscriptions.py", "Subscription.__anext__", "self._wakeup.wait()"):
-        "An update or the end of the subscription ends it; a server without updates is silent for as long as the "
-        "program waits.",
+        "An update or the end of the subscription ends it; a server without updates is silent for as long as "
+        "the program waits.",
     ("client/sync.py", "Synchronous.__exit__", "self._thread.join()"):
         "The loop has been stopped, and its tasks have 10 seconds to end.",
     ("client/sync.py", "Synchronous._run_loop", "asyncio.wait(waiting, timeout=10.0)"):
         "It has a time limit of 10 seconds.",
     ("client/sync.py", "Synchronous._run_loop", "loop.run_until_complete(asyncio.wait(waiting, timeout=10.0))"):
         "It has a time limit of 10 seconds.",
+    ("client/sync.py", "Synchronous._run_loop", "asyncio.wait([generators], timeout=10.0)"):
+        "It has a time limit of 10 seconds.",
+    ("client/sync.py", "Synchronous._run_loop", "loop.run_until_complete(asyncio.wait([generators], timeout=10.0))"):
+        "It has a time limit of 10 seconds.",
     ("client/sync.py", "Synchronous.run", "future.result()"):
-        "The end of the call ends it; the end of the loop cancels every call, also one that reaches the loop too "
-        "late.",
+        "The end of the call ends it; the end of the loop cancels every call, also one that reaches the loop "
+        "too late.",
     ("client/tools.py", "ToolCalls.close", "asyncio.wait(self._cancellations, timeout=1.0)"):
         "It has a time limit of 1 second.",
+    ("demo/authorization.py", "authorization", "await start_server(serve_issuer)"):
+        "Entering it does not wait, and leaving it has the time limits of `HttpServer.close`.",
+    ("demo/authorization.py", "authorization", "await start_server(serve_mcp)"):
+        "Entering it does not wait, and leaving it has the time limits of `HttpServer.close`.",
     ("demo/authorization.py", "authorization.serve_mcp", "rest"):
         "The handler ends it, or the HTTP server cancels its task.",
+    ("demo/connections.py", "HttpConnections._url",
+     "asyncio.create_subprocess_exec(*server_command('--http', '--port', '0', *options), "
+     "env={**os.environ, **ENVIRONMENT}, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)"):
+        "The operating system ends it: it starts a process.",
     ("demo/connections.py", "HttpConnections._url", "process.stderr.readline()"):
         "The demo's own server prints its URL, or ends, which ends its output.",
+    ("demo/connections.py", "_stop_process", "process.communicate()"):
+        "The demo's own server ends it: it ends within seconds of its SIGTERM.",
     ("demo/host.py", "cancel_call", "asyncio.wait([call])"):
         "The call is cancelled.",
     ("demo/host.py", "cancel_call", "begun.wait()"):
@@ -163,6 +205,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The demo's own server reports the change of the note.",
     ("demo/plain_http.py", "PlainHttp.events", "response"):
         "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
+    ("demo/screen.py", "Screen.claim_error", "request"):
+        "It is a request of a `Client`, which has a time limit.",
     ("demo/tour.py", "changing_lists", "changed.get()"):
         "The demo's own server reports three changed lists.",
     ("demo/tour.py", "main", "asyncio.run(tour(sys.stdout, http))"):
@@ -171,10 +215,14 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The demo's own server reports the change of the note.",
     ("demo/tour.py", "tour", "contextlib.AsyncExitStack()"):
         "Entering it does not wait; leaving it closes the demo's connections.",
+    ("extensions/auth/headless.py", "EnterpriseManaged.form", "self.id_token()"):
+        "The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.",
     ("extensions/auth/headless.py", "Headless._first_issuer", "self.store.get(f'issuer|{self.client_id}')"):
         "The store ends it: those of the package read memory or a small file, and others are the program's.",
     ("extensions/auth/headless.py", "Headless.obtain", "self.store.put(key, {'issuer': server.issuer})"):
         "The store ends it: those of the package write memory or a small file, and others are the program's.",
+    ("extensions/auth/headless.py", "WorkloadIdentity.form", "self.assertion()"):
+        "The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.",
     ("extensions/tasks/live_task.py", "LiveTask.request_input", "response"):
         "The requestor's response, the time limit of the request, or the end of the task ends it.",
     ("extensions/tasks/live_task.py", "LiveTask.run", "work"):
@@ -189,40 +237,59 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `STOP_GRACE_SECONDS`.",
     ("extensions/tasks/receiver.py", "Tasks.result", "asyncio.sleep(self.poll_interval / 1000)"):
         "The end or the expiry of the task in the store ends the loop, or the cancellation of the request.",
+    ("extensions/tasks/receiver.py", "Tasks.start", "asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)"):
+        "The author's handler ends it, or the cancellation of the request.",
+    ("extensions/tasks/receiver.py", "Tasks.start", "live.begun.result()"):
+        "The future or task is done, so its result does not block.",
+    ("extensions/tasks/receiver.py", "Tasks.start", "running.result()"):
+        "The future or task is done, so its result does not block.",
     ("extensions/tasks/requestor.py", "RunningTask._core_result", "asyncio.sleep(_interval(task))"):
         "It has the time limit in `RunningTask.result`.",
     ("extensions/tasks/requestor.py", "RunningTask._core_result",
      "self._send_request('tasks/result', params, self._result_type)"):
-        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection "
-        "ends it.",
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
+        "connection ends it.",
+    ("extensions/tasks/requestor.py", "RunningTask._respond", "self._handle_input(request)"):
+        "The program's handler ends it, or the end of the task, which cancels it.",
     ("extensions/tasks/requestor.py", "RunningTask._respond",
      "self._send_request('tasks/update', params, EmptyResult)"):
-        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection "
-        "ends it.",
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
+        "connection ends it.",
     ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait",
      "asyncio.wait(open_, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)"):
         "It has the time limit `_interval(task)`.",
     ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait", "self._responding.pop(key)"):
         "The task is done.",
+    ("extensions/tasks/requestor.py", "RunningTask._stop_responding",
+     "asyncio.gather(*tasks.values(), return_exceptions=True)"):
+        "The tasks are cancelled; only a handler of the program that ignores this delays them.",
     ("extensions/tasks/requestor.py", "RunningTask.cancel",
      "self._send_request('tasks/cancel', params, EmptyResult)"):
-        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection "
-        "ends it.",
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
+        "connection ends it.",
     ("extensions/tasks/requestor.py", "RunningTask.cancel", "self._send_request('tasks/cancel', params, Task)"):
-        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection "
-        "ends it.",
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
+        "connection ends it.",
     ("extensions/tasks/requestor.py", "RunningTask.result", "follow(task)"):
         "It has the time limit `seconds`.",
     ("extensions/tasks/requestor.py", "RunningTask.status",
      "self._send_request('tasks/get', TaskRequestParams(self.task.task_id), Task)"):
-        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection "
-        "ends it.",
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
+        "connection ends it.",
     ("features/invoke.py", "call", "function(**arguments)"):
         "The author's function ends it, or the cancellation of the request.",
     ("features/invoke.py", "call", "value"):
         "The author's function ends it, or the cancellation of the request.",
+    ("host/host.py", "Host._list", "asyncio.gather(*(items_of(*each) for each in self._hosted.items()))"):
+        "Each request has the time limit of its client, and a lost connection ends it.",
+    ("host/host.py", "Host.close", "asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))"):
+        "See `HostedServer.close`, whose steps have time limits.",
+    ("host/host.py", "Host.reload", "asyncio.gather(*(each.close(CLOSE_SECONDS) for each in gone))"):
+        "See `HostedServer.close`: the calls in flight get `CLOSE_SECONDS`.",
     ("host/host.py", "Host.reload", "hosted.attempted.wait()"):
         "`Supervisor._run` sets it at its end, or `HostedServer.close` with the state STOPPED.",
+    ("host/host.py", "Host.watch", "updates"):
+        "A change, the end of the connection, or the program's `aclose` ends it.",
     ("host/hosted.py", "HostedServer._elicit", "self._elicitation(self.config.name, request)"):
         "The program's handler ends it, or the cancellation of the request.",
     ("host/hosted.py", "HostedServer._sample", "self._sampling(self.config.name, params)"):
@@ -233,6 +300,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The task is cancelled; the program's approver can delay it.",
     ("host/policy.py", "Policy._ask", "self._locks[server]"):
         "It has the time limit of the approval.",
+    ("host/policy.py", "Policy.typed_values", "self._typing"):
+        "The person ends the input before it, or its function `ask` fails.",
     ("host/supervisor.py", "Supervisor._run", "asyncio.sleep(pause)"):
         "It sleeps at most 1.2 times `MAX_PAUSE`, and `_run_once` limits the number of starts.",
     ("host/supervisor.py", "Supervisor._run_once", "self._starting"):
@@ -248,8 +317,8 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("host/supervisor.py", "Supervisor.ready_client", "self._changed.wait()"):
         "It has the time limit `wait`.",
     ("host/supervisor.py", "Supervisor.ready_client", "self.attempted.wait()"):
-        "`_run` sets it at its end, or `HostedServer.close` with the state STOPPED; a person can take long to "
-        "consent.",
+        "`_run` sets it at its end, or `HostedServer.close` with the state STOPPED; a person can take long "
+        "to consent.",
     ("host/supervisor.py", "Supervisor.stop", "asyncio.wait([self._task])"):
         "The task is cancelled, and then closes its client; see `Client.close`.",
     ("jsonrpc/dispatcher.py", "Dispatcher._run", "entry.slot"):
@@ -276,6 +345,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The ASGI server ends it with the client's next piece, or when the client disconnects.",
     ("lib/http/asgi.py", "AsgiExchange.wait_responded", "asyncio.wait([self._response.ended])"):
         "`end` ends it: after the last piece, when the client has disconnected, or when it reads too slowly.",
+    ("lib/http/asgi.py", "AsgiExchange.wait_responded", "self._late"):
+        "The response ends it, or the refusal that a POST gets when its session ends.",
     ("lib/http/asgi.py", "AsgiStreamingResponse._send_all", "self._wake_sender.wait()"):
         "`write`, `close` and `end` set it.",
     ("lib/http/asgi.py", "AsgiStreamingResponse.drain", "self._sent.wait()"):
@@ -290,6 +361,13 @@ WAITS: dict[tuple[str, str, str], str] = {
         "`HttpApp.start` and `HttpApp.close` are the steps, and their waits have their own entries.",
     ("lib/http/asgi.py", "application.app", "asyncio.create_task(_handle(handler, exchange))"):
         "The author's handler ends it, or the ASGI server cancels the application.",
+    ("lib/http/client.py", "HttpClient._begin_tls",
+     "loop.start_tls(transport, connection, context, server_hostname=name)"):
+        "It has the time limit `connect` in `HttpClient._connect`.",
+    ("lib/http/client.py", "HttpClient._connect",
+     "loop.create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if tls "
+     "else None)"):
+        "It has the time limit `connect`.",
     ("lib/http/client.py", "HttpClient._send", "self._slots.acquire()"):
         "It has the time limit `ClientLimits.head_time`.",
     ("lib/http/client.py", "HttpClient.close",
@@ -302,8 +380,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("lib/http/connection.py", "HttpConnection._wait_and_handle", "rest"):
         "The author's handler ends it, or `abort` cancels the task.",
     ("lib/http/connection.py", "HttpConnection.drain", "asyncio.shield(self._slow_reader.drained)"):
-        "`resume_writing` ends it, at the latest after `HttpLimits.write_time` without any progress of the "
-        "client.",
+        "`resume_writing` ends it, at the latest after `HttpLimits.write_time` without any progress of the client.",
     ("lib/http/connection.py", "HttpConnection.read_body", "body"):
         "The end of the body, `HttpLimits.body_time` or the end of the connection ends it.",
     ("lib/http/connections.py", "Connections.wait_closed", "self._all_closed.wait()"):
@@ -337,22 +414,23 @@ WAITS: dict[tuple[str, str, str], str] = {
      "asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)"):
         "The system ends it when it has resolved the host.",
     ("lib/turns.py", "Turns._wait_in", "turn"):
-        "The wait schedules the passing-on of the turn, which schedules itself again for as long as a message "
-        "waits.",
+        "The wait schedules the passing-on of the turn, which schedules itself again for as long as a message waits.",
     ("lib/turns.py", "turn_for", "turns.wait()"):
         "See `Turns._wait_in`.",
     ("server/announcements.py", "OpenSubscriptions.end", "asyncio.wait(serving, timeout=SUBSCRIPTION_END_SECONDS)"):
         "It has the time limit `SUBSCRIPTION_END_SECONDS`.",
-    ("server/input_requests.py", "call_on_loop", "concurrent.futures.wait([future], timeout=1.0)"):
-        "It has a time limit of 1 second, and its loop ends with the event loop.",
-    ("server/input_requests.py", "call_on_loop", "future.result()"):
-        "The future is done, so its result does not block.",
     ("server/context.py", "Context._until_cancelled", "coroutine"):
         "The context's own method ends it, or the cancellation of the request.",
     ("server/http.py", "HttpApp._start_and_handle", "rest"):
         "The handler ends it, or the HTTP server cancels its task.",
+    ("server/http.py", "HttpApp.end_sessions", "asyncio.gather(*endings)"):
+        "See `SessionTable.close` and the others, which have the time limit `CLOSE_SECONDS`.",
     ("server/input_requests.py", "InputRequests.gather_inputs", "asyncio.gather(*requests, return_exceptions=True)"):
         "Each request has its own time limit, or ends with the connection.",
+    ("server/input_requests.py", "call_on_loop", "concurrent.futures.wait([future], timeout=1.0)"):
+        "It has a time limit of 1 second, and its loop ends with the event loop.",
+    ("server/input_requests.py", "call_on_loop", "future.result()"):
+        "The future is done, so its result does not block.",
     ("server/lifespan.py", "Lifespan._run", "ending.wait()"):
         "`leave` sets it; it is the idle state of a server that serves.",
     ("server/lifespan.py", "Lifespan._run", "self._end_serving()"):
@@ -365,6 +443,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's context manager ends it: `_task` is leaving it.",
     ("server/main.py", "_end_tasks", "asyncio.wait(tasks, timeout=STOP_SECONDS)"):
         "It has the time limit `STOP_SECONDS`.",
+    ("server/main.py", "run_program", "asyncio.run(until_terminated())"):
+        "The end of `serve` ends it, or SIGINT or SIGTERM.",
     ("server/middleware.py", "_wrap.serve", "middleware(ServedRequest(method, params), context, proceed)"):
         "The author's middleware or handler ends it, or the cancellation of the request.",
     ("server/middleware.py", "_wrap.serve.proceed", "handler(request.params, context)"):
@@ -378,21 +458,33 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("server/server.py", "Server.run_http.listen",
      "(asyncio.Event() if lifespan is None else lifespan.ending).wait()"):
         "The end of the lifespan or Ctrl-C ends it; it is the idle state of a server.",
+    ("server/server.py", "Server.run_http.listen",
+     "self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)"):
+        "Entering it only opens the socket, and leaving it has the time limits of `HttpServer.close`.",
     ("server/service.py", "Membership._begin", "self._service.add(self._member, self._reopen)"):
         "See `Service.add`, which is a coroutine function.",
     ("server/service.py", "Membership.begin", "asyncio.shield(self._beginning)"):
         "The task `_begin` ends it; see `Lifespan.enter`.",
     ("server/session.py", "ServerSession.finish", "self.ended"):
         "The end of the transport ends it; it is the idle state of a session.",
+    ("server/session.py", "ServerSession.request_input", "asyncio.shield(self.initialized)"):
+        "The client's `initialized` ends it, or the cancellation of the request that needs the input.",
     ("server/session.py", "begin", "catalog.service.add(session)"):
         "See `Service.add`, which is a coroutine function.",
+    ("server/stateless.py", "StatelessRequest.drain", "self.drain_notifications()"):
+        "See `StreamingResponse.drain`: the client reads, or is disconnected after `write_time`.",
     ("server/stateless.py", "serve_request", "route.handler(params, context)"):
         "The author's handler ends it, or the cancellation of the request.",
+    ("server/subscriptions.py", "OpenSubscription.drain_changes", "self._drain()"):
+        "See `StreamingResponse.drain`: the client reads, or is disconnected after `write_time`.",
     ("server/subscriptions.py", "OpenSubscription.wait_ended", "self._ended"):
-        "`close`, the time limit of the token or the cancellation of the request ends it; it is the idle state of"
-        " a subscription.",
+        "`close`, the time limit of the token or the cancellation of the request ends it; it is the idle "
+        "state of a subscription.",
     ("session.py", "Session._serve", "route.handler(params, self.context(request, params))"):
         "The author's handler ends it, or the cancellation of the request.",
+    ("session.py", "Session.request",
+     "send(encoded) if self.send_stateless is None else self.send_stateless(method, encoded, send)"):
+        "See `Requester.request`: the response, the time limit, or the end of the connection ends it.",
     ("transports/base.py", "finish", "asyncio.wait(pending, timeout=timeout)"):
         "It has the time limit of its caller.",
     ("transports/http_sse/client.py", "SseClientTransport._post", "posting"):
@@ -407,6 +499,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `ENDPOINT_SECONDS`.",
     ("transports/http_sse/client.py", "SseClientTransport.start", "self._endpoint.result()"):
         "It has the time limit `ENDPOINT_SECONDS`.",
+    ("transports/http_sse/server.py", "SseEndpoint._stream", "asyncio.wait([task])"):
+        "The session has ended, so its serving ends; handlers that ignore their cancellation delay it.",
     ("transports/http_sse/server.py", "SseEndpoint._stream",
      "asyncio.wait(ended, timeout=left, return_when=asyncio.FIRST_COMPLETED)"):
         "The end of the session, of its stream or of its last token ends it; it is the idle state of a session.",
@@ -416,6 +510,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `grace` or `SILENT_GRACE_SECONDS`.",
     ("transports/stdio/client.py", "StdioClientTransport.close", "asyncio.shield(self._closing)"):
         "The task `_close` ends it, whose waits have time limits.",
+    ("transports/stdio/client.py", "StdioClientTransport.start",
+     "loop.subprocess_exec(lambda: self, *command, env=environment, cwd=self._cwd, "
+     "creationflags=system.SYSTEM.creation_flags, start_new_session=system.SYSTEM.has_process_groups)"):
+        "The operating system ends it: it starts a process.",
     ("transports/stdio/lines.py", "LineTransport.drain", "self._writable.wait()"):
         "`resume_writing` sets it when the peer reads, and the end of the connection does.",
     ("transports/stdio/server.py", "StdioServerTransport._open_socket",
@@ -432,6 +530,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The handler ends it, or the HTTP server cancels its task.",
     ("transports/streamable_http/checks.py", "_finish", "rest"):
         "The handler ends it, or the HTTP server cancels its task.",
+    ("transports/streamable_http/checks.py", "authorized_by.authorize", "name"):
+        "The author's `authenticate` ends it, or the server's end, which cancels the request.",
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._close", "deleting"):
         "It has the time limit `DELETE_SECONDS`.",
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._deliver_frame",
@@ -459,14 +559,21 @@ WAITS: dict[tuple[str, str, str], str] = {
      "asyncio.wait([task], timeout=seconds)"):
         "It has the time limit `seconds`.",
     ("transports/streamable_http/durable_store.py", "_DaemonThread.run", "future"):
-        "The thread ends it after the function; `LOAD_SECONDS` or the cancellation in `flush` ends the wait for a"
-        " function that hangs.",
+        "The thread ends it after the function; `LOAD_SECONDS` or the cancellation in `flush` ends the wait "
+        "for a function that hangs.",
     ("transports/streamable_http/posted_session.py", "SessionTransport.reading", "self._readable.wait()"):
         "`resume_reading` sets it when the dispatcher has room again, and `close` calls that.",
     ("transports/streamable_http/resumption.py", "_read_events", "response"):
         "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
+    ("transports/streamable_http/resumption.py", "listen", "asyncio.sleep(retry_seconds(parser, attempts, idle))"):
+        "Each sleep has at most `MAX_RETRY` seconds, and `close` cancels the task.",
     ("transports/streamable_http/resumption.py", "listen", "get(resume_header(parser))"):
         "See `HttpClient.request`, of which this is the context manager.",
+    ("transports/streamable_http/resumption.py", "listen", "renew(current)"):
+        "Its `initialize` has the time limit of the client, and a lost connection ends it.",
+    ("transports/streamable_http/resumption.py", "read_and_resume",
+     "asyncio.sleep(retry_seconds(parser, attempts, idle))"):
+        "The loop has at most `MAX_RECONNECTIONS` attempts without a message.",
     ("transports/streamable_http/resumption.py", "read_and_resume", "get(resume_header(parser))"):
         "See `HttpClient.request`, of which this is the context manager.",
     ("transports/streamable_http/server.py", "StreamableHttpEndpoint._initialize",
@@ -482,6 +589,11 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The future or task is done, so its result does not block.",
     ("transports/streamable_http/session_table.py", "SessionTable._end_soon", "session.initialized.result()"):
         "The future or task is done, so its result does not block.",
+    ("transports/streamable_http/session_table.py", "SessionTable._open", "self._begin_serving(session)"):
+        "The author's lifespan ends it; `SessionTable.close` cancels it after `CLOSE_SECONDS`.",
+    ("transports/streamable_http/session_table.py", "SessionTable._repeat_handshake",
+     "asyncio.shield(session.initialized)"):
+        "The response to `initialize` or the end of the session ends it.",
     ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.shield(session.initialized)"):
         "The response to `initialize` or the end of the session ends it.",
     ("transports/streamable_http/stateless_client.py", "StatelessRequests._post", "posting"):
@@ -492,6 +604,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "`resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.",
     ("transports/system.py", "ThreadWriter._run", "self._queue.get()"):
         "`write` or `abort` ends it; the thread is a daemon, so it does not delay the end of the process.",
+    ("transports/system.py", "Windows.end_processes",
+     "asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null, "
+     "creationflags=self.creation_flags)"):
+        "The operating system ends it: it starts a process.",
     ("transports/system.py", "Windows.end_processes", "asyncio.wait_for(killer.wait(), TASKKILL_SECONDS)"):
         "It has the time limit `TASKKILL_SECONDS`.",
     ("transports/system.py", "Windows.end_processes", "killer.wait()"):
@@ -504,76 +620,6 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/system.py", "read_in_thread.read", "os.read(source, PIECE)"):
         "The client ends it with data or the end of the input; the thread is a daemon.",
 }  # fmt: skip
-
-UNEXPLAINED: set[tuple[str, str, str]] = {
-    ("basic/authorization/sign_in.py", "AuthorizationCode.obtain", "self._sign_ins"),
-    ("basic/authorization/store.py", "FileStore._file_lock", "asyncio.sleep(_POLL_SECONDS)"),
-    ("basic/authorization/store.py", "MemoryStore.lock", "self._locks.setdefault(key, asyncio.Lock())"),
-    ("basic/authorization/verifiers.py", "Introspection.for_server.verify_token", "asyncio.shield(task)"),
-    ("cli/accounts.py", "login", "make_client(options, authorizer)"),
-    ("cli/host_commands.py", "Consent._confirm", "self.terminal"),
-    ("cli/host_commands.py", "Consent.ask", "self.terminal"),
-    ("cli/host_commands.py", "_run", "host"),
-    ("cli/host_commands.py", "check_tool", "consent.changed_tool"),
-    ("cli/person.py", "elicitation_handler.ask", "lock"),
-    ("client/session.py", "ClientSession._handle_all",
-     "asyncio.gather(*tasks.values(), return_exceptions=True)"),
-    ("client/session.py", "ClientSession._handle_all", "task"),
-    ("client/session.py", "ClientSession._handle_all", "task.result()"),
-    ("client/subscriptions.py", "ListenRequest.open", "asyncio.shield(self._acknowledged)"),
-    ("client/sync.py", "Synchronous._run_loop", "loop.run_until_complete(loop.shutdown_asyncgens())"),
-    ("demo/authorization.py", "authorization", "await start_server(serve_issuer)"),
-    ("demo/authorization.py", "authorization", "await start_server(serve_mcp)"),
-    ("demo/connections.py", "HttpConnections._url",
-     "asyncio.create_subprocess_exec(*server_command('--http', '--port', '0', *options), env={**os.environ, "
-     "**ENVIRONMENT}, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)"),
-    ("demo/connections.py", "_stop_process", "process.communicate()"),
-    ("demo/screen.py", "Screen.claim_error", "request"),
-    ("extensions/auth/headless.py", "EnterpriseManaged.form", "self.id_token()"),
-    ("extensions/auth/headless.py", "WorkloadIdentity.form", "self.assertion()"),
-    ("extensions/tasks/receiver.py", "Tasks.start", "asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)"),
-    ("extensions/tasks/receiver.py", "Tasks.start", "live.begun.result()"),
-    ("extensions/tasks/receiver.py", "Tasks.start", "running.result()"),
-    ("extensions/tasks/requestor.py", "RunningTask._respond", "self._handle_input(request)"),
-    ("extensions/tasks/requestor.py", "RunningTask._stop_responding",
-     "asyncio.gather(*tasks.values(), return_exceptions=True)"),
-    ("host/host.py", "Host._list", "asyncio.gather(*(items_of(*each) for each in self._hosted.items()))"),
-    ("host/host.py", "Host.close", "asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))"),
-    ("host/host.py", "Host.reload", "asyncio.gather(*(each.close(CLOSE_SECONDS) for each in gone))"),
-    ("host/host.py", "Host.watch", "updates"),
-    ("host/policy.py", "Policy.typed_values", "self._typing"),
-    ("lib/http/asgi.py", "AsgiExchange.wait_responded", "self._late"),
-    ("lib/http/client.py", "HttpClient._begin_tls",
-     "loop.start_tls(transport, connection, context, server_hostname=name)"),
-    ("lib/http/client.py", "HttpClient._connect",
-     "loop.create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if tls else None)"),
-    ("server/http.py", "HttpApp.end_sessions", "asyncio.gather(*endings)"),
-    ("server/main.py", "run_program", "asyncio.run(until_terminated())"),
-    ("server/server.py", "Server.run_http.listen",
-     "self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)"),
-    ("server/session.py", "ServerSession.request_input", "asyncio.shield(self.initialized)"),
-    ("server/stateless.py", "StatelessRequest.drain", "self.drain_notifications()"),
-    ("server/subscriptions.py", "OpenSubscription.drain_changes", "self._drain()"),
-    ("session.py", "Session.request",
-     "send(encoded) if self.send_stateless is None else self.send_stateless(method, encoded, send)"),
-    ("transports/http_sse/server.py", "SseEndpoint._stream", "asyncio.wait([task])"),
-    ("transports/stdio/client.py", "StdioClientTransport.start",
-     "loop.subprocess_exec(lambda: self, *command, env=environment, cwd=self._cwd, "
-     "creationflags=system.SYSTEM.creation_flags, start_new_session=system.SYSTEM.has_process_groups)"),
-    ("transports/streamable_http/checks.py", "authorized_by.authorize", "name"),
-    ("transports/streamable_http/resumption.py", "listen",
-     "asyncio.sleep(retry_seconds(parser, attempts, idle))"),
-    ("transports/streamable_http/resumption.py", "listen", "renew(current)"),
-    ("transports/streamable_http/resumption.py", "read_and_resume",
-     "asyncio.sleep(retry_seconds(parser, attempts, idle))"),
-    ("transports/streamable_http/session_table.py", "SessionTable._open", "self._begin_serving(session)"),
-    ("transports/streamable_http/session_table.py", "SessionTable._repeat_handshake",
-     "asyncio.shield(session.initialized)"),
-    ("transports/system.py", "Windows.end_processes",
-     "asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null, "
-     "creationflags=self.creation_flags)"),
-}  # fmt: skip
-"""The waits whose reason nobody has examined yet. This set may only shrink."""
 
 
 def find_waits() -> set[tuple[str, str, str]]:

@@ -92,7 +92,8 @@ class Synchronous(Generic[C]):
             waiting.add(closing := loop.create_task(self._close()))
             closing.add_done_callback(lambda task: task.cancelled() or task.exception())  # `__exit__` has raised it
             loop.run_until_complete(asyncio.wait(waiting, timeout=10.0))
-            loop.run_until_complete(loop.shutdown_asyncgens())
+            generators = loop.create_task(loop.shutdown_asyncgens())
+            loop.run_until_complete(asyncio.wait([generators], timeout=10.0))
             loop.close()
             for call in tuple(self._calls):  # it came so late that no task was made of it
                 call.cancel()
