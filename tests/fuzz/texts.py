@@ -261,8 +261,7 @@ def _trace(rng: random.Random) -> None:
 def _log(rng: random.Random) -> None:
     """Write a log record with a traceback."""
     main(["--version"])  # as any command, it sets the format of log records
-    log = logging.getLogger(f"mcp_ref.{rng.random()}")
-    log.parent = None  # without the handlers of pytest
+    log = logging.Logger("mcp_ref.hostile")  # without a parent, so without the handlers of pytest
     try:
         raise ValueError(text(rng, surrogates=True))
     except ValueError:
