@@ -12,8 +12,8 @@ from types import FrameType
 from mcp_ref.jsonrpc.messages import JSON
 
 MAX_TIME = 0.5
-"""Maximum processor time of one call of the package, in seconds. A validation ends after 0.2 s and the rest of its slice
-of steps, which takes longer while other programs use the same core."""
+"""Maximum processor time of one call of the package, in seconds. A validation ends after 0.2 s and the rest of its
+slice of steps, which takes longer while other programs use the same core."""
 MAX_MEMORY = 256 * 1024 * 1024
 """Maximum growth of the process's peak memory in one call of the package, in bytes (256 MiB)."""
 MAX_INPUT = 1_000_000
