@@ -165,8 +165,8 @@ def test_verify_agrees_with_pyjwt(peers: Path, capsys: pytest.CaptureFixture[str
         counts[verdict] += 1
     with capsys.disabled():
         print(f" {len(cases)} tokens: {counts[True]} accepted by both, {counts[False]} refused by both ", end="")
-    assert len(cases) >= 20_000
-    assert min(counts.values()) > 4_000, counts  # neither verdict is rare
+    assert len(cases) >= 2_000 * TIMES
+    assert min(counts.values()) > 400 * TIMES, counts  # neither verdict is rare
 
 
 def test_sign_is_accepted_by_pyjwt(peers: Path) -> None:
