@@ -47,6 +47,8 @@ def hidden_characters(text: str, keep: str = "\n\t") -> set[str]:
         text: The text.
         keep: Characters that are not hidden here. Default: line breaks and tabs.
     """
+    if _PRESENTATION_SELECTORS[0] not in text and _PRESENTATION_SELECTORS[1] not in text:
+        return {character for character in set(text) if is_hidden(character) and character not in keep}
     return {
         character for previous, character in zip("x" + text, text, strict=False) if _hides(previous, character, keep)
     }

@@ -19,7 +19,7 @@ from mcp_ref.host.hosted import MAX_BURST, Throttle
 from mcp_ref.host.supervisor import Pauses
 from mcp_ref.jsonrpc.messages import Notification, Object
 from tests.host.peers import Fragile, Person, Scripted, calculator, error, lines, opened, state, tool
-from tests.settings import ROOT, eventually
+from tests.settings import PATIENCE, ROOT, eventually
 
 ADD: Object = {"a": 1, "b": 2}
 
@@ -241,7 +241,7 @@ async def test_list_over_a_limit_costs_only_its_server(fault: str, quick: None) 
             dropped = {"too many tools": 5}.get(fault, 1)
             assert host.status()[0].dropped == {"tools": dropped} and host.status()[0].tools == kept
         assert server.received.count("tools/list") <= 600
-        assert (await host.call_tool("other.add", ADD)).text == "3"
+        assert (await host.call_tool("other.add", ADD, wait=PATIENCE)).text == "3"
 
 
 async def test_refresh_that_fails_keeps_the_tools(quick: None) -> None:
@@ -259,7 +259,7 @@ async def test_refresh_that_fails_keeps_the_tools(quick: None) -> None:
 async def test_tools_of_a_server_that_is_away_stay_for_the_grace_period(
     quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(supervisor, "GRACE_SECONDS", 1.5)
     events: list[ServerStatus] = []
     fragile = Fragile()
     async with opened(Host({"s": fragile}, on_event=events.append)) as host:
