@@ -99,6 +99,13 @@ class Client:
         own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         await self.close()
 
+    async def leave(self, how: str) -> None:
+        """Disconnect: "close" and "reset" end both directions, "half" only the client's."""
+        if how == "half":
+            self.writer.write_eof()
+        else:
+            await (self.cut() if how == "reset" else self.close())
+
     async def close(self) -> None:
         self.writer.transport.abort()
         with contextlib.suppress(OSError):
@@ -562,10 +569,7 @@ async def test_keep_open_calls_its_function_after_a_disconnect(how: str) -> None
         client = await b.client()
         await client.send(STREAM)
         await client.head()
-        if how == "half":
-            client.writer.write_eof()
-        else:
-            await (client.cut() if how == "reset" else client.close())
+        await client.leave(how)
         await eventually(lambda: kept.ended == kept.streams)
         assert kept.streams[0].ended.done()
         await b.is_well()
@@ -623,10 +627,7 @@ async def test_late_response_after_a_disconnect_frees_the_connection(how: str) -
     late = Late()
     async with bench(late.handle) as b:
         client = await late.request(b)
-        if how == "half":
-            client.writer.write_eof()
-        else:
-            await (client.cut() if how == "reset" else client.close())
+        await client.leave(how)
         await eventually(lambda: _open_connections(b.server)[0].client_disconnected)
         late.exchanges[0].respond(200, OK, b"later")
         await eventually(lambda: b.server.connections == 0)
@@ -677,10 +678,7 @@ async def test_stream_is_gone_after_a_disconnect(how: str) -> None:
         await client.send(STREAM)
         await client.head()
         assert not streams[0].ended.done()
-        if how == "half":
-            client.writer.write_eof()
-        else:
-            await (client.cut() if how == "reset" else client.close())
+        await client.leave(how)
         async with asyncio.timeout(PATIENCE):
             await streams[0].ended
         streams[0].write(b"nobody reads this")
@@ -714,10 +712,7 @@ def test_exchange_on_disconnect_is_called_after_a_disconnect_and_no_response_is_
             await client.send(STREAM)
             async with asyncio.timeout(PATIENCE):
                 await began.wait()
-            if how == "half":
-                client.writer.write_eof()
-            else:
-                await (client.cut() if how == "reset" else client.close())
+            await client.leave(how)
             async with asyncio.timeout(PATIENCE):
                 await left.wait()
             if how == "half":
@@ -754,10 +749,7 @@ async def test_disconnect_is_noticed_while_reading_is_paused(how: str, streams: 
         [connection] = _open_connections(b.server)
         await eventually(lambda: connection._reading_paused)
         await eventually(lambda: client.writer.transport.get_write_buffer_size() == 0)
-        if how == "half":
-            client.writer.write_eof()
-        else:
-            await (client.cut() if how == "reset" else client.close())
+        await client.leave(how)
         async with asyncio.timeout(PATIENCE):
             await left.wait()
         if how == "half" and not streams:
