@@ -102,14 +102,17 @@ def file_name(name: str, mime_type: str | None) -> str:
 
 def suffix_of(mime_type: str | None) -> str | None:
     """Return the suffix of a MIME type such as `image/png; q=1`, or None for an unknown type."""
-    essence = (mime_type or "").partition(";")[0].strip().lower()
-    return _SUFFIXES.get(essence) or mimetypes.guess_extension(essence)
+    return _SUFFIXES.get(_essence(mime_type)) or mimetypes.guess_extension(_essence(mime_type))
 
 
 def _same_suffixes(suffix: str, mime_type: str | None) -> list[str]:
     """Return the suffixes that mean the same type, such as `.jpg` and `.jpeg`."""
-    essence = (mime_type or "").partition(";")[0].strip().lower()
-    return [suffix, *mimetypes.guess_all_extensions(essence)]
+    return [suffix, *mimetypes.guess_all_extensions(_essence(mime_type))]
+
+
+def _essence(mime_type: str | None) -> str:
+    """Return a MIME type without its parameters."""
+    return (mime_type or "").partition(";")[0].strip().lower()
 
 
 def _write(folder: str, name: str, mime_type: str | None, data: str) -> str:

@@ -277,13 +277,9 @@ class Host(HostOptions):
             name = {each.model_name: each.full_name for each in await self.list_prompts()}.get(name, name)
         server, _, own = name.partition(".")
         return await self._server(server).fetch(
-            "prompt",
-            own,
-            arguments,
-            origin,
-            wait,
+            "prompt", own, arguments, origin, wait,
             lambda client, own: client.get_prompt(own, arguments, timeout=timeout),
-        )
+        )  # fmt: skip
 
     async def watch(self, server: str, uri: str) -> AsyncIterator[ResourceChange]:
         """Yield the updates of a resource. After a restart of the server, subscribe again, and yield one update.

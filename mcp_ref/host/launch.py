@@ -279,10 +279,9 @@ class _Texts:
         """Return the environment variables of the entry and of its `envFile`, by name."""
         env: dict[str, Text | None] = {}
         for name, value in _parse_env_file(env_file).items():
-            is_place = "://" in value or _exists(value)
-            shown = "***" if _SECRET_NAME.search(name) and not is_place else value
+            shown = "***" if _SECRET_NAME.search(name) and not _is_place(value) else value
             self._note(Setting("variable", name, "envFile", value=shown))
-            env[name] = Text(value, shown, "" if is_secret_name(name) and not is_place else value)
+            env[name] = Text(value, shown, "" if is_secret_name(name) and not _is_place(value) else value)
         entry = self._config.entry
         for name in entry.get("env_vars", []):
             if name in self._environment:
@@ -315,7 +314,7 @@ class _Texts:
         """Replace the variables of a text. If it is more than one variable of the user, its source is also the file."""
         expanded = self.expand(key, text, place, name)
         if (place, name) not in self._settings or not _VARIABLE.fullmatch(text):
-            shown = "***" if _SECRET_NAME.search(name) and not _exists(text) and "://" not in text else expanded.shown
+            shown = "***" if _SECRET_NAME.search(name) and not _is_place(text) else expanded.shown
             self._note(Setting(place, name, "file", value=shown))
         return expanded
 
@@ -344,6 +343,11 @@ def _before_path(url: str) -> str:
     """Return the scheme and host of a URL, or the variable that stands for them."""
     found = re.match(r"(?:[^:/?#]+://)?[^/?#]*", url)
     return found[0] if found is not None else ""
+
+
+def _is_place(text: str) -> bool:
+    """Return True for a URL or an existing path, which is not a secret under any name."""
+    return "://" in text or _exists(text)
 
 
 def _exists(path: str) -> bool:

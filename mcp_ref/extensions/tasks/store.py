@@ -139,8 +139,8 @@ class MemoryTaskStore(TaskStore):
             self._serial += 1
             serial, size_before = self._serial, 0
         size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
-        self._make_room_of(caller, size - size_before)
-        self._make_room(size - size_before)
+        self._make_room(size - size_before, self._max_bytes_per_caller, caller)
+        self._make_room(size - size_before, self._max_bytes)
         self._tasks[task.task_id] = _StoredTask(task, owner, caller, expires_at, size, serial)
         self._bytes += size - size_before
 
@@ -162,30 +162,21 @@ class MemoryTaskStore(TaskStore):
         if not has_place:
             raise ProtocolError(INTERNAL_ERROR, f"{why}; retry later")
 
-    def _make_room_of(self, caller: str, growth: int) -> None:
-        """Remove ended tasks of a caller until `growth` more bytes fit into its share, or raise ProtocolError."""
-        own = [kept for kept in self._tasks.values() if kept.caller == caller]
-        excess = sum(kept.size for kept in own) + growth - self._max_bytes_per_caller
+    def _make_room(self, growth: int, limit: int, caller: str | None = None) -> None:
+        """Remove ended tasks, of one caller or of all, until `growth` more bytes fit, or raise ProtocolError."""
+        used = self._bytes
+        if caller is not None:
+            used = sum(kept.size for kept in self._tasks.values() if kept.caller == caller)
+        excess = used + growth - limit
         if growth <= 0 or excess <= 0:
             return
-        if sum(kept.size for kept in own if kept.task.is_over) < excess:
-            why = f"your tasks would exceed {self._max_bytes_per_caller} bytes; retry later"
-            raise ProtocolError(INTERNAL_ERROR, why)
-        for kept in own:
-            if excess > 0 and kept.task.is_over:
-                excess -= kept.size
-                self.remove(kept.task.task_id)
-
-    def _make_room(self, growth: int) -> None:
-        """Remove ended tasks until `growth` more bytes fit. If no removal can suffice, raise ProtocolError."""
-        if growth <= 0 or self._bytes + growth <= self._max_bytes:
-            return
-        ended = sum(kept.size for kept in self._tasks.values() if kept.task.is_over)
-        if self._bytes + growth - ended > self._max_bytes:
-            why = f"the store of tasks would exceed {self._max_bytes} bytes; retry later"
-            raise ProtocolError(INTERNAL_ERROR, why)
-        while self._bytes + growth > self._max_bytes:
-            self._remove_ended()
+        ended = (kept for kept in self._tasks.values() if kept.task.is_over and caller in (None, kept.caller))
+        if sum(kept.size for kept in ended) < excess:
+            whose = "the store of tasks" if caller is None else "your tasks"
+            raise ProtocolError(INTERNAL_ERROR, f"{whose} would exceed {limit} bytes; retry later")
+        most = self._bytes - excess
+        while self._bytes > most:
+            self._remove_ended(caller)
 
     def _remove_ended(self, caller: str | None = None) -> bool:
         """Remove the oldest ended task of a caller, by default the caller whose ended tasks need most memory.

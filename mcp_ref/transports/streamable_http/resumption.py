@@ -62,7 +62,7 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
         try:
             # [2025-11-25 basic/transports#resumability-and-redelivery] SHOULD: a GET with the last event's id
             async with get(resume_header(parser)) as resumed:
-                if resumed.status == 200 and resumed.headers.media_type == SSE_TYPE:
+                if _is_stream(resumed):
                     idle = 0 if await _read_events(resumed, parser, read, unanswered) else idle + 1
                 elif resumed.status < 500:
                     return  # the server cannot resume the stream
