@@ -105,6 +105,9 @@ CHANGES
 - `Context.run` in a worker thread raises CancelledError when the event loop has ended; it could keep the process alive.
 - The sessions of one caller have a limit in bytes: `EndpointLimits.session_bytes_per_caller`. Messages that wait for
   the client's next GET are only in the event store, with its limits: `waiting_events` and `waiting_bytes` are gone.
+- The requests of one caller in flight have a limit in bytes of estimated memory: `EndpointLimits.request_bytes*`, and
+  `Limits.max_bytes_in_flight` on other transports. So have the arguments of running tasks, and unfinished requests.
+- A transport of your own that does not derive from `Transport` needs the attribute `in_flight` (None is enough).
 - The package is under the MIT license.
 
 0.1.0

@@ -126,15 +126,9 @@ class SubscribedResource(NamedTuple):
 class Subscriptions(dict[str, SubscribedResource]):
     """The subscriptions of a session, or of one `subscriptions/listen`, by canonical URI. They count for `shares`."""
 
-    def __init__(self, shares: Shares | None, wanted: Mapping[str, SubscribedResource] = MappingProxyType({})) -> None:
+    def __init__(self, shares: Shares | None) -> None:
         super().__init__()
         self._shares = shares
-        try:
-            for uri, subscribed in wanted.items():
-                self.add(uri, subscribed)
-        except ProtocolError:
-            self.clear()
-            raise
 
     def add(self, uri: str, subscribed: SubscribedResource) -> None:
         """Add a subscription, unless there is one for this URI. Raise ProtocolError if a limit is reached."""

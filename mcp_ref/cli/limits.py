@@ -37,28 +37,43 @@ def show_limits(json: bool) -> None:
     for module in dict.fromkeys(limit.module for limit in found):
         rows = [(limit.name, f"{limit.value:,}", limit.meaning) for limit in found if limit.module == module]
         show.table(module, rows)
+    figures = memory()
     show.table(
         "Memory that one caller can fill in a server, in bytes",
-        [(each.table, f"{each.one_caller:,}", f"all callers: {each.all_callers:,}") for each in memory()],
+        [(each.table, f"{each.one_peer:,}", f"all callers: {each.all_peers:,}") for each in figures if each.all_peers],
+    )
+    show.table(
+        "Memory that one server can fill in a client or host, in bytes",
+        [(each.table, f"{each.one_peer:,}", "") for each in figures if not each.all_peers],
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory that callers can fill in one table of a server, in bytes: one caller, and all callers."""
+    """The memory that peers can fill in one table, in bytes: one peer, and all peers. `all_peers` is 0 in a client."""
 
     table: str
-    one_caller: int
-    all_callers: int
+    one_peer: int
+    all_peers: int = 0
 
 
 def memory() -> list[Memory]:
-    """Return the memory that callers can fill, computed from the limits."""
+    """Return the memory that peers can fill, computed from the limits."""
     found = {limit.name: int(limit.value) for limit in limits() if limit.value >= 1}
-    proof = 300  # a text of 43 characters, a time, and the place in a dict
+    uri, proof = 4 * found["MAX_URI_LENGTH"], 300  # a proof: a text of 43 characters, a time, and the place in a dict
+    unfinished = found["HttpLimits.connections"] * found["MIN_COUNTED_SIZE"] + found["HttpLimits.bodies_size"]
     return [
         Memory("subscriptions: URIs", found["MAX_SUBSCRIBED_BYTES_PER_CALLER"], found["MAX_SUBSCRIBED_BYTES"]),
         Memory("tasks, as JSON", found["MAX_TASK_BYTES_PER_CALLER"], found["MAX_TASK_BYTES"]),
+        Memory("arguments of running tasks", found["MAX_ARGUMENT_BYTES_PER_CALLER"], found["MAX_ARGUMENT_BYTES"]),
+        Memory(
+            "requests in flight over HTTP",
+            found["EndpointLimits.request_bytes_per_caller"],
+            found["EndpointLimits.request_bytes"],
+        ),
+        Memory(
+            "requests in flight over stdio", found["Limits.max_bytes_in_flight"], found["Limits.max_bytes_in_flight"]
+        ),
         Memory(
             "HTTP sessions without events",
             found["EndpointLimits.session_bytes_per_caller"],
@@ -68,8 +83,15 @@ def memory() -> list[Memory]:
             "events for clients that resume or listen", found["StoreLimits.max_bytes"], found["StoreLimits.max_bytes"]
         ),
         Memory("DPoP proofs", proof * found["MAX_PROOFS_PER_CALLER"], proof * found["MAX_PROOFS"]),
-        Memory("request bodies over 64 KiB", found["HttpLimits.bodies_size"], found["HttpLimits.bodies_size"]),
+        Memory("heads, bodies and later requests of connections", unfinished, unfinished),
         Memory("unread responses over 64 KiB", found["HttpLimits.unread_size"], found["HttpLimits.unread_size"]),
+        Memory("requests of the server in flight", found["Limits.max_bytes_in_flight"]),
+        Memory("one response, as text", found["MAX_RESPONSE"]),
+        Memory("pages of one list, as text", found["MAX_LIST_SIZE"]),
+        Memory("cached results, as text", found["MAX_CACHED_BYTES"]),
+        Memory("unread updates of one subscription", uri * found["MAX_UPDATES"]),
+        Memory("ids of open elicitations", 4 * found["MAX_ID_LENGTH"] * found["MAX_ELICITATIONS"]),
+        Memory("definitions of tools in a host, as text", found["MAX_TOOLS_BYTES"]),
     ]
 
 

@@ -36,7 +36,7 @@ from ..features.roots import LazyRoots, ListRootsResult, Root, RootPaths, to_roo
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.task_augmentation import TaskMetadata
 from ..jsonrpc.errors import InvalidMessage, RemoteError
-from ..jsonrpc.messages import Object
+from ..jsonrpc.messages import MAX_ID_LENGTH, Object
 from ..revisions import Revision
 from ..session import Handler
 from .options import ClientOptions
@@ -138,7 +138,8 @@ class ClientHandlers:
 
     def _store_elicitation(self, id: str) -> None:
         """Store the id of a request to visit a URL. `report_elicitation_end` ignores other ids."""
-        self._open_elicitations[id] = None
+        if len(id) <= MAX_ID_LENGTH:
+            self._open_elicitations[id] = None
         if len(self._open_elicitations) > MAX_ELICITATIONS:
             del self._open_elicitations[next(iter(self._open_elicitations))]
 

@@ -31,7 +31,7 @@ from ..basic.subscriptions import (
 from ..basic.versioning import LOG_LEVEL
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
-from ..lib.uri import canonical_uri, includes_uri, respelled
+from ..lib.uri import MAX_URI_LENGTH, canonical_uri, includes_uri, respelled
 from .options import ClientOptions
 from .requests import ClientRequests
 
@@ -212,7 +212,9 @@ class Subscription:
             canonical = canonical_uri(uri) or uri
             if not includes_uri(self._canonical, canonical):
                 return
-            changed = respelled(canonical, self._canonical, self.uri)
+            # a long URI would fill the memory; the program then reads all that it subscribed to again
+            is_short = len(uri) <= MAX_URI_LENGTH
+            changed = respelled(canonical, self._canonical, self.uri) if is_short else self.uri
         self._changed[changed] = None
         if len(self._changed) > MAX_UPDATES:
             del self._changed[next(iter(self._changed))]

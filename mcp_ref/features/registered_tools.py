@@ -33,7 +33,7 @@ from ..lib.typed import Signature, to_json
 from ..revisions import Revision
 from .invoke import call, check_description, handler_signature
 from .registry import Registry
-from .task_augmentation import TaskMetadata, TaskSupport
+from .task_augmentation import TaskSupport
 from .tools import (
     CallToolRequestParams,
     CallToolResult,
@@ -117,7 +117,7 @@ class RegisteredTool:
 ToolRun = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]
 """A function that runs one tool call. Its argument is the context of the request or of the task."""
 
-TaskStarter = Callable[[ToolRun, RegisteredTool, TaskMetadata | None, RequestContext], Awaitable[object]]
+TaskStarter = Callable[[ToolRun, RegisteredTool, CallToolRequestParams, RequestContext], Awaitable[object]]
 """The function that decides if a tool call becomes a task. It returns a `CreateTaskResult` or a `CallToolResult`."""
 
 
@@ -192,7 +192,8 @@ class Tools:
         # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` if tasks are not declared
         may_become_task = registered.task != "forbidden" or params.task is not None
         if self.can_be_tasks and may_become_task:
-            return self._start_task(partial(self._call, registered, params), registered, params.task, context)
+            work = partial(self._call, registered, params)
+            return self._start_task(work, registered, params, context)
         return self._call(registered, params, context)
 
     async def _call(

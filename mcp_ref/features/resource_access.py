@@ -47,17 +47,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from enum import Enum
 from numbers import Number
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from ..basic.access import Access, Subscriptions
 from ..jsonrpc.messages import Object
 from ..lib.typed import ConversionError, Signature, to_json
-from ..lib.uri import Reading, bare_path, canonical_uri, parents, parts_of_query, readings, respelled
+from ..lib.uri import MAX_URI_LENGTH, Reading, bare_path, canonical_uri, parents, parts_of_query, readings, respelled
 from ..lib.uritemplate import Expression, TemplateError, UriTemplate, Value, canonical_template
 from .registry import Registry
-
-MAX_URI_LENGTH: Final = 8192
-"""Maximum length of a URI in a request, in characters."""
 
 
 class Template(Protocol):

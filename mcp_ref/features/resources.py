@@ -51,12 +51,12 @@ from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.fields import check_options
 from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature, to_json
-from ..lib.uri import canonical_uri
+from ..lib.uri import MAX_URI_LENGTH, canonical_uri
 from ..lib.uritemplate import UriTemplate, canonical_template, checked_template, possible_values
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
 from .invoke import call, check_description, handler_signature
-from .resource_access import MAX_URI_LENGTH, ResourceAccess
+from .resource_access import ResourceAccess
 
 
 @dataclass

@@ -4,6 +4,7 @@
 
 A peer that sends many requests must not fill our memory. So the peer has `Limits.max_in_flight` slots, and each request
 uses a slot until the peer has read the response. When all slots are used, further requests wait in `request_queue.py`.
+The estimated memory of all these requests has a limit too, because a few of them can be very large (lib/shares.py).
 
 Spec:  basic/index#messages; 2025-03-26 basic/index#batching; JSON-RPC 2.0
 """
@@ -19,6 +20,7 @@ from functools import cached_property
 from typing import Final
 
 from ..lib.fields import CheckedFields
+from ..lib.shares import Share, ShareExceeded, Shares
 from ..lib.turns import turn_for
 from .errors import ConnectionClosed, McpError
 from .failures import error_for_peer
@@ -55,9 +57,15 @@ class Limits(CheckedFields):
     """Maximum number of the peer's requests that are served at the same time. As many further requests can wait."""
     patience: float = 1.0
     """Time after which all waiting requests are refused if no request has ended, in seconds."""
+    max_bytes_in_flight: int = 512 * 1024 * 1024
+    """Maximum memory of the peer's requests that are served or wait, in bytes (512 MiB). Over HTTP, all sessions of a
+    caller share the limits of `EndpointLimits` instead."""
     max_pending: int = 1024
     """Maximum number of our requests that wait for a response. Further callers wait for a slot."""
 
+
+REQUEST_COST: Final = 16 * 1024
+"""Memory of a request in flight beside its params, in bytes: its asyncio task, stream, context and frames."""
 
 DEFAULT_LIMITS: Final = Limits()
 """The limits of all connections without limits of their own."""
@@ -124,6 +132,8 @@ class Dispatcher(Requester):
         self._serve = serve
         self._on_notification = on_notification
         self._serving: dict[RequestId, _ActiveRequest] = {}
+        own = self._limits.max_bytes_in_flight
+        self._in_flight = transport.in_flight or Share(Shares("requests in flight", own, own), "")
         self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot, and for each waiting request
         self._held: list[tuple[Incoming, Context]] | None = None  # received while a method of `holds_later` is served
         self._closed = False
@@ -196,6 +206,10 @@ class Dispatcher(Requester):
         must_wait = len(self._tasks) >= self._limits.max_in_flight and request.method not in self.holds_later
         if must_wait and self._queue.is_full:  # the request is part of a batch, or the transport cannot stop reading
             return self._refuse(Malformed(self._no_slot(), request.id), batch)
+        try:
+            self._in_flight.take(REQUEST_COST + request.memory)
+        except ShareExceeded as error:
+            return self._refuse(Malformed(Error(INTERNAL_ERROR, f"{error}; retry later"), request.id), batch)
         if batch is not None:
             batch.unfinished += 1
         if request.method in self.holds_later:
@@ -237,6 +251,7 @@ class Dispatcher(Requester):
         except asyncio.CancelledError:
             pass  # the response is already in the queue of the transport
         finally:
+            self._in_flight.give_back(REQUEST_COST + request.memory)
             self._free_slot(entry.task)  # a done callback of the task would cost another turn of the event loop
 
     def _no_slot(self) -> Error:

@@ -32,6 +32,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeGuard
 
+from ..lib.shares import memory_of
 from .outline import STRING, search_members
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -52,6 +53,8 @@ MAX_ID_LENGTH: Final = 1000
 """Maximum length of a text that is an id or a progress token, in characters. Many messages can repeat such a text."""
 ID_SEARCH_BYTES: Final = 1 << 18
 """Maximum number of bytes, from the start of an unreadable frame, that `decode` searches for the `id` (256 KiB)."""
+SMALL_FRAME, MAX_OBJECT_COST = 4 * 1024, 50
+"""Maximum size of a frame whose memory is estimated by its size alone, and the estimate for each byte, in bytes."""
 MAX_QUOTED: Final = 200
 """Maximum number of bytes that the log quotes from a frame that is not a JSON object."""
 
@@ -72,6 +75,8 @@ class Request:
     id: RequestId
     method: str
     params: Object = field(default_factory=dict)
+    memory: int = field(default=0, compare=False, repr=False)
+    """Estimated memory of a received request, in bytes (`memory_of`)."""
 
 
 @dataclass(slots=True)
@@ -204,9 +209,13 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
     except ValueError as error:
         return _unreadable(frame, Error(PARSE_ERROR, f"Parse error: {error}"))
     if type(value) is dict:
-        return read_message(value)
+        message = read_message(value)
+        if type(message) is Request:
+            # most requests are small, and to count their separators would take longer than it is worth
+            message.memory = MAX_OBJECT_COST * len(frame) if len(frame) <= SMALL_FRAME else memory_of(frame)
+        return message
     if type(value) is list:
-        return _read_batch(value)
+        return _read_batch(value, memory_of(frame))
     return _unreadable(frame, Error(INVALID_REQUEST, "Invalid Request: a message must be a JSON object"))
 
 
@@ -255,13 +264,17 @@ def _read_response(value: Object, id: RequestId | None) -> Message | Malformed:
     return ErrorResponse(id, Error(error["code"], error["message"], error.get("data")))  # type: ignore[arg-type]
 
 
-def _read_batch(values: list[JSON]) -> Incoming:
+def _read_batch(values: list[JSON], memory: int) -> Incoming:
     if not values:
         return invalid_request("a batch must have at least one member")  # [JSON-RPC 2.0, section 7]
     if len(values) > MAX_BATCH:
         return invalid_request(f"a batch must have at most {MAX_BATCH} members, got {len(values)}")
     not_object = invalid_request("a message must be a JSON object")
-    return Batch([read_message(value) if type(value) is dict else not_object for value in values])
+    batch = Batch([read_message(value) if type(value) is dict else not_object for value in values])
+    requests = [member for member in batch.messages if isinstance(member, Request)]
+    for request in requests:
+        request.memory = memory // len(requests)
+    return batch
 
 
 def is_request_id(value: object) -> TypeGuard[RequestId]:

@@ -6,12 +6,26 @@ either: one hostile caller would take everything. So a table that keeps data of 
     shares.take(caller, size)         before an entry is stored; raises ShareExceeded
     shares.give_back(caller, size)    after it is removed
 
+JSON can need 25 times its size as Python objects: `[[],[],[],...]` has a list in each three bytes. So the size of a
+message says little about the memory that it needs, and `memory_of` counts the characters that begin objects.
+
 Threats:
+    request-memory: the server's memory; a caller; sends many requests whose small text becomes many objects, and whose
+        tools take long; the estimated memory of the requests in flight is counted for each caller.
     session-memory: the server's memory; a caller; begins sessions with large `initialize` messages, or lets messages
         wait for a GET that never comes; sessions are counted in bytes for each caller, and the store has a limit.
 """
 
 from __future__ import annotations
+
+
+def memory_of(text: bytes | bytearray | memoryview) -> int:
+    """Estimate the memory of a JSON text as Python objects, in bytes. The objects need at most this, usually half."""
+    text = bytes(text)
+    # one character above U+FFFF makes each character of its string need four bytes
+    wide = 1 if text.isascii() and b"\\u" not in text else 4
+    values = 40 * (text.count(b",") + text.count(b":")) + 96 * text.count(b"[") + 200 * text.count(b"{")
+    return wide * len(text) + values + 28 * text.count(b'"')
 
 
 class ShareExceeded(Exception):
@@ -52,3 +66,20 @@ class Shares:
             self.by_caller[caller] = left
         else:
             del self.by_caller[caller]
+
+
+class Share:
+    """The part of one caller in a table."""
+
+    __slots__ = ("_caller", "_shares")
+
+    def __init__(self, shares: Shares, caller: str) -> None:
+        self._shares, self._caller = shares, caller
+
+    def take(self, size: int) -> None:
+        """Count bytes, as `Shares.take` does."""
+        self._shares.take(self._caller, size)
+
+    def give_back(self, size: int) -> None:
+        """Count bytes that are no longer kept."""
+        self._shares.give_back(self._caller, size)

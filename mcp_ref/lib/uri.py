@@ -29,6 +29,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+MAX_URI_LENGTH: Final = 8192
+"""Maximum length of a URI that a server or a client accepts from its peer, in characters."""
+
 _CHARS: Final = r"A-Za-z0-9._~!$&'()*+,;=:@/?\[\]-"
 # RFC 3986, appendix A, except that "[" and "]" are allowed before the fragment
 _URI: Final = re.compile(

@@ -48,9 +48,8 @@ from ..transports.streamable_http.checks import (
     authorized_by,
     refuse,
 )
-from ..transports.streamable_http.posted_session import EndpointLimits
+from ..transports.streamable_http.posted_session import RETRY_LATER, EndpointLimits
 from ..transports.streamable_http.server import StreamableHttpEndpoint
-from ..transports.streamable_http.session_table import RETRY_LATER
 from ..transports.trace import trace_from_environment
 from . import stateless
 from .announcements import OpenSubscriptions

@@ -156,22 +156,20 @@ class OpenSubscription(Announcer):
         self._notify(method, codec_for(self._revision).encode(params))
 
 
-async def _subscribable(catalog: Catalog, uris: list[str], access: Access | None) -> dict[str, SubscribedResource]:
-    """Return the URIs that belong to resources for which the caller has the scopes.
+async def _subscribe(subscriptions: Subscriptions, uris: list[str], catalog: Catalog, access: Access | None) -> None:
+    """Subscribe to the URIs that belong to resources for which the caller has the scopes.
 
-    Let other requests run meanwhile: a thousand URIs take long.
+    Let other requests run meanwhile: a thousand URIs take long. Raise ProtocolError at the first URI over a limit.
     """
     from ..lib.uri import canonical_uri  # lazy: not every server has resources
 
-    found: dict[str, SubscribedResource] = {}
     kept = access.without_headers() if access is not None else None
     for number, uri in enumerate(uris):
         if number % YIELD_INTERVAL == YIELD_INTERVAL - 1:
             await asyncio.sleep(0)
         is_allowed = access is None or access.refusal_for(catalog.resources.access.scopes_of(uri)) is None
         if is_allowed and catalog.resources.accepts_subscription(uri):
-            found.setdefault(canonical_uri(uri) or uri, SubscribedResource(uri, kept))
-    return found
+            subscriptions.add(canonical_uri(uri) or uri, SubscribedResource(uri, kept))
 
 
 async def listen(
@@ -193,17 +191,21 @@ async def listen(
             raise MissingCapability(EXTENSION_CAPABILITY)
         owner = channel.task_owner
         tasks = [id for id in wanted.task_ids if catalog.tasks.store.get(id, owner) is not None]
-    resources = None
+    subscriptions, uris = Subscriptions(catalog.service.subscribed), None
     if wanted.resource_subscriptions is not None and offered.resources is not None:
-        resources = await _subscribable(catalog, wanted.resource_subscriptions, context.access)
+        try:
+            await _subscribe(subscriptions, wanted.resource_subscriptions, catalog, context.access)
+        except BaseException:  # also a cancellation, which no `OpenSubscription` would notice yet
+            subscriptions.clear()
+            raise
+        uris = [each.uri for each in subscriptions.values()]
     accepted = SubscriptionFilter(
         True if wanted.tools_list_changed and offered.tools is not None else None,
         True if wanted.prompts_list_changed and offered.prompts is not None else None,
         True if wanted.resources_list_changed and offered.resources is not None else None,
-        [each.uri for each in resources.values()] if resources is not None else None,
+        uris,
         tasks,
     )
-    subscriptions = Subscriptions(catalog.service.subscribed, resources or {})
     subscription = OpenSubscription(accepted, subscriptions, channel, context.request_id)
     subscription.open(context.access.ends_at if context.access is not None else None)
     if channel.hold is not None and not catalog.middleware:  # for middleware, the request lasts until the end

@@ -9,16 +9,19 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from mcp_ref import CapabilityError, Client, ConnectionClosed, RemoteError, RequestTimeout, Server
 from mcp_ref.client import subscriptions
 from mcp_ref.client.connector import MAX_RESTARTS, Connector
+from mcp_ref.client.requests import ClientRequests
 from mcp_ref.client.subscriptions import Subscription
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.sse import encode_event
+from mcp_ref.lib.uri import MAX_URI_LENGTH
 from mcp_ref.transports.memory import MemoryTransport
 from mcp_ref.transports.stdio.client import StdioClientTransport
 from tests.forked_python import python, quick_python
@@ -569,6 +572,14 @@ async def test_listen_stream_that_breaks_repeatedly_is_requested_with_growing_pa
                         pass
                     assert await following(updates) == "test://a"
         assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.1]
+
+
+def test_a_long_uri_in_an_update_counts_as_the_uri_of_the_subscription() -> None:
+    """A server could fill the client's memory with a thousand URIs of a megabyte each."""
+    subscription = Subscription(cast(ClientRequests, None), [], "test://a")
+    for uri in ("test://a/" + "x" * MAX_URI_LENGTH, "test://a/b"):
+        subscription.receive("notifications/resources/updated", uri)
+    assert list(subscription._changed) == ["test://a", "test://a/b"]
 
 
 # ------------------------------------------------------------------------------------------------ a process that ends

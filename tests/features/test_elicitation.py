@@ -260,6 +260,10 @@ async def test_elicitation_complete_notification_is_taken_once_and_only_for_know
         for id in ("2", "1", "1"):
             await complete(id)
         assert done == ["1"]
+        long = "3" * 1001  # a thousand ids of a megabyte would fill the client's memory
+        await wire.ask("elicitation/create", {"mode": "url", "message": "J", "url": URL, "elicitationId": long})
+        await complete(long)
+        assert done == ["1"]
 
 
 @pytest.mark.spec(

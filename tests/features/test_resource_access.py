@@ -14,8 +14,8 @@ from uuid import UUID
 import pytest
 
 from mcp_ref import Client, Server
-from mcp_ref.features.resource_access import MAX_URI_LENGTH
 from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.lib.uri import MAX_URI_LENGTH
 from tests.basic.authorization.protected_server import Tokens, bearer, challenge, protection
 from tests.fuzz.uris import check_uris
 from tests.messages import request, stateless_request

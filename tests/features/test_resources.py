@@ -25,8 +25,8 @@ from mcp_ref import (
     TextResourceContents,
 )
 from mcp_ref.basic import access
-from mcp_ref.features.resource_access import MAX_URI_LENGTH
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.lib.uri import MAX_URI_LENGTH
 from mcp_ref.revisions import LEGACY
 from tests.messages import initialize, notification, stateless_request
 from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server

@@ -27,7 +27,6 @@ from mcp_ref.basic.mrtr import read_input_requests
 from mcp_ref.codec import codec_for
 from mcp_ref.features.elicitation import content_errors, schema_fault
 from mcp_ref.features.prompts import GetPromptResult
-from mcp_ref.features.resource_access import MAX_URI_LENGTH
 from mcp_ref.features.sampling import CreateMessageRequestParams
 from mcp_ref.features.tools import CallToolResult, ListToolsResult
 from mcp_ref.host.approval import hidden_text_warnings
@@ -43,7 +42,7 @@ from mcp_ref.lib.jose.keys import parse_key_set
 from mcp_ref.lib.jose.tokens import parse_jws
 from mcp_ref.lib.jsonschema import compile_schema
 from mcp_ref.lib.text import escape_hidden, show_text
-from mcp_ref.lib.uri import canonical_uri, readings
+from mcp_ref.lib.uri import MAX_URI_LENGTH, canonical_uri, readings
 from mcp_ref.lib.uritemplate import UriTemplate
 from mcp_ref.lib.web_url import browser_host, look_alike_warnings
 from mcp_ref.revisions import R2025_11_25, R2026_07_28

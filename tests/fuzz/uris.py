@@ -173,6 +173,12 @@ def check_uris(rng: random.Random) -> None:
         _check_one(rng, server.resources, protected, uri)
 
 
+def _subscribed(canonical: str, sent: str, access: Access | None) -> Subscriptions:
+    subscriptions = Subscriptions(None)
+    subscriptions.add(canonical, SubscribedResource(sent, access))
+    return subscriptions
+
+
 def _check_one(rng: random.Random, resources: Resources, protected: dict[str, str], uri: str) -> None:
     for _ in range(5):
         _check_no_bypass(resources, protected, _changed(rng, uri))
@@ -186,7 +192,7 @@ def _check_one(rng: random.Random, resources: Resources, protected: dict[str, st
     for sent in spellings:
         assert canonical_uri(sent) == canonical, (sent, canonical)
         for access in (None, _Caller(held)):
-            update = resources.update_for(Subscriptions(None, {canonical: SubscribedResource(sent, access)}), canonical)
+            update = resources.update_for(_subscribed(canonical, sent, access), canonical)
             expected = access is None or needed <= held
             assert (update is not None) == expected and (update is None or vars(update)["uri"] == sent), (sent, access)
         cache = ResponseCache()
@@ -196,7 +202,7 @@ def _check_one(rng: random.Random, resources: Resources, protected: dict[str, st
         assert cache.get("server", None, "resources/read", params) is None
     above = canonical.rpartition("/")[0]
     if includes_uri(above, canonical):
-        child = resources.update_for(Subscriptions(None, {above: SubscribedResource(above, _Caller(held))}), canonical)
+        child = resources.update_for(_subscribed(above, above, _Caller(held)), canonical)
         assert (child is not None) == (needed <= held)
 
 

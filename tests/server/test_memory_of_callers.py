@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import tracemalloc
@@ -9,18 +10,19 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mcp_ref import Context, MemoryTaskStore, ProtocolError, Server
+from mcp_ref import Context, Limits, MemoryTaskStore, ProtocolError, Server
 from mcp_ref.basic import access
 from mcp_ref.cli.limits import memory
+from mcp_ref.extensions.tasks import receiver
 from mcp_ref.extensions.tasks.types import new_task, with_status
-from mcp_ref.jsonrpc.messages import INVALID_PARAMS, Object
-from mcp_ref.lib.shares import ShareExceeded, Shares
+from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
+from mcp_ref.lib.shares import ShareExceeded, Shares, memory_of
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.messages import initialize, request, stateless_request
-from tests.raw_http_client import Talk, http_session, served_over_http
+from tests.raw_http_client import Reply, Talk, http_session, served_over_http
 from tests.raw_peers import connected_client, raw_client
-from tests.settings import eventually
+from tests.settings import MODERN, eventually
 
 FIGURES = {each.table: each for each in memory()}
 
@@ -44,11 +46,11 @@ def uris(number: int) -> list[str]:
 
 @pytest.mark.attack("subscription-memory")
 @pytest.mark.parametrize("kind", ["memory", "http"])
-async def test_listen_and_subscribe_share_the_bytes_of_one_caller(kind: str) -> None:
+async def test_listen_and_subscribe_share_the_bytes_of_one_peer(kind: str) -> None:
     server = Server("s")
     server.resources.add("docs://a/{+path}", lambda path: path)
     shares, figure = server.catalog.service.subscribed, FIGURES["subscriptions: URIs"]
-    assert shares.per_caller == figure.one_caller == access.MAX_SUBSCRIBED_BYTES_PER_CALLER
+    assert shares.per_caller == figure.one_peer == access.MAX_SUBSCRIBED_BYTES_PER_CALLER
 
     async def fill() -> None:
         for number in range(10):
@@ -58,20 +60,20 @@ async def test_listen_and_subscribe_share_the_bytes_of_one_caller(kind: str) -> 
             if "error" in message:
                 error = message["error"]
                 assert isinstance(error, dict) and error["code"] == INVALID_PARAMS
-                assert str(figure.one_caller) in str(error["message"]) and number >= 1
+                assert str(figure.one_peer) in str(error["message"]) and number >= 1
                 return
         raise AssertionError("the server accepted all subscriptions")
 
     async with raw_client(server, kind) as modern:
         used = await growth(fill)
-        assert used <= figure.one_caller or kind == "http"  # over HTTP, the client of this test keeps bytes too
-        assert shares.used > figure.one_caller / 2
+        assert used <= figure.one_peer or kind == "http"  # over HTTP, the client of this test keeps bytes too
+        assert shares.used > figure.one_peer / 2
         if kind == "memory":
             async with connected_client(server) as legacy:
                 refused = 0
                 for uri in uris(99)[:200]:
                     refused += "error" in await legacy.ask("resources/subscribe", {"uri": uri})
-                assert refused and shares.used <= figure.one_caller
+                assert refused and shares.used <= figure.one_peer
                 uri = uris(99)[0]
                 before = shares.used
                 await legacy.ask("resources/unsubscribe", {"uri": uri})
@@ -86,7 +88,7 @@ async def test_listen_and_subscribe_share_the_bytes_of_one_caller(kind: str) -> 
 async def test_sessions_of_one_caller_need_at_most_the_memory_that_is_counted() -> None:
     """Send `initialize` messages whose Python objects are many times larger than their bytes."""
     members: Object = {f"n{number}": [[], {}] for number in range(2500)}
-    limits = EndpointLimits(session_bytes_per_caller=5_000_000)
+    limits = EndpointLimits(session_bytes_per_caller=7_000_000)
     async with served_over_http(Server("s"), limits=limits) as web:
         capabilities: Object = {"experimental": members}
         talks = [Talk(web) for _ in range(4)]
@@ -98,8 +100,8 @@ async def test_sessions_of_one_caller_need_at_most_the_memory_that_is_counted() 
 
         used, shares = await growth(fill), web.site._endpoint._table._shares
         refused = await Talk(web).post(initialize(capabilities=capabilities))
-        assert refused.status == 503 and "your sessions need more than 5000000 bytes" in refused.why
-        assert used <= shares.used <= 5_000_000
+        assert refused.status == 503 and "your sessions need more than 7000000 bytes" in refused.why
+        assert used <= shares.used <= 7_000_000
         assert (await talks[0].delete()).status == 204
         assert (await Talk(web).post(initialize(capabilities=capabilities))).status == 200
         for talk in talks[1:]:
@@ -128,8 +130,125 @@ async def test_messages_that_wait_for_a_get_are_only_in_the_event_store() -> Non
         assert "notifications/message" in message and '"data": "0 ' not in message
 
 
+HOSTILE_TEXTS = {
+    "lists": "[" + "[]," * 20_000 + "[]]",
+    "objects": "[" + "{}," * 20_000 + "{}]",
+    "small objects": "[" + '{"a":1},' * 10_000 + "{}]",
+    "one object": "{" + ",".join(f'"{each}":{each + 300}' for each in range(10_000)) + "}",
+    "numbers": "[" + ",".join(str(each + 300) for each in range(10_000)) + "]",
+    "fractions": "[" + "1.5," * 20_000 + "1.5]",
+    "texts": "[" + ",".join(f'"{each}"' for each in range(10_000)) + "]",
+    "wide texts": "[" + ",".join(f'"\N{GREEK SMALL LETTER OMEGA}{each}"' for each in range(10_000)) + "]",
+    "one wide character": '["' + "a" * 60_000 + '\N{PILE OF POO}"]',
+    "one escaped wide character": '["' + "a" * 60_000 + '\\ud83d\\udca9"]',
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+def test_memory_of_a_text_is_at_least_that_of_its_objects(text: str) -> None:
+    frame = text.encode()
+    tracemalloc.start()
+    try:
+        value = json.loads(frame)
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert value and used <= memory_of(frame) <= 6 * used
+
+
+def held_call(id: int, modern: bool) -> Object:
+    """Return a call of the tool `hold` whose arguments need many times the memory of their text."""
+    make, arguments = stateless_request if modern else request, {"texts": json.loads(HOSTILE_TEXTS["lists"])}
+    return make("tools/call", {"name": "hold", "arguments": arguments}, id)
+
+
+def holding() -> tuple[Server, asyncio.Event]:
+    """Return a server whose tool `hold` waits for the event."""
+    server, free = Server("s", limits=Limits(max_bytes_in_flight=10_000_000)), asyncio.Event()
+
+    @server.tool()
+    async def hold(texts: list[list[int]]) -> int:
+        await free.wait()
+        return len(texts)
+
+    return server, free
+
+
+@pytest.mark.attack("request-memory")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@pytest.mark.parametrize("kind", ["memory", "stdio"])
+async def test_requests_of_one_connection_in_flight_have_a_limit_in_bytes(kind: str, revision: str) -> None:
+    server, free = holding()
+    async with connected_client(server, kind, revision) as client:
+        for id in range(4):
+            await client.send(held_call(id, revision == MODERN))
+        error = (await client.receive_object())["error"]
+        assert isinstance(error, dict) and error["code"] == INTERNAL_ERROR
+        assert (
+            error["message"] == "your requests in flight need more than 10000000 bytes, which is the limit; retry later"
+        )
+        free.set()
+        for _ in range(3):
+            assert "result" in await client.receive_object()
+        await client.send(held_call(9, revision == MODERN))
+        assert "result" in await client.receive_object()
+
+
+@pytest.mark.attack("request-memory")
+@pytest.mark.parametrize("modern", [False, True], ids=["session", "stateless"])
+async def test_requests_of_one_http_caller_in_flight_need_at_most_the_memory_that_is_counted(modern: bool) -> None:
+    server, free = holding()
+    limits = EndpointLimits(request_bytes_per_caller=10_000_000)
+    async with served_over_http(server, limits=limits) as web:
+        talks = [Talk(web) for _ in range(4)]
+        for talk in () if modern else talks:
+            await talk.handshake()  # a session of its own for each request: the limit is for all of a caller
+        shares, sent = web.site._endpoint._requests._shares, list[Reply]()
+
+        async def fill() -> None:
+            for talk in talks[:3]:
+                sent.append(await talk.send(held_call(len(sent), modern)))
+                await eventually(lambda: shares.used > len(sent) * 2_500_000)
+
+        used = await growth(fill)
+        assert used <= shares.used <= 10_000_000
+        refused = await talks[3].post(held_call(3, modern))
+        text = "your requests in flight need more than 10000000 bytes"
+        assert (refused.status, text in str(refused.json)) == (503 if modern else 200, True)
+        if not modern:
+            for reply in sent:
+                await reply.cut()  # a disconnection does not end a request of a session
+            assert shares.used > 7_500_000
+        free.set()
+        await eventually(lambda: not shares.by_caller and shares.used == 0)
+        assert (await talks[3].post(held_call(4, modern))).status == 200
+
+
 @pytest.mark.attack("task-memory")
-def test_task_store_limits_the_bytes_of_one_caller_and_not_those_of_others() -> None:
+async def test_arguments_of_running_tasks_have_a_limit_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiver, "MAX_ARGUMENT_BYTES_PER_CALLER", 10_000_000)
+    server, free = Server("s"), asyncio.Event()
+
+    @server.tool(task="optional")
+    async def hold(texts: list[list[int]]) -> int:
+        await free.wait()
+        return len(texts)
+
+    async with connected_client(server) as client:
+        call = held_call(0, False)
+        assert isinstance(call["params"], dict)
+        call["params"]["task"] = {"ttl": 60_000}
+        for id in range(3):
+            assert "result" in await client.ask("tools/call", call["params"], id)
+        error = (await client.ask("tools/call", call["params"], 4))["error"]
+        assert isinstance(error, dict) and "arguments of running tasks need more than 10000000" in str(error["message"])
+        free.set()
+        shares = server.catalog.tasks._arguments
+        await eventually(lambda: shares.used == 0 and not shares.by_caller)
+
+
+@pytest.mark.attack("task-memory")
+def test_task_store_limits_the_bytes_of_one_peer_and_not_those_of_others() -> None:
     store = MemoryTaskStore(max_bytes_per_caller=10_000)
     tasks = [new_task(1000, 1000, 0.0) for _ in range(30)]
     for task in tasks:
@@ -158,6 +277,6 @@ def test_shares_limit_each_caller_and_all_callers() -> None:
     shares.take("c", 6)
 
 
-def test_limits_of_one_caller_are_at_most_those_of_all_callers() -> None:
+def test_limits_of_one_peer_are_at_most_those_of_all_callers() -> None:
     for figure in FIGURES.values():
-        assert 0 < figure.one_caller <= figure.all_callers
+        assert 0 < figure.one_peer <= (figure.all_peers or figure.one_peer)

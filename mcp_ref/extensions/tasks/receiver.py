@@ -16,14 +16,17 @@ Used by: server/catalog.py, client/handlers.py. Uses: types.py, store.py, live_t
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...basic.channel import Channel, RequestContext
 from ...basic.meta import EmptyResult, PaginatedRequestParams, extended_meta
-from ...features.task_augmentation import RELATED_TASK, TaskMetadata
+from ...features.task_augmentation import RELATED_TASK
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS
+from ...lib.shares import ShareExceeded, Shares, memory_of
 from .live_task import LiveTask
 from .store import MemoryTaskStore, TaskStore
 from .types import (
@@ -40,6 +43,13 @@ from .types import (
 
 if TYPE_CHECKING:
     from ...features.registered_tools import RegisteredTool, ToolRun
+    from ...features.tools import CallToolRequestParams
+
+MAX_ARGUMENT_BYTES_PER_CALLER: Final = 32 * 1024 * 1024
+"""Maximum memory of the arguments of the running tools of one caller that can become tasks, in bytes (32 MiB)."""
+
+MAX_ARGUMENT_BYTES: Final = 128 * 1024 * 1024
+"""Maximum memory of these arguments of all callers, in bytes (128 MiB)."""
 
 STOP_GRACE_SECONDS = 0.5
 """Maximum time that `Tasks.close` waits for cancelled handlers, in seconds."""
@@ -59,18 +69,27 @@ class Tasks:
         """Suggested time between two `tasks/get` requests, in milliseconds."""
         self.live: dict[str, LiveTask] = {}
         """The tasks that run in this process, by task id."""
+        self._arguments = Shares("arguments of running tasks", MAX_ARGUMENT_BYTES_PER_CALLER, MAX_ARGUMENT_BYTES)
         self._on_change = on_change
         self._running: set[asyncio.Task[object]] = set()  # includes cancelled handlers that still run
 
     async def call_tool(
-        self, work: ToolRun, tool: RegisteredTool, wanted: TaskMetadata | None, context: RequestContext
+        self, work: ToolRun, tool: RegisteredTool, params: CallToolRequestParams, context: RequestContext
     ) -> object:
         """Call a tool. Run the call as a task if `becomes_task` returns True."""
-        channel = context.channel
+        channel, wanted = context.channel, params.task
         if not becomes_task(tool.task, wanted is not None, channel.revision, channel.peer_capabilities):
             return await work(context)
         ttl = wanted.ttl if wanted is not None else None
-        return await self.start(lambda task: work(context.with_channel(task)), channel, ttl, tool.asks_first)
+        # the arguments stay in memory for as long as the tool runs
+        caller = context.access.caller if context.access is not None else channel.task_owner
+        size = memory_of(json.dumps(params.arguments).encode())
+        try:
+            self._arguments.take(caller, size)
+        except ShareExceeded as error:
+            raise ProtocolError(INTERNAL_ERROR, f"{error}; retry later") from None
+        end = partial(self._arguments.give_back, caller, size)
+        return await self.start(lambda task: work(context.with_channel(task)), channel, ttl, tool.asks_first, end)
 
     async def start(
         self,
@@ -78,6 +97,7 @@ class Tasks:
         origin: Channel,
         ttl: int | None,
         begins_late: bool = False,
+        on_end: Callable[[], object] = lambda: None,
     ) -> object:
         """Run a handler as a task. Return the `CreateTaskResult`, or the handler's result if no task has begun.
 
@@ -86,6 +106,7 @@ class Tasks:
             origin: The channel of the request that becomes a task.
             ttl: Requested time from the creation of the task to its deletion, in milliseconds; None for the default.
             begins_late: True if the task begins when the handler calls `begin_task`, False if it begins at once.
+            on_end: Called when the handler has ended, or cannot begin.
 
         Raises:
             ProtocolError: The store of tasks is full.
@@ -93,10 +114,15 @@ class Tasks:
         """
         live = LiveTask(origin, ttl, self.poll_interval, self.store, self._note_change)
         if not begins_late:
-            live.begin_task()
+            try:
+                live.begin_task()
+            except ProtocolError:
+                on_end()
+                raise
         running = live.handler = live.loop.create_task(live.run(work(live)))
         self._running.add(running)
         running.add_done_callback(self._running.discard)
+        running.add_done_callback(lambda _: on_end())
         if not live.begun.done():
             try:
                 waits: list[asyncio.Future[Any]] = [running, live.begun]

@@ -26,7 +26,7 @@ from ..turns import LARGE_MESSAGE
 from .connections import Connections, SlowReader
 from .exchange import HttpExchange, HttpStreamingResponse
 from .framing import BadMessage
-from .message import CLIENT_DISCONNECTED, SMALL_BODY, BodyError, HttpRequest, Rest
+from .message import CLIENT_DISCONNECTED, MIN_COUNTED_SIZE, SMALL_BODY, BodyError, HttpRequest, Rest
 from .parser import RequestHead, RequestParser
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._connections, self._limits, self._loop = connections, connections.limits, connections.loop
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
-        self._reading_paused = self.client_disconnected = False
+        self._reading_paused = self.client_disconnected = self._buffer_counts = False
         self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits, connections.parse_head)
         self.head_writer, self.cached_heads = connections.head_writer, self.parser.cached_heads
@@ -119,12 +119,25 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         self.parser.buffer += self._connections.received[:nbytes]
         if self._phase is BODY:
-            self._read_body()
-        elif self._phase is not RESPONSE:
+            return self._read_body()
+        if self._phase is not RESPONSE:
             self._read()
         elif len(self.parser.buffer) > MAX_PIPELINED_BYTES:
             self._transport.pause_reading()
             self._reading_paused = True
+        if len(self.parser.buffer) > MIN_COUNTED_SIZE:
+            self._count_buffer()
+
+    def _count_buffer(self) -> None:
+        """Count a large buffer, which waits for the rest of a head or for the end of a handler."""
+        if self._phase is not BODY:  # then the body counts
+            self._buffer_counts = True
+            self._connections.bodies.update(self.parser, len(self.parser.buffer), lambda _: self._transport.abort())
+
+    def _forget_buffer(self) -> None:
+        if self._buffer_counts:
+            self._buffer_counts = False
+            self._connections.bodies.remove(self.parser)
 
     def _read(self) -> None:
         """Start the handler of the next request, or wait for the rest of its head."""
@@ -142,6 +155,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     async def read_body(self) -> bytes:
         if self._phase is not RESPONSE:
             raise BodyError(CLIENT_DISCONNECTED, "the client has disconnected")
+        self._forget_buffer()
         body: asyncio.Future[bytes] = self._loop.create_future()
         self._body = body
         self._enter_phase(BODY, self._limits.body_time)
@@ -175,6 +189,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._body.set_exception(error)
 
     def _start_handler(self, head: RequestHead, body: bytes | None) -> None:
+        self._forget_buffer()
         request = HttpRequest(head.method, head.path, head.query, head.headers, b"", self._client)
         exchange = self._exchange = HttpExchange(request, self, head, body)
         self._phase, self._deadline = RESPONSE, math.inf
@@ -239,6 +254,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._body is not None:
             self._refuse_body(BodyError(CLIENT_DISCONNECTED, "the client has disconnected"))
         self.parser.clear()
+        self._forget_buffer()
         self.resume_writing()
         if self._exchange is not None:
             self._exchange.notify_disconnect()
@@ -340,6 +356,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
         if self.parser.buffer:
             self._read()
+            self._count_buffer()
         if self._exchange is None and self.client_disconnected:
             self._close()
 

@@ -123,8 +123,9 @@ class HttpLimits(CheckedFields):
     body_size: int = 4 * 1024 * 1024
     """Maximum size of a body without its chunk sizes, in bytes. A larger body gets status 413."""
     bodies_size: int = 64 * 1024 * 1024
-    """Maximum total size of the bodies over 64 KiB of requests in progress, in bytes (64 MiB). If more arrives, the
-    largest unfinished body gets status 503. The connections limit the bodies up to 64 KiB."""
+    """Maximum total size of what has arrived of unfinished heads, large bodies, and later requests, in bytes (64 MiB).
+    Up to 4 KiB of a connection do not count. If more arrives, the largest body gets status 503, or the connection with
+    the largest other part ends."""
     head_time: float = 10.0
     """Seconds for a head to arrive, else status 408. After this time, a new connection without any byte is closed."""
     body_time: float = 60.0
@@ -224,11 +225,14 @@ class Exchange(Protocol):
 
 
 SMALL_BODY: Final = 64 * 1024
-"""Maximum size of a body that does not count for `HttpLimits.bodies_size`, in bytes."""
+"""Maximum size of a body that is read together with its head, in bytes."""
+
+MIN_COUNTED_SIZE: Final = 4 * 1024
+"""Minimum size of what counts for `HttpLimits.bodies_size`, in bytes."""
 
 
 class BodyMemory:
-    """The memory of the bodies over `SMALL_BODY` of one server. They share one limit.
+    """The memory of the unfinished requests of one server, and of the bodies that have arrived. They share one limit.
 
     If it is exceeded, the largest unfinished body is refused. So a client that fills the memory loses its own bodies
     first, and small bodies are always accepted.
@@ -240,7 +244,7 @@ class BodyMemory:
 
     def update(self, owner: object, size: int, refuse: Callable[[BodyError], None] | None) -> None:
         """Set the size of the owner's body, in bytes. `refuse` ends an unfinished body; None if it is complete."""
-        if size <= SMALL_BODY:
+        if size < MIN_COUNTED_SIZE:
             return
         self.remove(owner)
         self._bodies[owner] = size, refuse

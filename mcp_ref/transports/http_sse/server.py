@@ -27,13 +27,23 @@ from collections.abc import Collection
 from urllib.parse import parse_qs
 
 from ...basic.access import Access, ScopeTable
-from ...jsonrpc.messages import Outgoing, RequestId, decode, encode
+from ...jsonrpc.messages import Outgoing, Request, RequestId, decode, encode
 from ...lib.http.message import Exchange, Rest, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
+from ...lib.shares import ShareExceeded, Shares, memory_of
 from ...lib.turns import note_size
 from ..base import Begin, Trace, finish
 from ..streamable_http.checks import SSE_HEADERS, Authorize, CheckedRequest, HttpRefusal, RequestChecks
-from ..streamable_http.posted_session import EndpointLimits, Heartbeat, SessionTransport, check_initialize
+from ..streamable_http.posted_session import (
+    RETRY_LATER,
+    SESSION_COST,
+    EndpointLimits,
+    Heartbeat,
+    SessionTransport,
+    check_initialize,
+    request_shares,
+    session_shares,
+)
 from ..trace import traced_exchange
 
 log = logging.getLogger(__name__)
@@ -42,9 +52,11 @@ log = logging.getLogger(__name__)
 class SseSession(SessionTransport):
     """The server's transport of one session. It sends messages on the stream, and receives messages by POST."""
 
-    def __init__(self, response: StreamingResponse, access: Access, trace: Trace | None) -> None:
-        super().__init__(access.id, trace)
+    def __init__(self, response: StreamingResponse, access: Access, trace: Trace | None, in_flight: Shares) -> None:
+        super().__init__(access, trace, in_flight)
         self._response = response
+        self.size = 0
+        """Memory of its `initialize` messages, in bytes."""
         self.ends_at = access.ends_at
         """Time when the last access token expires and the stream closes, in seconds since 1970; None for no limit."""
 
@@ -94,6 +106,7 @@ class SseEndpoint:
         self._checks = {path: RequestChecks(hosts, origins, (method,)) for path, method in methods.items()}
         self._begin, self._authorize, self._scopes, self._trace = begin, authorize, scopes, trace
         self._limits = limits or EndpointLimits()
+        self._in_flight, self._memory = request_shares(self._limits), session_shares(self._limits)
         self._callers: Counter[str] = Counter()  # number of sessions by caller
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat = Heartbeat(self._limits.keep_alive, self._keep_alive)
@@ -112,11 +125,13 @@ class SseEndpoint:
         limits, callers = self._limits, self._callers
         own = callers[access.caller]
         if self._closing or callers.total() >= limits.sessions or own >= limits.sessions_per_caller:
-            raise HttpRefusal(503, "no session can begin now; try again later", [("Retry-After", "5")])
+            raise HttpRefusal(503, "no session can begin now; try again later", RETRY_LATER)
+        self._take(access.caller, SESSION_COST)
         callers[access.caller] += 1  # before the stream opens: parallel requests must not exceed the limits
         try:
             await self._stream(exchange, checked, access)
         finally:
+            self._memory.give_back(access.caller, SESSION_COST)
             callers[access.caller] -= 1
             if not callers[access.caller]:
                 del callers[access.caller]
@@ -125,7 +140,7 @@ class SseEndpoint:
         """Begin a session, and serve it until the session or its stream ends, or the last token expires."""
         response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         id = secrets.token_urlsafe(24)
-        session = self.sessions[id] = SseSession(response, access, self._trace)
+        session = self.sessions[id] = SseSession(response, access, self._trace, self._in_flight)
         # [2024-11-05 basic/transports#http-with-sse] MUST send an `endpoint` event: a URI for the client's messages
         endpoint = f"{exchange.request.root}{self.paths[1]}?session={id}"
         response.write(encode_event(endpoint.encode(), event="endpoint"))
@@ -139,6 +154,7 @@ class SseEndpoint:
                 await asyncio.wait(ended, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self.sessions[id]
+            self._memory.give_back(session.caller, session.size)
             session.end()
             await asyncio.wait([task])
             self._tasks.discard(task)
@@ -149,9 +165,6 @@ class SseEndpoint:
         await (await self._begin(session)).finish()
 
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        message = decode(exchange.request.body)
-        if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
-            access.check_scopes(message, self._scopes)
         try:
             ids = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
         except ValueError:
@@ -162,11 +175,26 @@ class SseEndpoint:
         access.session_id = ids[0]
         if session.ends_at is not None and access.ends_at is not None:
             session.ends_at = max(session.ends_at, access.ends_at)
-        check_initialize(message, exchange.request.body, self._limits)
+        await session.reading()  # before the message is decoded, because an object needs more memory than its text
+        body = exchange.request.body
+        message = decode(body)
+        if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
+            access.check_scopes(message, self._scopes)
+        if isinstance(message, Request) and message.method == "initialize":
+            check_initialize(message, body, self._limits)
+            size = memory_of(body)
+            self._take(session.caller, size)
+            session.size += size
         # The stream carries every response, also the error for an invalid message.
-        await session.reading()
-        session.receive(message, exchange.request.body)
+        session.receive(message, body)
         exchange.respond(202, checked.cors, b"")
+
+    def _take(self, caller: str, size: int) -> None:
+        """Count the memory of a session. Raise HttpRefusal if it exceeds the share of the caller."""
+        try:
+            self._memory.take(caller, size)
+        except ShareExceeded as error:
+            raise HttpRefusal(503, f"{error}; try again later", RETRY_LATER) from None
 
     def _keep_alive(self) -> bool:
         for session in self.sessions.values():

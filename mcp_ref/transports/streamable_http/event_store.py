@@ -15,6 +15,10 @@ session, and a replay has no gap. The server refuses to replay the events after 
 Revision 2025-03-26 added resumption. Since 2025-11-25, servers SHOULD give ids that identify the stream. 2026-07-28
 removed resumption: a client repeats a request whose response broke off [2026-07-28 changelog#major-changes].
 
+Threats:
+    foreign-events: the events of a session; another client of the server; sends an event id of that session in
+        `Last-Event-ID`; the store looks for an event only among those of the request's own session.
+
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Used by: session.py, session_table.py, server.py. Stores that outlive the process: durable_store.py, sqlite_store.py
 """
@@ -31,7 +35,7 @@ from ...lib.fields import CheckedFields, check_options
 
 EVENT_COST = 200
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
-MAX_DROPPED_STREAMS = 1000
+MAX_DROPPED_STREAMS = 100
 """Maximum number of streams of one session for which a store remembers that it dropped events."""
 
 

@@ -11,10 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
+from ...basic.access import Access
 from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.messages import Incoming, Request
 from ...lib.fields import CheckedFields
+from ...lib.shares import Share, Shares
 from ..base import EndReport, OnEnd, Receive, Trace, Transport
 from .checks import HttpRefusal
 
@@ -37,6 +40,10 @@ class EndpointLimits(CheckedFields):
     """Maximum memory of the sessions of one caller without their events, in bytes (64 MiB)."""
     session_bytes: int = 256 * 1024 * 1024
     """Maximum memory of the sessions of all callers, in bytes (256 MiB)."""
+    request_bytes_per_caller: int = 128 * 1024 * 1024
+    """Maximum memory of the requests of one caller in flight, in bytes (128 MiB). More get 503, or an error."""
+    request_bytes: int = 512 * 1024 * 1024
+    """Maximum memory of the requests of all callers in flight, in bytes (512 MiB)."""
     streams: int = 512
     """Maximum number of streams of one session. A further POST of a request gets 429."""
     requests: int = 1000
@@ -53,6 +60,23 @@ class EndpointLimits(CheckedFields):
     """Time after which a client reconnects to a stream whose connection the server closed early, in milliseconds."""
 
 
+RETRY_LATER: Final = [("Retry-After", "5")]
+"""The header of a 503 response: time after which the client can try again, in seconds."""
+
+SESSION_COST: Final = 16 * 1024
+"""Memory of a session beside its `initialize` message, in bytes."""
+
+
+def request_shares(limits: EndpointLimits) -> Shares:
+    """Return the shares of the callers in the memory of the requests in flight."""
+    return Shares("requests in flight", limits.request_bytes_per_caller, limits.request_bytes)
+
+
+def session_shares(limits: EndpointLimits) -> Shares:
+    """Return the shares of the callers in the memory of the sessions."""
+    return Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
+
+
 def check_initialize(message: Incoming, frame: bytes, limits: EndpointLimits) -> None:
     """Raise HttpRefusal if an `initialize` message is too large. `frame` is the message as bytes."""
     if len(frame) > limits.initialize and isinstance(message, Request) and message.method == "initialize":
@@ -62,8 +86,9 @@ def check_initialize(message: Incoming, frame: bytes, limits: EndpointLimits) ->
 class SessionTransport(Transport):
     """The server's transport of a session whose client sends each message by POST."""
 
-    def __init__(self, principal: str | None, trace: Trace | None) -> None:
-        self.principal = principal
+    def __init__(self, access: Access, trace: Trace | None, in_flight: Shares) -> None:
+        self.principal, self.caller = access.id, access.caller
+        self.in_flight = Share(in_flight, access.caller)
         self._trace = trace
         self._receive: Receive | None = None
         self._end = EndReport()

@@ -63,7 +63,7 @@ from .checks import (
     RequestChecks,
 )
 from .event_store import Event, MemoryEventStore, stream_of
-from .posted_session import EndpointLimits, Heartbeat, check_initialize
+from .posted_session import EndpointLimits, Heartbeat, check_initialize, request_shares
 from .session import HttpSession, Stream
 from .session_table import SessionTable, shutting_down
 from .stateless import FindParameters, InFlight, ServeStateless, StatelessExchange, check_request
@@ -103,9 +103,10 @@ class StreamableHttpEndpoint:
         self._limits, self._trace = limits or EndpointLimits(), trace
         self._json_responses = json_responses
         self._serve_request, self._parameters = stateless, parameters
-        self._table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace)
-        self._requests = InFlight(self._limits.requests, self._limits.requests_per_caller)
-        self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller)
+        shares = request_shares(self._limits)
+        self._table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace, shares)
+        self._requests = InFlight(self._limits.requests, self._limits.requests_per_caller, shares)
+        self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller, shares)
         self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)
 
     @property
@@ -167,7 +168,7 @@ class StreamableHttpEndpoint:
             self._check_revision(checked)
             session = self._table.by_id.get(checked.session_id)
             if session is None or not session.initialized.done() or session.is_paused:
-                return self._wait_and_post(exchange, checked, message, access)
+                return self._wait_and_post(exchange, checked, access)
             session.admit(access)
             self._start_heartbeat()
         frame = exchange.request.body
@@ -197,12 +198,11 @@ class StreamableHttpEndpoint:
         session.receive(message, frame)
         return None
 
-    async def _wait_and_post(
-        self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access
-    ) -> None:
+    async def _wait_and_post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         await (await self._find_session(checked, access)).reading()
         if self._table.is_closing:
             raise shutting_down()
+        message = decode(exchange.request.body)  # again: to keep it during the wait would need much more memory
         if (rest := self._post_in_session(exchange, checked, message, access)) is not None:
             await rest
 

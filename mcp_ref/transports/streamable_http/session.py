@@ -33,6 +33,7 @@ from ...jsonrpc.errors import McpError
 from ...jsonrpc.messages import Batch, ErrorResponse, Notification, Outgoing, Request, RequestId, Response, encode
 from ...lib.http.message import Exchange, HeaderList, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
+from ...lib.shares import Shares
 from ...lib.turns import note_size
 from ...revisions import LATEST_LEGACY, find_revision
 from ..base import ServedSession, Trace
@@ -237,16 +238,16 @@ class HttpSession(SessionTransport):
 
     def __init__(
         self, id: str, access: Access, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None,
-        on_end: Callable[[HttpSession], None], size: int = 0,
+        in_flight: Shares, on_end: Callable[[HttpSession], None], size: int = 0,
     ) -> None:  # fmt: skip
-        super().__init__(access.id, trace)
+        super().__init__(access, trace, in_flight)
         self.size = size  # its memory as the table counts it, in bytes
         self.served: ServedSession | None = None
         """The session that is served on this transport; None until its begin."""
         self._on_end = on_end
         self.is_restoring = False  # True while a stored `initialize` is handled again
         self.refusal: Callable[[], HttpRefusal] = unknown_session  # of a POST that waits when the session has ended
-        self.id, self.caller = id, access.caller
+        self.id = id
         self.store: MemoryEventStore | None = store
         """The store of the session's events, or None after the session has ended or the store has failed."""
         self.limits = limits

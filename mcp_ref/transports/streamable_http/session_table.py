@@ -30,21 +30,17 @@ from typing import Final
 
 from ...basic.access import Access
 from ...jsonrpc.messages import Notification, Request, decode
-from ...lib.shares import ShareExceeded, Shares
+from ...lib.shares import ShareExceeded, Shares, memory_of
 from ..base import Begin, Trace, finish
 from .checks import HttpRefusal, unknown_session
 from .event_store import MemoryEventStore, StoreFailed
-from .posted_session import EndpointLimits
+from .posted_session import RETRY_LATER, SESSION_COST, EndpointLimits, session_shares
 from .session import HttpSession
 
 log = logging.getLogger(__name__)
 
-RETRY_LATER: Final = [("Retry-After", "5")]
-"""The header of a 503 response: time after which the client can try again, in seconds."""
 CLOSE_SECONDS: Final = 2.0
 """Time for sessions to end when the server stops, and again after they were cancelled, in seconds."""
-SESSION_COST, JSON_COST = 16 * 1024, 24
-"""Memory of a session, and of each byte of its `initialize` message as Python objects, in bytes."""
 FLUSH_SECONDS: Final = 1.0
 """Time to save the last events when the server stops, in seconds."""
 
@@ -89,13 +85,15 @@ class IdleOrder:
 class SessionTable:
     """The sessions of one endpoint, by id. An open session has no task; tasks run only its begin and its end."""
 
-    def __init__(self, begin: Begin, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None) -> None:
+    def __init__(
+        self, begin: Begin, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None, in_flight: Shares
+    ) -> None:
         self.by_id: dict[str, HttpSession] = {}
         self.store = store
         self._order = IdleOrder()
         self._orders: dict[str, IdleOrder] = {}  # the order of each caller's sessions
         self._begin_serving, self._limits, self._trace = begin, limits, trace
-        self._shares = Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
+        self._in_flight, self._shares = in_flight, session_shares(limits)
         self._on_end = self._end_soon  # one object for all sessions
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_closing = False
@@ -103,14 +101,16 @@ class SessionTable:
 
     def begin(self, initialize: bytes, access: Access) -> HttpSession:
         """Return a new session with a random id. Raise HttpRefusal if a limit is reached and no session is idle."""
-        size = self._free_place(access.caller, len(initialize))
+        size = self._free_place(access.caller, initialize)
         # [2025-11-25 basic/transports#session-management] id: SHOULD be unique and secure, MUST be visible ASCII
         id = secrets.token_urlsafe(24)
         self.store.add_session(id, initialize, access.id)
         return self._begin(id, access, size)
 
     def _begin(self, id: str, access: Access, size: int) -> HttpSession:
-        session = self.by_id[id] = HttpSession(id, access, self.store, self._limits, self._trace, self._on_end, size)
+        session = self.by_id[id] = HttpSession(
+            id, access, self.store, self._limits, self._trace, self._in_flight, self._on_end, size
+        )
         for order in (self._order, self._orders.setdefault(session.caller, IdleOrder())):
             order.size += 1
             order.add(session)
@@ -175,7 +175,7 @@ class SessionTable:
         message = decode(stored.initialize) if stored is not None and stored.principal == access.id else None
         if stored is None or not isinstance(message, Request):
             return None
-        size = self._free_place(access.caller, len(stored.initialize))
+        size = self._free_place(access.caller, stored.initialize)
         self.store.restore_session(id, stored)
         session = self._begin(id, access, size)
         session.open_stream((message.id,))
@@ -193,9 +193,10 @@ class SessionTable:
         elif not self.is_closing:
             self.end(session)
 
-    def _free_place(self, caller: str, initialize: int) -> int:
+    def _free_place(self, caller: str, initialize: bytes) -> int:
         """Return the memory of a new session, after idle ones have made room. Raise HttpRefusal if none is idle."""
-        own, limits, size = self._orders.get(caller, IdleOrder()), self._limits, SESSION_COST + JSON_COST * initialize
+        own, limits = self._orders.get(caller, IdleOrder()), self._limits
+        size = SESSION_COST + memory_of(initialize)
         while True:
             order = own
             if own.size >= limits.sessions_per_caller:

@@ -31,16 +31,17 @@ from collections.abc import Callable, Coroutine
 from ...basic.access import Access
 from ...basic.headers import ArgumentPath, check_headers, check_parameters, mirrored_fields
 from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless, unsupported_revision
-from ...jsonrpc.dispatcher import respond, writable
+from ...jsonrpc.dispatcher import REQUEST_COST, respond, writable
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
+from ...lib.shares import ShareExceeded, Shares
 from ...lib.turns import note_size
 from ...revisions import find_revision
 from ..base import Drain, HeldResponse, Hold, Notify, Trace
 from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest, HttpRefusal
-from .session_table import RETRY_LATER
+from .posted_session import RETRY_LATER
 
 ServeStateless = Callable[[Request, Notify, Drain, str | None, Hold], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `server.stateless.serve_request`."""
@@ -82,8 +83,8 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
 class InFlight(dict["StatelessExchange", str]):
     """The exchanges of the stateless requests in flight, and the caller of each. Each caller has a share."""
 
-    def __init__(self, limit: int, limit_per_caller: int) -> None:
-        self._limit, self._limit_per_caller = limit, limit_per_caller
+    def __init__(self, limit: int, limit_per_caller: int, shares: Shares) -> None:
+        self._limit, self._limit_per_caller, self._shares = limit, limit_per_caller, shares
         self._counts: dict[str, int] = {}  # by caller
 
     def add(self, exchange: StatelessExchange, caller: str) -> None:
@@ -94,12 +95,17 @@ class InFlight(dict["StatelessExchange", str]):
             raise HttpRefusal(503, f"{why}; try again later", RETRY_LATER)
         if len(self) >= self._limit:
             raise HttpRefusal(503, f"the server already serves {self._limit} requests; try again later", RETRY_LATER)
+        try:
+            self._shares.take(caller, exchange.memory)
+        except ShareExceeded as error:
+            raise HttpRefusal(503, f"{error}; try again later", RETRY_LATER) from None
         self[exchange] = caller
         self._counts[caller] = count + 1
 
     def remove(self, exchange: StatelessExchange) -> None:
         """Remove an exchange that was added."""
         caller = self.pop(exchange)
+        self._shares.give_back(caller, exchange.memory)
         if self._counts[caller] == 1:
             del self._counts[caller]
         else:
@@ -132,6 +138,7 @@ class StatelessExchange:
     ) -> None:
         self._exchange, self._request, self._headers, self._trace = exchange, request, headers, trace
         self._accepts_json, self._accepts_sse, self._in_flight = accepts_json, accepts_sse, in_flight
+        self.memory = REQUEST_COST + request.memory  # in bytes
         self._response: StreamingResponse | None = None
         self.task: asyncio.Task[object] | None = None  # runs this exchange, while the request is served
         self._expected_cancellations = 0  # how often the task was cancelled, except by a server shutdown

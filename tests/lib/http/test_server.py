@@ -1143,6 +1143,31 @@ async def test_bodies_of_running_handlers_count_for_bodies_size() -> None:
         assert (await first.answer()).status == 200
 
 
+@pytest.mark.parametrize("first", [b"", GET], ids=["unfinished heads", "later requests"])
+async def test_heads_and_later_requests_share_bodies_size_and_the_largest_connection_ends(first: bytes) -> None:
+    go = asyncio.Event()
+
+    async def wait(exchange: Exchange) -> None:
+        await go.wait()
+        await echo(exchange)
+
+    async with bench(wait, HttpLimits(bodies_size=100_000)) as b:
+        memory, clients = b.server._connections.bodies, [await b.client() for _ in range(6)]
+        for number, client in enumerate(clients):
+            await client.send(first + GET[:-2] + b"X: " + b"x" * (22_000 if number == 1 else 17_000))
+            await eventually(lambda count=number + 1: len(memory._bodies) == min(count, 5))  # type: ignore[misc]
+        assert memory._used <= 100_000 and len(memory._bodies) == 5
+        async with asyncio.timeout(PATIENCE):
+            assert await clients[1].reader.read() == b""
+        go.set()
+        for client in (clients[0], clients[5]):
+            await client.send(b"\r\n\r\n")
+            for _ in range(2 if first else 1):
+                assert (await client.answer()).status == 200
+        await eventually(lambda: len(memory._bodies) == 3)
+    assert memory._used == 0
+
+
 async def test_server_close_refuses_a_body_that_is_still_arriving() -> None:
     async with bench() as b:
         client = await b.client()

@@ -205,6 +205,24 @@ async def test_there_is_a_bounded_number_of_sessions(limits: EndpointLimits) -> 
         await (await connected(web)).handshake()
 
 
+async def test_sessions_of_one_caller_have_a_limit_in_bytes() -> None:
+    limits = EndpointLimits(session_bytes_per_caller=60_000)
+    async with served_over_http(Server("s"), limits=limits) as web:
+        client = await connected(web)
+        large = initialize("2024-11-05", {"experimental": {f"n{each}": {} for each in range(200)}})
+        refused = await client.post(large)
+        assert (refused.status, "your sessions need more than 60000 bytes" in refused.why) == (503, True)
+        await client.handshake()
+        second, third = await connected(web), await connected(web)
+        refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
+        assert (refused.status, "your sessions need more than 60000 bytes" in refused.why) == (503, True)
+        for each in (client, second, third):
+            await each.stream.cut()
+        assert web.site._http_sse is not None
+        memory = web.site._http_sse._memory
+        await eventually(lambda: memory.used == 0 and not memory.by_caller)
+
+
 @pytest.mark.parametrize("limits", [EndpointLimits(sessions=1), EndpointLimits(sessions_per_caller=1)])
 async def test_http_sse_parallel_requests_for_a_stream_do_not_exceed_the_number_of_sessions(
     limits: EndpointLimits,

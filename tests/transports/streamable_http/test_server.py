@@ -13,6 +13,7 @@ from mcp_ref import Context, Server, TextContent
 from mcp_ref.basic.access import Access
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.asgi import Send, application
+from mcp_ref.lib.shares import Shares
 from mcp_ref.transports.base import Transport
 from mcp_ref.transports.streamable_http import session_table
 from mcp_ref.transports.streamable_http.event_store import EVENT_COST, MemoryEventStore
@@ -722,7 +723,7 @@ async def test_close_ends_although_a_session_does_not(monkeypatch: pytest.Monkey
         await transport.start(lambda message: None, lambda error: None)
         return Endless()
 
-    table = SessionTable(begin, MemoryEventStore(), EndpointLimits(), None)
+    table = SessionTable(begin, MemoryEventStore(), EndpointLimits(), None, Shares("requests", 9, 9))
     table.begin(b"{}", Access())
     await asyncio.sleep(0)
     async with asyncio.timeout(5.0):

@@ -15,6 +15,7 @@ from mcp_ref import Context, Server
 from mcp_ref.basic.access import Access
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
+from mcp_ref.lib.shares import Shares
 from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.base import ServedSession
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
@@ -330,7 +331,10 @@ async def test_search_for_an_idle_session_among_busy_sessions_costs_one_look_for
 
     order = IdleOrder()
     sessions = [
-        Busy(str(number), Access(), MemoryEventStore(), EndpointLimits(), None, lambda _: None) for number in range(100)
+        Busy(
+            str(number), Access(), MemoryEventStore(), EndpointLimits(), None, Shares("requests", 9, 9), lambda _: None
+        )
+        for number in range(100)
     ]
     for session in sessions:
         order.add(session)
@@ -527,6 +531,7 @@ async def test_listening_stream_begins_with_an_event_id_if_streams_are_polled(
 
 
 @every_revision
+@pytest.mark.attack("foreign-events")
 async def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_nothing(revision: str) -> None:
     async with served_over_http(Held().server, store=MemoryEventStore(max_events=3)) as web:
         talk, other = Talk(web), Talk(web)
