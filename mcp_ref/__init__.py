@@ -144,9 +144,9 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .version import __version__ as __version__
 
 READING_ORDER = (
-    "jsonrpc/__init__.py", "jsonrpc/outline.py", "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/failures.py",
-    "jsonrpc/time_limits.py", "jsonrpc/requester.py",
-    "lib/fields.py", "lib/shares.py", "lib/turns.py",
+    "lib/shares.py", "jsonrpc/__init__.py", "jsonrpc/outline.py", "jsonrpc/messages.py", "jsonrpc/errors.py",
+    "jsonrpc/failures.py", "jsonrpc/time_limits.py", "jsonrpc/requester.py",
+    "lib/fields.py", "lib/turns.py",
     "jsonrpc/request_queue.py", "jsonrpc/dispatcher.py", "jsonrpc/large_messages.py",
     "version.py", "revisions.py", "codec.py", "lib/uri.py",
     "basic/__init__.py", "basic/meta.py", "basic/content.py", "basic/lifecycle.py", "basic/ping.py",
