@@ -79,13 +79,9 @@ def _with_method(methods: frozenset[str], method: str) -> frozenset[str]:
 
 
 def find_route(
-    name: str,
-    revision: Revision,
-    sender: Role,
-    is_declared: Callable[[Method], bool],
-    handler_of: Callable[[Method], Handler | None],
-    custom: CustomMethod | None,
-) -> Route:
+    name: str, revision: Revision, sender: Role, is_declared: Callable[[Method], bool],
+    handler_of: Callable[[Method], Handler | None], custom: CustomMethod | None,
+) -> Route:  # fmt: skip
     """Return the route of a request. Raise ProtocolError -32601 for an unknown method or an undeclared capability."""
     method = find_method(name, revision, sender) if custom is None else custom.method
     handler = None
@@ -162,17 +158,10 @@ class Session(Channel):
                 self.ended.set_result(None)
 
     async def request(
-        self,
-        method: str,
-        params: object,
-        result: type[T],
-        *,
-        timeout: float | None,
-        max_timeout: float | None = None,
-        on_progress: ProgressHandler | None = None,
-        related: RequestId | None = None,
+        self, method: str, params: object, result: type[T], *, timeout: float | None, max_timeout: float | None = None,
+        on_progress: ProgressHandler | None = None, related: RequestId | None = None,
         before_send: Callable[[RequestId], None] | None = None,
-    ) -> T:
+    ) -> T:  # fmt: skip
         """Send a request, and return its result, an object of the dataclass `result`.
 
         Raise CapabilityError or NotInRevision before sending. Raise RemoteError, RequestTimeout, ConnectionClosed or

@@ -18,11 +18,10 @@ Each result MUST have a `resultType`: "complete", "input_required" (mrtr.py), or
 A client treats a result without `resultType` as "complete", because legacy servers send none. A client treats an
 unknown `resultType` as an error, because it does not know the members of such a result.
 
-A *dual-era* client or server supports both eras. The client sends `server/discover` first (on HTTP, any request works).
-A modern server responds with a result or a modern error. If another error or (on stdio) no response comes, the
-client sends `initialize`. The client SHOULD remember the era of the server's process (stdio) or origin (HTTP). A
-dual-era server serves a request with modern `_meta` as a stateless request. `initialize` opens only legacy sessions.
-A modern server that refuses `initialize` SHOULD list its revisions, so that a legacy client can show them to the user.
+A *dual-era* client or server supports both eras. How the client finds out the server's era is in
+client/negotiation.py; it SHOULD remember the era of a process (stdio) or origin (HTTP). A dual-era server serves a
+request with modern `_meta` as a stateless request, and `initialize` opens only legacy sessions. A modern server that
+refuses `initialize` SHOULD list its revisions, so that a legacy client can show them to the user.
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]
 
 Spec:  2026-07-28 basic/versioning, basic/index#_meta. The legacy handshake is in `lifecycle.py`.

@@ -14,9 +14,6 @@ client MAY store a server's era (`Client(eras=...)`). Then it probes a legacy se
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
 Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
-Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
-           "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-           "io.modelcontextprotocol/clientCapabilities": {}}}}
 """
 
 from __future__ import annotations

@@ -64,9 +64,6 @@ class Limits(CheckedFields):
     """Maximum number of our requests that wait for a response. Further callers wait for a slot."""
 
 
-REQUEST_COST: Final = 16 * 1024
-"""Memory of a request in flight beside its params, in bytes: its asyncio task, stream, context and frames."""
-
 DEFAULT_LIMITS: Final = Limits()
 """The limits of all connections without limits of their own."""
 
@@ -108,13 +105,10 @@ class Dispatcher(Requester):
     """
 
     def __init__(
-        self,
-        transport: MessageTransport,
-        serve: Callable[[Request], Awaitable[Object]],
-        on_notification: Callable[[Notification], None],
-        on_abandoned: Callable[[RequestId, str], None],
+        self, transport: MessageTransport, serve: Callable[[Request], Awaitable[Object]],
+        on_notification: Callable[[Notification], None], on_abandoned: Callable[[RequestId, str], None],
         limits: Limits | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._limits = limits or DEFAULT_LIMITS
         super().__init__(transport, on_abandoned, self._limits.max_pending)
         self.accepts_batches = False
@@ -207,7 +201,7 @@ class Dispatcher(Requester):
         if must_wait and self._queue.is_full:  # the request is part of a batch, or the transport cannot stop reading
             return self._refuse(Malformed(self._no_slot(), request.id), batch)
         try:
-            self._in_flight.take(REQUEST_COST + request.memory)
+            self._in_flight.take(request.memory)
         except ShareExceeded as error:
             return self._refuse(Malformed(Error(INTERNAL_ERROR, f"{error}; retry later"), request.id), batch)
         if batch is not None:
@@ -251,7 +245,7 @@ class Dispatcher(Requester):
         except asyncio.CancelledError:
             pass  # the response is already in the queue of the transport
         finally:
-            self._in_flight.give_back(REQUEST_COST + request.memory)
+            self._in_flight.give_back(request.memory)
             self._free_slot(entry.task)  # a done callback of the task would cost another turn of the event loop
 
     def _no_slot(self) -> Error:

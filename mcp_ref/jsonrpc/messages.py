@@ -32,7 +32,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeGuard
 
-from ..lib.shares import memory_of
+from ..lib.shares import REQUEST_COST, request_memory
 from .outline import STRING, search_members
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -53,8 +53,6 @@ MAX_ID_LENGTH: Final = 1000
 """Maximum length of a text that is an id or a progress token, in characters. Many messages can repeat such a text."""
 ID_SEARCH_BYTES: Final = 1 << 18
 """Maximum number of bytes, from the start of an unreadable frame, that `decode` searches for the `id` (256 KiB)."""
-SMALL_FRAME, MAX_OBJECT_COST = 4 * 1024, 50
-"""Maximum size of a frame whose memory is estimated by its size alone, and the estimate for each byte, in bytes."""
 MAX_QUOTED: Final = 200
 """Maximum number of bytes that the log quotes from a frame that is not a JSON object."""
 
@@ -75,8 +73,8 @@ class Request:
     id: RequestId
     method: str
     params: Object = field(default_factory=dict)
-    memory: int = field(default=0, compare=False, repr=False)
-    """Estimated memory of a received request, in bytes (`memory_of`)."""
+    memory: int = field(default=REQUEST_COST, compare=False, repr=False)
+    """Estimated memory while a received request is served, in bytes (`request_memory`)."""
 
 
 @dataclass(slots=True)
@@ -211,11 +209,10 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
     if type(value) is dict:
         message = read_message(value)
         if type(message) is Request:
-            # most requests are small, and to count their separators would take longer than it is worth
-            message.memory = MAX_OBJECT_COST * len(frame) if len(frame) <= SMALL_FRAME else memory_of(frame)
+            message.memory = request_memory(frame)
         return message
     if type(value) is list:
-        return _read_batch(value, memory_of(frame))
+        return _read_batch(value, request_memory(frame))
     return _unreadable(frame, Error(INVALID_REQUEST, "Invalid Request: a message must be a JSON object"))
 
 

@@ -143,16 +143,10 @@ class Requester:
         return {}  # asyncio task of a call -> its batch
 
     async def request(
-        self,
-        method: str,
-        params: Object,
-        *,
-        timeout: float | None,
-        max_timeout: float | None = None,
-        on_progress: Callable[[object], None] | None = None,
-        related: RequestId | None = None,
+        self, method: str, params: Object, *, timeout: float | None, max_timeout: float | None = None,
+        on_progress: Callable[[object], None] | None = None, related: RequestId | None = None,
         before_send: Callable[[RequestId], None] | None = None,
-    ) -> Object:
+    ) -> Object:  # fmt: skip
         """Send a request and return its result.
 
         Args:

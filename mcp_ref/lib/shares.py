@@ -18,6 +18,15 @@ Threats:
 
 from __future__ import annotations
 
+from typing import Final
+
+SMALL_FRAME: Final = 4 * 1024
+"""Maximum size of a frame whose memory is estimated by its size alone, in bytes."""
+MAX_OBJECT_COST: Final = 50
+"""The memory that each byte of such a frame is expected to need, in bytes."""
+REQUEST_COST: Final = 16 * 1024
+"""Memory of a request in flight beside its params, in bytes: its asyncio task, stream, context and frames."""
+
 
 def memory_of(text: bytes | bytearray | memoryview) -> int:
     """Estimate the memory of a JSON text as Python objects, in bytes. The objects need at most this, usually half."""
@@ -26,6 +35,11 @@ def memory_of(text: bytes | bytearray | memoryview) -> int:
     wide = 1 if text.isascii() and b"\\u" not in text else 4
     values = 40 * (text.count(b",") + text.count(b":")) + 96 * text.count(b"[") + 200 * text.count(b"{")
     return wide * len(text) + values + 28 * text.count(b'"')
+
+
+def request_memory(frame: bytes | bytearray | memoryview) -> int:
+    """Estimate the memory that a request needs while it is served, in bytes. For a small one, the size is enough."""
+    return REQUEST_COST + (MAX_OBJECT_COST * len(frame) if len(frame) <= SMALL_FRAME else memory_of(frame))
 
 
 class ShareExceeded(Exception):

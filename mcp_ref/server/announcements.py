@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 log = logging.getLogger(__name__)
 
-MAX_QUEUED_CHANGES: Final = 10_000
+MAX_QUEUED_CHANGES: Final = 1000
 """Maximum number of queued changes of one session or subscription. If there are more, the oldest is dropped."""
 
 SUBSCRIPTION_END_SECONDS: Final = 0.5

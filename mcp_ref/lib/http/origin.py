@@ -109,3 +109,12 @@ def proxy_credentials(proxy: SplitResult) -> list[str]:
         return []
     pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
     return [f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}"]
+
+
+def public_url(url: str) -> str:
+    """Return a URL for errors and logs, without credentials and query, because these can contain secrets."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # the URL is invalid, so its credentials cannot be found
+        return url if url.isprintable() and not {"@", "?"} & set(url) else "the server's URL"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -21,10 +21,11 @@ from ...jsonrpc.large_messages import decode_from_server
 from ...jsonrpc.messages import Outgoing, Request, RequestFailure, RequestId, encode
 from ...jsonrpc.time_limits import TimeLimits
 from ...lib.http.client import HttpSender
+from ...lib.http.origin import public_url
 from ...lib.http.response import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish
-from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, public_url
+from ..streamable_http.checks import JSON_TYPE, SSE_TYPE
 
 log = logging.getLogger(__name__)
 

@@ -41,8 +41,6 @@ from ..streamable_http.posted_session import (
     Heartbeat,
     SessionTransport,
     check_initialize,
-    request_shares,
-    session_shares,
 )
 from ..trace import traced_exchange
 
@@ -106,7 +104,9 @@ class SseEndpoint:
         self._checks = {path: RequestChecks(hosts, origins, (method,)) for path, method in methods.items()}
         self._begin, self._authorize, self._scopes, self._trace = begin, authorize, scopes, trace
         self._limits = limits or EndpointLimits()
-        self._in_flight, self._memory = request_shares(self._limits), session_shares(self._limits)
+        limits = self._limits
+        self._in_flight = Shares("requests in flight", limits.request_bytes_per_caller, limits.request_bytes)
+        self._memory = Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
         self._callers: Counter[str] = Counter()  # number of sessions by caller
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat = Heartbeat(self._limits.keep_alive, self._keep_alive)

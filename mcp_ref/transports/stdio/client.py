@@ -77,16 +77,10 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     """
 
     def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str | None] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        on_stderr: Callable[[bytes], None] | None = None,
-        max_line: int = MAX_LINE,
-        grace: float = 2.0,
-        trace: Trace | None = None,
-    ) -> None:
+        self, command: Sequence[str], *, env: Mapping[str, str | None] | None = None,
+        cwd: str | os.PathLike[str] | None = None, on_stderr: Callable[[bytes], None] | None = None,
+        max_line: int = MAX_LINE, grace: float = 2.0, trace: Trace | None = None,
+    ) -> None:  # fmt: skip
         check_command(command)
         super().__init__(max_line, trace)
         self.command = list(command)

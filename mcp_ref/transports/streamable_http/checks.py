@@ -174,13 +174,10 @@ class RequestChecks:
     """
 
     def __init__(
-        self,
-        allowed_hosts: Collection[str] | None = None,
-        allowed_origins: Collection[str] | None = None,
-        methods: tuple[str, ...] = ("GET", "POST", "DELETE"),
-        revisions: Sequence[Revision] = LEGACY,
+        self, allowed_hosts: Collection[str] | None = None, allowed_origins: Collection[str] | None = None,
+        methods: tuple[str, ...] = ("GET", "POST", "DELETE"), revisions: Sequence[Revision] = LEGACY,
         has_messages: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
         self._methods, self.revisions, self._has_messages = methods, revisions, has_messages
@@ -348,15 +345,6 @@ def _accepted_types(accept: str) -> tuple[bool, bool]:
     if "*/*" in kinds:
         return True, True
     return not kinds.isdisjoint((JSON_TYPE, "application/*")), not kinds.isdisjoint((SSE_TYPE, "text/*"))
-
-
-def public_url(url: str) -> str:
-    """Return a URL for errors and logs, without credentials and query, because these can contain secrets."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # the URL is invalid, so its credentials cannot be found
-        return url if url.isprintable() and not {"@", "?"} & set(url) else "the server's URL"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _cors(origin: str | None) -> HeaderList:

@@ -50,13 +50,14 @@ from ...jsonrpc.messages import (
 from ...jsonrpc.outline import MAX_UNREQUESTED
 from ...jsonrpc.time_limits import TimeLimits
 from ...lib.http.client import HttpClient, HttpSender
+from ...lib.http.origin import public_url
 from ...lib.http.response import ClientLimits, HttpError, HttpResponse
 from ...lib.http.sse import EventTooLarge
 from ...revisions import Revision, find_revision
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish
 from ..http_sse.client import SseClientTransport
 from ..trace import traced_http_client
-from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, public_url
+from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER
 from .resumption import listen, read_and_resume
 from .stateless_client import (
     CLOSE_SECONDS,
@@ -102,16 +103,10 @@ class StreamableHttpClientTransport(Transport):
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        http: HttpClient | None = None,
-        trace: Trace | None = None,
-        parameters: ParameterHeaders | None = None,
-        authorize: Callable[[HttpSender], HttpSender] | None = None,
-        time_limits: TimeLimits | None = None,
-    ) -> None:
+        self, url: str, *, headers: Mapping[str, str] | None = None, http: HttpClient | None = None,
+        trace: Trace | None = None, parameters: ParameterHeaders | None = None,
+        authorize: Callable[[HttpSender], HttpSender] | None = None, time_limits: TimeLimits | None = None,
+    ) -> None:  # fmt: skip
         self.url = url
         self._own_headers = dict(headers or {})
         self._http = traced_http_client(http or HttpClient(limits=HTTP_LIMITS), trace)

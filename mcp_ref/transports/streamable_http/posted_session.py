@@ -67,16 +67,6 @@ SESSION_COST: Final = 16 * 1024
 """Memory of a session beside its `initialize` message, in bytes."""
 
 
-def request_shares(limits: EndpointLimits) -> Shares:
-    """Return the shares of the callers in the memory of the requests in flight."""
-    return Shares("requests in flight", limits.request_bytes_per_caller, limits.request_bytes)
-
-
-def session_shares(limits: EndpointLimits) -> Shares:
-    """Return the shares of the callers in the memory of the sessions."""
-    return Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
-
-
 def check_initialize(message: Incoming, frame: bytes, limits: EndpointLimits) -> None:
     """Raise HttpRefusal if an `initialize` message is too large. `frame` is the message as bytes."""
     if len(frame) > limits.initialize and isinstance(message, Request) and message.method == "initialize":

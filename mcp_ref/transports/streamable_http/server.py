@@ -47,6 +47,7 @@ from ...jsonrpc.messages import (
 )
 from ...lib.http.message import Exchange, HeaderList, Rest
 from ...lib.http.sse import encode_event
+from ...lib.shares import Shares
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, REVISIONS_BY_NAME, Revision, find_revision
 from ..base import Begin, Trace, finish
 from ..trace import traced_exchange
@@ -63,7 +64,7 @@ from .checks import (
     RequestChecks,
 )
 from .event_store import Event, MemoryEventStore, stream_of
-from .posted_session import EndpointLimits, Heartbeat, check_initialize, request_shares
+from .posted_session import EndpointLimits, Heartbeat, check_initialize
 from .session import HttpSession, Stream
 from .session_table import SessionTable, shutting_down
 from .stateless import FindParameters, InFlight, ServeStateless, StatelessExchange, check_request
@@ -103,7 +104,8 @@ class StreamableHttpEndpoint:
         self._limits, self._trace = limits or EndpointLimits(), trace
         self._json_responses = json_responses
         self._serve_request, self._parameters = stateless, parameters
-        shares = request_shares(self._limits)
+        per_caller, total = self._limits.request_bytes_per_caller, self._limits.request_bytes
+        shares = Shares("requests in flight", per_caller, total)
         self._table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace, shares)
         self._requests = InFlight(self._limits.requests, self._limits.requests_per_caller, shares)
         self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller, shares)

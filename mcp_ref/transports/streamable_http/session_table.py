@@ -34,7 +34,7 @@ from ...lib.shares import ShareExceeded, Shares, memory_of
 from ..base import Begin, Trace, finish
 from .checks import HttpRefusal, unknown_session
 from .event_store import MemoryEventStore, StoreFailed
-from .posted_session import RETRY_LATER, SESSION_COST, EndpointLimits, session_shares
+from .posted_session import RETRY_LATER, SESSION_COST, EndpointLimits
 from .session import HttpSession
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,8 @@ class SessionTable:
         self._order = IdleOrder()
         self._orders: dict[str, IdleOrder] = {}  # the order of each caller's sessions
         self._begin_serving, self._limits, self._trace = begin, limits, trace
-        self._in_flight, self._shares = in_flight, session_shares(limits)
+        self._in_flight = in_flight
+        self._shares = Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
         self._on_end = self._end_soon  # one object for all sessions
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_closing = False

@@ -31,7 +31,7 @@ from collections.abc import Callable, Coroutine
 from ...basic.access import Access
 from ...basic.headers import ArgumentPath, check_headers, check_parameters, mirrored_fields
 from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless, unsupported_revision
-from ...jsonrpc.dispatcher import REQUEST_COST, respond, writable
+from ...jsonrpc.dispatcher import respond, writable
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
@@ -127,18 +127,12 @@ class StatelessExchange:
     """
 
     def __init__(
-        self,
-        exchange: Exchange,
-        request: Request,
-        headers: HeaderList,
-        trace: Trace | None,
-        accepts_json: bool,
-        accepts_sse: bool,
-        in_flight: InFlight,
-    ) -> None:
+        self, exchange: Exchange, request: Request, headers: HeaderList, trace: Trace | None, accepts_json: bool,
+        accepts_sse: bool, in_flight: InFlight,
+    ) -> None:  # fmt: skip
         self._exchange, self._request, self._headers, self._trace = exchange, request, headers, trace
         self._accepts_json, self._accepts_sse, self._in_flight = accepts_json, accepts_sse, in_flight
-        self.memory = REQUEST_COST + request.memory  # in bytes
+        self.memory = request.memory
         self._response: StreamingResponse | None = None
         self.task: asyncio.Task[object] | None = None  # runs this exchange, while the request is served
         self._expected_cancellations = 0  # how often the task was cancelled, except by a server shutdown

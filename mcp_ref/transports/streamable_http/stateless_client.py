@@ -26,10 +26,11 @@ from ...jsonrpc.large_messages import decode_large
 from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestFailure, RequestId, Response, decode, encode
 from ...jsonrpc.outline import MAX_UNREQUESTED
 from ...lib.http.client import HttpSender
+from ...lib.http.origin import public_url
 from ...lib.http.response import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive, Trace, finish
-from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS, public_url
+from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS
 
 MAX_RESPONSE: Final = 64 * 1024 * 1024
 """Maximum size of a JSON response or of one event, in bytes (64 MiB)."""
