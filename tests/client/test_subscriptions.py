@@ -575,7 +575,7 @@ async def test_listen_stream_that_breaks_repeatedly_is_requested_with_growing_pa
 
 
 def test_a_long_uri_in_an_update_counts_as_the_uri_of_the_subscription() -> None:
-    """A server could fill the client's memory with a thousand URIs of a megabyte each."""
+    # a server could fill the client's memory with a thousand URIs of a megabyte each
     subscription = Subscription(cast(ClientRequests, None), [], "test://a")
     for uri in ("test://a/" + "x" * MAX_URI_LENGTH, "test://a/b"):
         subscription.receive("notifications/resources/updated", uri)

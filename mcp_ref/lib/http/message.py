@@ -123,9 +123,9 @@ class HttpLimits(CheckedFields):
     body_size: int = 4 * 1024 * 1024
     """Maximum size of a body without its chunk sizes, in bytes. A larger body gets status 413."""
     bodies_size: int = 64 * 1024 * 1024
-    """Maximum total size of what has arrived of unfinished heads, large bodies, and later requests, in bytes (64 MiB).
-    Up to 4 KiB of a connection do not count. If more arrives, the largest body gets status 503, or the connection with
-    the largest other part ends."""
+    """Maximum total size of unfinished heads, large bodies, and requests that wait, in bytes (64 MiB). A connection
+    with less than 4 KiB of them does not count. If more arrives, the largest unfinished body gets status 503. If the
+    largest part is not a body, its connection ends."""
     head_time: float = 10.0
     """Seconds for a head to arrive, else status 408. After this time, a new connection without any byte is closed."""
     body_time: float = 60.0
@@ -228,7 +228,7 @@ SMALL_BODY: Final = 64 * 1024
 """Maximum size of a body that is read together with its head, in bytes."""
 
 MIN_COUNTED_SIZE: Final = 4 * 1024
-"""Minimum size of what counts for `HttpLimits.bodies_size`, in bytes."""
+"""Minimum size of a body, head or waiting request that counts for `HttpLimits.bodies_size`, in bytes."""
 
 
 class BodyMemory:
