@@ -6,7 +6,7 @@
     python3 -m tests.chaos.schedules --uvloop                    on uvloop's event loop
 
 Each round has a new event loop, a server on all transports, and some clients of both eras, which all run in this loop.
-Every request must end with a correct result (`PATIENCE`), and no task may be left.
+Every request must end with a correct result (`PATIENCE`), and no task and no counted memory may be left.
 
 asyncio promises that `call_soon` keeps its order, and a program can rely on it: `data_received` comes before
 `connection_lost`, and the callbacks of a future run in the order in which they were added. So this loop keeps the order
@@ -42,6 +42,7 @@ from mcp_ref import Client, Context, ElicitRequestFormParams, ElicitRequestURLPa
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.lib.http.asgi import application
 from mcp_ref.lib.http.server import start_server
+from mcp_ref.lib.shares import Shares
 from mcp_ref.server.http import HttpApp
 from mcp_ref.transports.stdio.server import StdioServerTransport
 from tests.http_wire import mirrored_headers, under_asgi
@@ -427,6 +428,9 @@ async def play_round(rng: random.Random, outcomes: Counter[str]) -> None:
         await asyncio.sleep(0.001)
     gc.collect()
     await asyncio.sleep(0)
+    shares = [each for each in gc.get_objects() if isinstance(each, Shares) and each.contents != "sessions"]
+    kept = {each.contents: each.by_caller for each in shares if each.by_caller or each.used}
+    assert not kept, f"requests have ended, but their memory still counts: {kept}"
     assert not errors, f"the event loop reports {errors}"
 
 

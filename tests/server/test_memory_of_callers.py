@@ -13,11 +13,12 @@ import pytest
 from mcp_ref import Context, Limits, MemoryTaskStore, ProtocolError, Server
 from mcp_ref.basic import access
 from mcp_ref.cli.limits import memory
+from mcp_ref.extensions.auth import dpop
 from mcp_ref.extensions.tasks import receiver
 from mcp_ref.extensions.tasks.types import new_task, with_status
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
 from mcp_ref.lib.shares import ShareExceeded, Shares, memory_of
-from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
+from mcp_ref.transports.streamable_http.event_store import MAX_DROPPED_STREAMS, MemoryEventStore
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.messages import initialize, request, stateless_request
 from tests.raw_http_client import Reply, Talk, http_session, served_over_http
@@ -245,6 +246,37 @@ async def test_arguments_of_running_tasks_have_a_limit_in_bytes(monkeypatch: pyt
         free.set()
         shares = server.catalog.tasks._arguments
         await eventually(lambda: shares.used == 0 and not shares.by_caller)
+
+
+@pytest.mark.attack("session-memory")
+@pytest.mark.parametrize("size", [0, 1, 50, 1000])
+async def test_event_store_needs_at_most_the_memory_that_it_counts(size: int) -> None:
+    stores: list[MemoryEventStore] = []
+
+    async def fill() -> None:
+        store = MemoryEventStore(max_bytes=1_000_000)
+        stores.append(store)
+        for number in range(5000):
+            session = f"{number % 20:032}"
+            if number < 20:
+                store.add_session(session, b"", None)
+            store.append(session, f"1234abcd-{number}", (b"%d" % number).ljust(size) if size else b"")
+
+    used = await growth(fill)
+    dropped = 20 * MAX_DROPPED_STREAMS * 150  # the names of streams, which count for the session
+    assert used <= stores[0]._size + dropped and stores[0]._size <= 1_000_000
+
+
+@pytest.mark.attack("proof-replay-by-flood")
+async def test_proofs_of_one_caller_need_at_most_the_memory_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dpop, "MAX_PROOFS_PER_CALLER", 1000)
+    proofs = dpop.DpopCheck()
+
+    async def fill() -> None:
+        for number in range(3000):
+            proofs._use("caller", f"{number:043}")
+
+    assert await growth(fill) <= FIGURES["DPoP proofs"].one_peer / 10
 
 
 @pytest.mark.attack("task-memory")

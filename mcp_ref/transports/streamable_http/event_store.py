@@ -33,7 +33,7 @@ from typing import Final, TypedDict, Unpack
 
 from ...lib.fields import CheckedFields, check_options
 
-EVENT_COST = 200
+EVENT_COST = 300
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
 MAX_DROPPED_STREAMS = 100
 """Maximum number of streams of one session for which a store remembers that it dropped events."""

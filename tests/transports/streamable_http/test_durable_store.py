@@ -16,7 +16,7 @@ from mcp_ref.basic.lifecycle import OPERATING
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.server import session as server_session
 from mcp_ref.transports.streamable_http import durable_store, session_table
-from mcp_ref.transports.streamable_http.event_store import Event, MemoryEventStore, StoreFailed
+from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, MemoryEventStore, StoreFailed
 from tests.messages import initialize, request
 from tests.raw_http_client import Held, Talk, answered, call, http_session, said, served_over_http
 from tests.settings import TASK_FACTORIES, eventually, run
@@ -345,13 +345,14 @@ async def test_session_that_is_restored_while_the_server_stops_is_503_and_stays_
 
 async def test_restored_session_counts_toward_the_limits_of_bytes() -> None:
     events = [(0.0, "a", number, b"x" * 800) for number in range(1, 6)]
-    store = Storage(1, max_session_bytes=3000, max_bytes=5000)
+    size = 800 + EVENT_COST
+    store = Storage(1, max_session_bytes=3 * size, max_bytes=5 * size)
     store._max_age = float("inf")
     for session in "st":
         store.restore_session(session, StoredSession(b"{}", None, events))
     store.restore_session("t", StoredSession(b"{}", None, events))
     assert [len(store._sessions[session].events) for session in "st"] == [2, 3]
-    assert store._size == 5000
+    assert store._size == 5 * size
     await store.flush(5.0)
 
 
