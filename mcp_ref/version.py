@@ -98,8 +98,9 @@ CHANGES
   parts of the query, for other texts of a value (`1.0` for 1), and for values that do not fit the type of a parameter.
   `hide_forbidden` uses the same scopes. Contents that need a scope have `cacheScope` "private" in every case. A
   completion for a template also needs the scopes of the URI that its arguments make.
-- The approval of a start shows each value that a file sets, except secrets, and warns of values that name a
-  file or an address. `Setting.value` is new. A typed input is for its file only.
+- The approval of a start shows each value that a file sets, also the default of an input, except secrets, and warns
+  of values that name a file, an address or a command. A path or a URL is not a secret, also with the name of one.
+  `Setting.value` is new. A typed input is for its file only.
 - A model's read sends the URI in the spelling that the user has seen.
 - A call of a `SyncClient` that another thread closes at that moment raises ConnectionClosed; it could wait forever.
 - `Context.run` in a worker thread raises CancelledError when the event loop has ended; it could keep the process alive.

@@ -21,7 +21,7 @@ from typing import cast
 
 from ..basic.authorization.store import FileStore, default_path
 from ..features.logging import LoggingMessageNotificationParams
-from ..host.approval import Allow, Approval, Deny, Refused
+from ..host.approval import Allow, Approval, Deny, Refused, quoted
 from ..host.configuration import Configuration, find_configs, read_config
 from ..host.host import Host
 from ..host.names import UnknownName, full_name
@@ -162,7 +162,10 @@ class Consent:
         if not has_terminal():
             advice = "--yes allows the servers of this file"
             if request.kind == "variable":
-                advice = f"the file is not your own, so --yes does not allow it: {'; '.join(request.warnings)}"
+                advice = (
+                    f"the file is not your own, so --yes does not allow it: {'; '.join(request.warnings)}. Run the "
+                    f"command at a terminal, or set {quoted(request.name)} to the same value in your own environment"
+                )
             return Deny(f"there is no terminal at which a user could allow it; {advice}")
         prompt = _PROMPTS[request.kind]
         if not request.warnings:

@@ -61,15 +61,17 @@ class Setting:
     of: str = ""
     """The name of the variable in the user's environment, or the id of the input."""
     value: str = ""
-    """The text that the file sets, without secrets: `***`, or `${NAME}` for a variable of the user's environment."""
+    """The text that the file sets, without secrets: `***`, or `${NAME}` for a variable of the user's environment. For
+    an input, the default, which the server gets if the user types nothing."""
 
     def text(self, host: str | None) -> str:
         """Return the name and the source as text. `host` gets the headers and the URL."""
+        default = f", or {quoted(self.value)}" if self.value else ""
         sources = {
             "file": f"set by the file to {quoted(self.value)}", "removed": "removed",
             "envFile": f"set by the envFile to {quoted(self.value)}",
             "environment": f"gets your variable {quoted(self.of)}",
-            "input": f"gets what you type for {quoted(self.of)}",
+            "input": f"gets what you type for {quoted(self.of)}{default}",
         }  # fmt: skip
         receiver = f", sent to {quoted(host)}" if self.place in ("header", "url") else ""
         return f"{quoted(self.name)} {sources[self.source]}{receiver}".removeprefix('"" ')

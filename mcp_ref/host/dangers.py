@@ -55,12 +55,33 @@ curl ignore the case of some names, and so does Windows."""
 
 _ANY_VARIABLE = re.compile("|".join(_VARIABLES), re.IGNORECASE)
 
-_SECRET_NAME = re.compile(r".*(authorization|token|key|secret|password|passwd|credentials?)", re.IGNORECASE)
+_SECRET_NAME = re.compile(r".*(authorization|token|key|secret|password|passwd)", re.IGNORECASE)
+_SECRET_WORD = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
+_PLACE_NAME = re.compile(r".*_(file|path|dir|folder|ur[il]|host|endpoint|address)", re.IGNORECASE)
+_PLACE = re.compile(r"(?:[A-Za-z]:|~|\.{1,2})[/\\]|\\\\|.*://", re.DOTALL)
+_FIRST_FOLDER = re.compile(r"/+[^/]*")
 
 
 def is_secret_name(name: str) -> bool:
     """Return True if a variable or header is a secret, which people replace. `KEY_HELPER` can also name a program."""
     return _SECRET_NAME.fullmatch(name) is not None
+
+
+def is_place(value: str) -> bool:
+    """Return True if a text is a path or a URL, which is not a secret, even if a file at this path is made later.
+
+    A random key can begin with a slash. So the first folder of an absolute path must exist, such as `/home`.
+    """
+    folder = _FIRST_FOLDER.match(value)
+    try:
+        return _PLACE.match(value) is not None or os.path.exists(folder[0] if folder is not None else value)
+    except ValueError:  # it contains NUL
+        return False
+
+
+def has_secret_name(name: str) -> bool:
+    """Return True if a variable or header can contain a secret: `TOKEN` and `TOKEN_2`, and not `TOKEN_FILE`."""
+    return _SECRET_WORD.search(name) is not None and _PLACE_NAME.fullmatch(name) is None
 
 
 def variable_danger(name: str) -> str | None:
@@ -73,8 +94,14 @@ def variable_danger(name: str) -> str | None:
     return None
 
 
+_NAMES_SOMETHING = re.compile(
+    r"[/\\]|^[.~]|\.[A-Za-z]|[A-Za-z]:\d"  # a path, a URL, the name of a file or a host, a host and its port
+    r"|[;|&`<>]|\$\("  # a command of a shell
+)
+
+
 def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
-    """Return a warning for each variable with any name whose value names a file or an address.
+    """Return a warning for each variable with any name whose value names a file, an address or a command.
 
     No list of names is complete: `AWS_SHARED_CREDENTIALS_FILE` names a file whose settings run a program, and
     `GITHUB_API_URL` the address that gets a token.
@@ -82,11 +109,13 @@ def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
     Args:
         settings: The settings of a start.
     """
-    return tuple(
-        f"{quoted(each.name)} names a file or an address, which decides what a program reads or who gets its secrets"
+    found = dict.fromkeys(
+        each.name
         for each in settings
-        if each.place == "variable" and re.search(r"[/\\]|^[.~]", each.value) and variable_danger(each.name) is None
+        if each.place == "variable" and _NAMES_SOMETHING.search(each.value) and variable_danger(each.name) is None
     )
+    effect = "names a file, an address or a command, which decides what a program reads or runs, or who gets secrets"
+    return tuple(f"{quoted(name)} {effect}" for name in found)
 
 
 def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = None) -> tuple[str, ...]:

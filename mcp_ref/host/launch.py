@@ -25,6 +25,8 @@ Threats:
         and a remembered consent do not cover.
     hidden-receiver: the user's secrets; a file; sends them to its own host by `bearer_token_env_var`, headers or a
         default of a variable; the user sees the true host and each variable that it gets.
+    default-of-an-input: the user's secrets; a cloned project; writes `${input:id:-https://evil.example}`, and describes
+        no such input, so that nobody is asked; the user sees the default, with a warning.
     value-of-a-variable: the user's account and secrets; a cloned project; sets a variable with a harmless name to a
         file or an address, from which a program reads settings; the user sees each value, with a warning.
 
@@ -47,7 +49,7 @@ from ..transports import system
 from ..transports.stdio.client import INHERITED_VARIABLES, server_environment
 from .approval import Setting, quoted
 from .configuration import ConfigurationError, ServerConfig
-from .dangers import is_secret_name, variable_danger
+from .dangers import has_secret_name, is_place, is_secret_name, variable_danger
 
 MIN_SECRET = 4
 """Minimum length of a secret that is masked in texts, in characters. A shorter text occurs in harmless words."""
@@ -56,7 +58,6 @@ MAX_ENV_FILE = 64 * 1024
 """Maximum size of an `envFile`, in bytes."""
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")
-_SECRET_NAME = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
 
 _Place = Literal["argument", "variable", "header", "url"]
 
@@ -157,7 +158,7 @@ def launch_of(
         env_file = _read_env_file(config, path) if env_file is None else env_file
     env = texts.variables(env_file or "")
     headers = texts.headers()
-    named = [each.real for name, each in [*env.items(), *headers.items()] if each and _SECRET_NAME.search(name)]
+    named = [each.real for name, each in [*env.items(), *headers.items()] if each and has_secret_name(name)]
     texts.secrets |= {value.removeprefix("Bearer ") for value in named if value}
     facts: list[object] = [
         config.digest,
@@ -272,16 +273,17 @@ class _Texts:
             advice = "describe it in `inputs`, and give ask= to the Host"
             raise self._error(key, f"the variable {f'input:{id}'!r:.100} is not set; {advice}")
         self.secrets.add(value)
-        self._note(Setting(place, name, "input", id))
-        return Text(value, f"${{input:{id}}}", f"${{input:{id}}}")
+        self._note(Setting(place, name, "input", id, _without_secret(name, default or "")))
+        shown = f"${{input:{id}:-{default}}}" if default else f"${{input:{id}}}"  # without a typed text, it is sent
+        return Text(value, shown, f"${{input:{id}}}")
 
     def variables(self, env_file: str) -> dict[str, Text | None]:
         """Return the environment variables of the entry and of its `envFile`, by name."""
         env: dict[str, Text | None] = {}
         for name, value in _parse_env_file(env_file).items():
-            shown = "***" if _SECRET_NAME.search(name) and not _is_place(value) else value
+            shown = _without_secret(name, value)
             self._note(Setting("variable", name, "envFile", value=shown))
-            env[name] = Text(value, shown, "" if is_secret_name(name) and not _is_place(value) else value)
+            env[name] = Text(value, shown, "" if is_secret_name(name) and not is_place(value) else value)
         entry = self._config.entry
         for name in entry.get("env_vars", []):
             if name in self._environment:
@@ -314,8 +316,7 @@ class _Texts:
         """Replace the variables of a text. If it is more than one variable of the user, its source is also the file."""
         expanded = self.expand(key, text, place, name)
         if (place, name) not in self._settings or not _VARIABLE.fullmatch(text):
-            shown = "***" if _SECRET_NAME.search(name) and not _is_place(text) else expanded.shown
-            self._note(Setting(place, name, "file", value=shown))
+            self._note(Setting(place, name, "file", value=_without_secret(name, expanded.shown)))
         return expanded
 
     def _note(self, setting: Setting) -> None:
@@ -339,15 +340,15 @@ def _public(text: str) -> Text:
     return Text(text, text, text)
 
 
+def _without_secret(name: str, value: str) -> str:
+    """Return the value of a variable or header as the user sees it."""
+    return "***" if value and has_secret_name(name) and not is_place(value) else value
+
+
 def _before_path(url: str) -> str:
     """Return the scheme and host of a URL, or the variable that stands for them."""
     found = re.match(r"(?:[^:/?#]+://)?[^/?#]*", url)
     return found[0] if found is not None else ""
-
-
-def _is_place(text: str) -> bool:
-    """Return True for a URL or an existing path, which is not a secret under any name."""
-    return "://" in text or _exists(text)
 
 
 def _exists(path: str) -> bool:

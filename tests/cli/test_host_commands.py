@@ -265,7 +265,11 @@ def test_option_yes_does_not_cover_a_dangerous_variable_of_a_project(
     assert main(["call", "forecast", "city=Ghent", *words]) == 0  # the file is the user's own
     monkeypatch.chdir(tmp_path)
     assert main(["call", "forecast", "city=Ghent", *words]) == 3
-    assert '--yes does not allow it: "NODE_OPTIONS" can make an interpreter run other code' in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert '--yes does not allow it: "NODE_OPTIONS" can make an interpreter run other code' in err
+    assert 'set "NODE_OPTIONS" to the same value in your own environment' in err
+    monkeypatch.setenv("NODE_OPTIONS", "--require=./x.js")
+    assert main(["call", "forecast", "city=Ghent", *words]) == 0
 
 
 def test_user_at_a_terminal_allows_the_exact_command_and_the_decision_is_kept(tmp_path: Path, state: Path) -> None:

@@ -18,6 +18,7 @@ from mcp_ref.host.approval import Allow, Approval
 from mcp_ref.host.configuration import read_config
 from mcp_ref.host.hosted import HostedServer
 from mcp_ref.host.policy import Account, HostOptions, Policy
+from tests.fuzz.questions import check_question
 
 PROCESSES: list[dict[str, object]] = [
     {"command": "tool", "args": ["server.py"]},
@@ -167,6 +168,7 @@ def check_consent(rng: random.Random) -> None:
         if changed != scene:
             assert is_asked(changed, approvals), f"{changed} is not asked after the consent to {scene}"
         assert not is_asked(scene, approvals), "the first start again"
+    check_question(rng)
 
 
 def is_asked(scene: Scene, approvals: dict[str, str]) -> bool:

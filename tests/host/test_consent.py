@@ -161,13 +161,50 @@ async def test_question_shows_each_value_but_secrets_and_warns_of_files_and_addr
     assert [warning.split()[0] for warning in person.asked[0].warnings] == ['"API_URL"', '"SETTINGS"']
 
 
+@pytest.mark.attack("default-of-an-input")
 @pytest.mark.attack("value-of-a-variable")
-async def test_start_with_a_secret_name_for_another_address_is_asked_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "written", "value"),
+    [
+        ("TOKEN_FILE", "/usr/made/later", "/usr/made/later"),
+        ("TOKEN_FILE", "evil.json", "evil.json"),
+        ("API_KEY", "${UNSET:-~/made/later}", "~/made/later"),
+        ("API_KEY", "${workspaceFolder}/made/later", "/made/later"),
+        ("API_URL", "${input:id:-https://evil.example/}", "https://evil.example/"),
+        ("API_URL", "https://${input:id:-evil.example}/", "evil.example"),
+        ("KUBECONFIG", "${input:id:-/usr/made/later}", "/usr/made/later"),
+        ("SETTINGS", "evil.toml", "evil.toml"),
+        ("API", "evil.example:8080", "evil.example:8080"),
+        ("API", "localhost:8080", "localhost:8080"),
+        ("ON_START", "sh;id", "sh;id"),
+    ],
+)
+async def test_question_shows_each_place_and_warns_of_it(tmp_path: Path, name: str, written: str, value: str) -> None:
+    person = Person()
+    await prepared(file_of(tmp_path, s={"command": "tool", "env": {name: written}}), person, tmp_path)
+    line = next(line for line in person.asked[0].text().splitlines() if line.startswith("variable: "))
+    assert value in line
+    assert [warning.split()[0] for warning in person.asked[0].warnings] == [f'"{name}"']
+
+
+@pytest.mark.attack("value-of-a-variable")
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("TOKEN", ["s3cret", "s3cret-2", "https://a.example/", "https://b.example/"]),
+        ("TOKEN", ["s3cret", "s3cret-2", "/usr/made/later/a", "/usr/made/later/b"]),
+        ("APPLICATION_CREDENTIALS", ["a", "a.json", "b.json"]),
+        ("TOKEN", ["s3cret", "/kEy+0/slash", "/usr/made/later/a", "/usr/made/later/b"]),  # a key can begin with a slash
+    ],
+)
+async def test_start_with_a_secret_name_for_another_place_is_asked_again(
+    tmp_path: Path, name: str, values: list[str]
+) -> None:
     approvals: dict[str, str] = {}
     person = Person({"start": Allow("always")})
-    for value in ("s3cret", "s3cret-2", "https://a.example/", "https://b.example/"):
+    for value in values:
         file = file_of(tmp_path, s={"command": "tool", "envFile": ".env"})
-        (tmp_path / ".env").write_text(f"TOKEN={value}\n")
+        (tmp_path / ".env").write_text(f"{name}={value}\n")
         policy = Policy(HostOptions(file, approve=person, environment={}, approvals=approvals))
         config = read_config(file, folder=tmp_path).servers[0]
         await HostedServer(config, policy, Account(policy), asyncio.Semaphore()).prepare()
