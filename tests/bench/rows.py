@@ -111,11 +111,11 @@ def greet(server: Process, modern: bool) -> None:
         server.write(encode("notifications/initialized", {}, None, False) + b"\n")
 
 
-def measure_client(implementation: Implementation, size: Size, *, http: bool) -> Turns:
-    """Yield the processor time of a client's call to the limit's server, in microseconds."""
-    with running(LIMIT, "http", "0") as server:
+def measure_client(implementation: Implementation, size: Size, *, kind: str) -> Turns:
+    """Yield the processor time of a client's call to the limit's server of a kind, in microseconds."""
+    with running(LIMIT, "http" if kind == "stdio" else kind, "0") as server:
         url = server.read_line().decode()
-        target = [url] if http else [*LIMIT.command, "stdio", "0"]
+        target = [*LIMIT.command, "stdio", "0"] if kind == "stdio" else [url]
         with running(implementation, "client", *target) as client:
             client.read_line()
 
@@ -183,8 +183,11 @@ ROWS = [
     _row("progress-modern", "progress over SSE, modern", _NOTIFICATION, "2", partial(measure_progress, modern=True)),
     _row("stdio-legacy", "stdio, 64 in flight, legacy", _CALL, "3.2", partial(measure_stdio, modern=False)),
     _row("stdio-modern", "stdio, 64 in flight, modern", _CALL, "3.3", partial(measure_stdio, modern=True)),
-    _row("client-http", "client over HTTP, 64 in flight", _CALL, "3.2", partial(measure_client, http=True)),
-    _row("client-stdio", "client over stdio, 64 in flight", _CALL, "", partial(measure_client, http=False)),
+    _row("client-session", "client over HTTP, 64 in flight, session", _CALL, "2.8",
+         partial(measure_client, kind="legacy")),
+    _row("client-stateless", "client over HTTP, 64 in flight, stateless", _CALL, "2.6",
+         partial(measure_client, kind="http")),
+    _row("client-stdio", "client over stdio, 64 in flight", _CALL, "", partial(measure_client, kind="stdio")),
     Row("streams-legacy", (Figure("list_changed to 1,000 GET streams", "processor ms", "3.2"),
                            Figure("memory of a GET stream", "kB", "2.6"), Figure("memory of a session", "kB")),
         partial(measure_streams, modern=False)),

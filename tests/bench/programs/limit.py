@@ -1,4 +1,6 @@
-"""The limit for any implementation on asyncio: `limit.py http|sse|stdio|client`, with `json` and without validation.
+"""The limit for any implementation on asyncio: `limit.py http|legacy|sse|stdio|client`, without validation.
+
+`limit.py legacy` is a server without stateless requests, so a client of it begins a session. Its URL ends in `/legacy`.
 
 It knows the tools and the messages of the benchmark, and trusts that each message is one of them, whole, and with its
 headers in the spelling of `tests/bench/load.py`. So it builds no header objects, reads one header, and writes once. The
@@ -28,6 +30,11 @@ ADD = {
     "outputSchema": {"type": "object", "properties": {"result": INTEGER}, "required": ["result"]},
 }
 META = {"io.modelcontextprotocol/serverInfo": HELLO["serverInfo"]}
+CLIENT_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": HELLO["serverInfo"],
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
@@ -45,6 +52,9 @@ def encode(message: object) -> bytes:
 def respond(request: dict[str, Any]) -> bytes:
     """Return the response to a request, as JSON."""
     params = request.get("params") or {}
+    if PATH == "legacy" and request["method"] == "server/discover":
+        error = {"code": -32601, "message": "Method not found"}
+        return encode({"jsonrpc": "2.0", "id": request["id"], "error": error})
     if request["method"] == "tools/call":
         arguments = params["arguments"]
         value = arguments["a"] + arguments["b"] if "a" in arguments else 0
@@ -144,12 +154,13 @@ class HttpServer(asyncio.Protocol):
 
 STREAMS: set[HttpServer] = set()
 TOOLS: list[dict[str, Any]] = [ADD]
+PATH = "legacy" if sys.argv[1] == "legacy" else "mcp"
 
 
 async def serve_http() -> None:
     """Serve until the process is killed."""
     server = await asyncio.get_running_loop().create_server(HttpServer, "127.0.0.1", 0, backlog=1024)
-    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp", flush=True)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/{PATH}", flush=True)
     await server.serve_forever()
 
 
@@ -200,9 +211,12 @@ class HttpClient(asyncio.Protocol):
     def __init__(self, turn: Turn, url: str) -> None:
         self.turn, self.rest = turn, b""
         host, _, path = url.removeprefix("http://").partition("/")
+        own = "Mcp-Session-Id: 0\r\nMCP-Protocol-Version: 2025-11-25"
+        if path != "legacy":
+            own = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: add"
         self.head = (
             f"POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-            "Accept: application/json, text/event-stream\r\nMcp-Session-Id: 0\r\nContent-Length: "
+            f"Accept: application/json, text/event-stream\r\n{own}\r\nContent-Length: "
         ).encode()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -250,7 +264,8 @@ class StdioClient(asyncio.SubprocessProtocol):
 class Turn:
     """The calls of a turn: how many are left to begin and to finish."""
 
-    def __init__(self) -> None:
+    def __init__(self, modern: bool) -> None:
+        self.meta = {"_meta": CLIENT_META} if modern else {}
         self.id = self.to_begin = self.to_finish = 0
         self.done = asyncio.Event()
 
@@ -258,7 +273,7 @@ class Turn:
         """Return the next request."""
         self.id += 1
         self.to_begin -= 1
-        params = {"name": "add", "arguments": {"a": 1, "b": 2}}
+        params = {"name": "add", "arguments": {"a": 1, "b": 2}, **self.meta}
         return {"jsonrpc": "2.0", "id": self.id, "method": "tools/call", "params": params}
 
     def finish(self, response: dict[str, Any], by: HttpClient | StdioClient) -> None:
@@ -273,7 +288,7 @@ class Turn:
 
 async def run_client(target: list[str]) -> None:
     """Make as many calls as each line of stdin says, 64 at a time, and print a line after each turn."""
-    loop, turn = asyncio.get_running_loop(), Turn()
+    loop, turn = asyncio.get_running_loop(), Turn(modern=target[0].endswith("/mcp"))
     callers: list[HttpClient | StdioClient] = []
     if target[0].startswith("http"):
         host, port = target[0].split("/")[2].split(":")
