@@ -15,11 +15,10 @@ Spec:  RFC 9110, sections 9.2.2 (idempotent methods) and 9.3.6 (CONNECT); RFC 91
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from socket import gaierror
@@ -89,11 +88,10 @@ class HttpClient:
         self._free.clear()
         await asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))
 
-    @contextlib.asynccontextmanager
-    async def request(
+    def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *,
         extra: bool = False, redirects: int = MAX_REDIRECTS, may_connect: MayConnect | None = None,
-    ) -> AsyncIterator[HttpResponse]:  # fmt: skip
+    ) -> AbstractAsyncContextManager[HttpResponse]:  # fmt: skip
         """Return a context manager that sends the request and yields the response after its head has arrived.
 
         Args:
@@ -109,20 +107,7 @@ class HttpClient:
             HttpError: The connection failed, or the response is invalid. HttpTimeout if the server was too slow.
             ValueError: The URL, the method or a header is invalid.
         """
-        for _ in range(redirects + 1):
-            response = await self._send(method, url, headers or {}, body, extra, may_connect)
-            try:
-                location = response.headers.get("location")
-                if response.status not in (307, 308) or location is None or redirects == 0:
-                    yield response
-                    return
-            finally:
-                await self._release(response.connection, extra, response.is_complete and response.keep_alive)
-            try:
-                url = redirect_target(response.url, location)
-            except ValueError as error:
-                raise HttpError(str(error)) from None
-        raise HttpError(f"the server sent more than {redirects} redirects; the last redirect leads to {url}")
+        return _Exchange(self, method, url, headers or {}, body, extra, redirects, may_connect)
 
     async def _send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, extra: bool,
@@ -133,12 +118,12 @@ class HttpClient:
         head, size = self._head(method, url, tuple(headers.items())), len(body)
         length = b"Content-Length: %d\r\n" % size if size or method in ("POST", "PUT", "PATCH") else b""
         request = b"%b%b\r\n%b" % (head, length, body)
-        try:
-            async with time_limit(self._limits.head_time if self._slots.locked() else None):
-                if not extra:
+        if not extra:
+            try:
+                async with time_limit(self._limits.head_time):
                     await self._slots.acquire()
-        except TimeoutError:
-            raise HttpTimeout(f"all {self._limits.connections} connections of this client are in use") from None
+            except TimeoutError:
+                raise HttpTimeout(f"all {self._limits.connections} connections of this client are in use") from None
         connection = None
         try:
             while True:
@@ -272,9 +257,9 @@ class HttpClient:
         target = f"{bracket_ipv6(origin.host)}:{origin.port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *proxy_credentials(proxy), "", ""]
         connection.transport.write("\r\n".join(lines).encode("ascii"))
-        status, *_ = await connection.read_head()
-        if not 200 <= status < 300:
-            raise HttpError(f"the proxy {proxy.hostname} answered {status} to CONNECT {target}")
+        head = await connection.read_head()
+        if not 200 <= head.status < 300:
+            raise HttpError(f"the proxy {proxy.hostname} answered {head.status} to CONNECT {target}")
 
 
 def _reason(error: OSError | UnicodeError) -> str:
@@ -289,6 +274,40 @@ def _reason(error: OSError | UnicodeError) -> str:
 
 def _is_allowed(address: str | None, may_connect: MayConnect | None) -> bool:
     return address is None or may_connect is None or may_connect(address)
+
+
+class _Exchange:
+    """The context manager of one request. It follows redirects, and releases the connection at the end."""
+
+    __slots__ = ("_body", "_client", "_extra", "_headers", "_may_connect", "_method", "_redirects", "_response", "_url")
+
+    def __init__(
+        self, client: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes, extra: bool,
+        redirects: int, may_connect: MayConnect | None,
+    ) -> None:  # fmt: skip
+        self._client, self._method, self._url, self._headers, self._body = client, method, url, headers, body
+        self._extra, self._redirects, self._may_connect = extra, redirects, may_connect
+        self._response: HttpResponse
+
+    async def __aenter__(self) -> HttpResponse:
+        for _ in range(self._redirects + 1):
+            self._response = response = await self._client._send(
+                self._method, self._url, self._headers, self._body, self._extra, self._may_connect
+            )
+            location = response.headers.get("location") if response.status in (307, 308) else None
+            if location is None or self._redirects == 0:
+                return response
+            await self.__aexit__()
+            try:
+                self._url = redirect_target(response.url, location)
+            except ValueError as error:
+                raise HttpError(str(error)) from None
+        last = f"the last redirect leads to {self._url}"
+        raise HttpError(f"the server sent more than {self._redirects} redirects; {last}")
+
+    async def __aexit__(self, *_: object) -> None:
+        response = self._response
+        await self._client._release(response.connection, self._extra, response.is_complete and response.keep_alive)
 
 
 class RequestOptions(TypedDict, total=False):

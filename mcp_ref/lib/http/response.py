@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, cast
 
 from ..fields import CheckedFields
@@ -25,7 +26,6 @@ from .framing import (
     keeps_open,
     parse_response_head,
 )
-from .message import Headers
 from .origin import Origin
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
@@ -68,6 +68,25 @@ def time_limit(seconds: float | None) -> AbstractAsyncContextManager[object]:
     return contextlib.nullcontext() if seconds is None else asyncio.timeout(seconds)
 
 
+class ResponseHead:
+    """The head of a response. Responses on one connection share it while the server repeats it byte for byte."""
+
+    def __init__(self, received: bytes, max_headers: int) -> None:
+        self.received = received
+        self.status, self._version, self.headers = parse_response_head(received, max_headers)
+
+    @cached_property
+    def length(self) -> int | None:
+        """The body's length in bytes, CHUNKED, or None if the body ends with the connection."""
+        # [RFC 9112 6.3, rule 1] these responses have no body, even if they have a Content-Length
+        return 0 if self.status in (204, 304) else body_length(self.headers)
+
+    @cached_property
+    def keep_alive(self) -> bool:
+        """True if the server keeps the connection open after the response."""
+        return keeps_open(self.headers, self._version)
+
+
 class ClientConnection(asyncio.Protocol):
     """A connection to a server, directly or through a proxy."""
 
@@ -81,6 +100,7 @@ class ClientConnection(asyncio.Protocol):
         self.received = bytearray()
         """The received bytes that are not read yet."""
         self._loop = asyncio.get_running_loop()
+        self._last_head: ResponseHead | None = None
         self._arrival: asyncio.Future[None] | None = None  # of more bytes, or of the end
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._has_ended = False
@@ -136,23 +156,23 @@ class ClientConnection(asyncio.Protocol):
     def has_more_to_send(self) -> bool:
         return self.transport.get_write_buffer_size() > 0
 
-    async def send_request(self, request: bytes) -> tuple[int, str, Headers]:
-        """Send a request. Return status, version and headers of the final response."""
+    async def send_request(self, request: bytes) -> ResponseHead:
+        """Send a request. Return the head of the final response."""
         try:
             async with time_limit(self.limits.head_time):
                 # Do not wait until the request is sent: the server can respond before it has read the whole request.
                 self.transport.write(request)
                 head = await self.read_head()
-                while 100 <= head[0] < 200 and head[0] != 101:
+                while 100 <= head.status < 200 and head.status != 101:
                     head = await self.read_head()  # [RFC 9110 15.2] interim responses precede the final one
         except TimeoutError:
             raise HttpTimeout(f"the server sent no response within {self.limits.head_time:g} s") from None
-        if head[0] == 101:
+        if head.status == 101:
             raise HttpError("the server sent status 101 (Switching Protocols), which the request did not ask for")
         return head
 
-    async def read_head(self) -> tuple[int, str, Headers]:
-        """Return status, version and headers of the next response."""
+    async def read_head(self) -> ResponseHead:
+        """Return the head of the next response."""
         received, max_size = self.received, self.limits.head_size + len(_END_OF_HEAD)
         try:
             while (end := received.find(_END_OF_HEAD)) < 0 and len(received) < max_size:
@@ -166,7 +186,10 @@ class ClientConnection(asyncio.Protocol):
             raise StaleConnection(f"the connection broke before the response: {error}") from error
         if not 0 <= end <= self.limits.head_size:
             raise HttpError(f"the head of the response is larger than {self.limits.head_size} bytes")
-        return parse_response_head(self.take(end + len(_END_OF_HEAD)), self.limits.header_count)
+        head, last = self.take(end + len(_END_OF_HEAD)), self._last_head
+        if last is None or head != last.received:
+            last = self._last_head = ResponseHead(head, self.limits.header_count)
+        return last
 
     def take(self, size: int) -> bytes:
         """Remove at most `size` bytes from `received`, and return them."""
@@ -196,14 +219,13 @@ class HttpResponse:
         keep_alive: True if the connection can be reused after the body.
     """
 
-    def __init__(self, url: str, method: str, head: tuple[int, str, Headers], connection: ClientConnection) -> None:
+    def __init__(self, url: str, method: str, head: ResponseHead, connection: ClientConnection) -> None:
         self.url, self.address, self.connection = url, connection.address, connection
-        self.status, version, self.headers = head
+        self.status, self.headers = head.status, head.headers
         self.body = b""
-        # [RFC 9112 6.3, rule 1] these responses have no body, even if they have a Content-Length
-        length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
+        length = 0 if method == "HEAD" else head.length
         self.is_complete = length == 0
-        self.keep_alive = keeps_open(self.headers, version) and length is not None
+        self.keep_alive = head.keep_alive and length is not None
         self._length = length  # None: the body ends with the connection
         self._left = MAX_RECEIVED_BYTES if length is None else length
         self._chunk_decoder = ChunkDecoder(connection.received) if length == CHUNKED else None
@@ -219,11 +241,13 @@ class HttpResponse:
         """
         if self._length is not None and self._length > limit:
             raise HttpError(f"the response has {self._length} bytes, more than the limit of {limit}")
-        body = bytearray()
-        while not self.is_complete:
+        body: bytes | bytearray = b"" if self.is_complete else await self._read_piece()
+        if not self.is_complete:  # most bodies arrive whole, with their head
+            body = bytearray(body)
+        while not self.is_complete and len(body) <= limit:
             body += await self._read_piece()
-            if len(body) > limit:
-                raise HttpError(f"the response has more than {limit} bytes, which is the limit")
+        if len(body) > limit:
+            raise HttpError(f"the response has more than {limit} bytes, which is the limit")
         self.body = bytes(body)
         return self.body
 
