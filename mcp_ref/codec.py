@@ -178,15 +178,17 @@ class Codec:
 
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
-        # attribute, JSON name, reader, type that needs no reader, expected type if required (else ""), True if nullable
-        plan: list[tuple[str, str, _Read | None, object, str, bool]] = []
+        # JSON name -> attribute, reader, type that needs no reader, True if nullable
+        plan: dict[str, tuple[str, _Read | None, object, bool]] = {}
+        required: dict[str, str] = {}  # JSON name -> expected type
         for each in members_of(cls):
             hint, availability = each.hint, each.availability
             if each.is_optional and availability.if_unsupported == "ignore" and not availability.covers(revision):
                 continue
-            described = _describe_type(hint) if each.is_required(revision) else ""
+            if each.is_required(revision):
+                required[each.name] = _describe_type(hint)
             nullable = not each.is_optional and type(None) in get_args(hint)
-            plan.append((each.attribute, each.name, self._reader(hint), _unchanged_type(hint), described, nullable))
+            plan[each.name] = each.attribute, self._reader(hint), _unchanged_type(hint), nullable
         adjust = getattr(cls, "from_wire", None)
 
         def read(value: JSON) -> object:
@@ -194,16 +196,14 @@ class Codec:
                 raise ShapeError("an object", value)
             wire: Object = adjust(value, revision) if adjust else value
             members: dict[str, object] = {}
-            for attribute, name, convert, unchanged, required, nullable in plan:
-                member = wire.get(name, _MISSING)
-                if member is None and nullable:
-                    members[attribute] = None
+            for name, described in required.items():
+                if name not in wire:
+                    raise ShapeError(described, _MISSING, name)
+            for name, member in wire.items():
+                if name not in plan or (member is None and name not in required):
                     continue
-                if member is _MISSING or (member is None and not required):
-                    if required:
-                        raise ShapeError(required, _MISSING, name)
-                    continue
-                if convert is None or type(member) is unchanged:
+                attribute, convert, unchanged, nullable = plan[name]
+                if convert is None or type(member) is unchanged or (member is None and nullable):
                     members[attribute] = member
                     continue
                 try:
