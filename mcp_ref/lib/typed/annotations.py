@@ -186,6 +186,8 @@ def _read_float(value: float) -> float:
 
 # `int` has a reader because 1.0 is an integer in JSON Schema, and some clients send 1.0 for 1.
 _READERS: Final[dict[type, Reader]] = {int: int, float: _read_float}
+SIMPLE_CONVERSIONS: Final = {cls: Conversion({"type": name}, _READERS.get(cls)) for cls, name in TYPE_NAMES.items()}
+"""The conversions of classes such as `int`. A caller must copy their schemas, because all functions share them."""
 _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
 

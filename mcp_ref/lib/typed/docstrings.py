@@ -20,7 +20,7 @@ _REST = r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*\s)?\*{0,2}
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     """Return the description of a function, and the text about each parameter by name."""
-    text = inspect.cleandoc(text or "")
+    text = inspect.cleandoc(text) if text and ("\n" in text or "\t" in text) else text or ""
     if ":" not in text and "---" not in text:  # no convention
         return text.strip(), {}
     lines = text.splitlines()

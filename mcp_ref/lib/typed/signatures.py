@@ -11,13 +11,27 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import NoneType
+from types import FunctionType, NoneType
 from typing import Any, Final, get_args, get_origin
 
-from .annotations import AnnotationScope, Conversion, conversion_of, convert_members, object_schema, with_default
+from .annotations import (
+    SIMPLE_CONVERSIONS,
+    AnnotationScope,
+    Conversion,
+    conversion_of,
+    convert_members,
+    object_schema,
+    with_default,
+)
 from .docstrings import read_docstring
 from .unions import Reader, Schema
 from .values import ConversionError
+
+MAX_SHARED_PARAMETERS: Final = 1024
+"""Maximum number of parameters that functions share. Most functions have parameters with the same few names."""
+
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(slots=True, eq=False)
@@ -99,42 +113,36 @@ def signature_of(
     scope = AnnotationScope(f"{name}()", _closure_names(plain))
     hints = _classes(plain, scope.names) or scope.type_hints(plain)
     description, docs = read_docstring(doc)
-    fixed = frozenset(function.keywords if isinstance(function, functools.partial) else ())
+    fixed = frozenset(function.keywords) if isinstance(function, functools.partial) else _NO_NAMES
     contexts: list[str] = []
     parameters: list[Parameter] = []
     readers: dict[str, Reader] = {}
-    rest, conversions = None, list[Conversion]()
+    rest, is_generated = None, True
     for each in defined:
-        annotation = hints.get(each.name, Any)
-        at = AnnotationScope(f"{name}({each.name})", scope.names)
         if each.name in fixed:
             continue
-        if context_type and "context" not in hints:
-            _check_name(each.name, context_type, at)
-        if context_type and _contains_type(annotation, (context_type,)):
+        conversion = _conversion(each, hints, scope, context_type)
+        if conversion is None:
             contexts.append(each.name)
-        elif each.kind is each.VAR_KEYWORD:
-            rest = conversion_of(annotation, at)
-            conversions.append(rest)
-        elif each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
-            kind = "a *parameter" if each.kind is each.VAR_POSITIONAL else "a positional-only parameter"
-            raise at.error(kind, "is not supported, because callers send arguments by name")
-        else:
-            conversion = conversion_of(annotation, at)
-            conversions.append(conversion)
-            parameters.append(_parameter(each, conversion, docs.get(each.name, "")))
-            if conversion.read:
-                readers[each.name] = conversion.read
+            continue
+        is_generated = is_generated and conversion.is_generated
+        if each.kind is each.VAR_KEYWORD:
+            rest = conversion
+            continue
+        parameters.append(_parameter(each, conversion, docs.get(each.name, "")))
+        if conversion.read:
+            readers[each.name] = conversion.read
     if len(contexts) > 1:
         raise scope.error(f"{' and '.join(contexts)}", "cannot both be the context")
     result, output = hints.get("return"), None
     if _has_output_schema(result, schemaless_types):
-        conversion = conversion_of(result, AnnotationScope(f"{name}() result", scope.names, is_result=True))
-        conversions.append(conversion)
+        at = AnnotationScope(f"{name}() result", scope.names, is_result=True)
+        conversion = conversion_of(result, at)
+        is_generated = is_generated and conversion.is_generated
         output = conversion.schema
-    schema, is_async, reserved = _input_schema(parameters, rest), _is_async(function), fixed.union(contexts)
+    schema, is_async = _input_schema(parameters, rest), _is_async(function)
+    reserved = fixed.union(contexts) if contexts else fixed
     context, read_extra = next(iter(contexts), None), rest.read if rest else None
-    is_generated = all(conversion.is_generated for conversion in conversions)
     return Signature(
         name, description, parameters, schema, output, context, is_async, reserved, readers, read_extra, is_generated
     )
@@ -145,6 +153,25 @@ def _check_name(name: str, context_type: type, at: AnnotationScope) -> None:
     if name == "context":
         advice = f"write `context: {context_type.__name__}`, or the type of an argument"
         raise at.error("a parameter `context` without a type", f"is ambiguous: {advice}")
+
+
+def _conversion(
+    each: inspect.Parameter, hints: dict[str, Any], function: AnnotationScope, context_type: type | None
+) -> Conversion | None:
+    """Return the conversion of a parameter, or None for the context object."""
+    annotation, kind = hints.get(each.name, Any), each.kind
+    simple = SIMPLE_CONVERSIONS.get(annotation) if isinstance(annotation, type) else None
+    if simple is not None and kind in _NAMED:
+        return simple
+    at = function._replace(path=f"{function.path[:-1]}{each.name})")
+    if context_type and "context" not in hints:
+        _check_name(each.name, context_type, at)
+    if context_type and _contains_type(annotation, (context_type,)):
+        return None
+    if kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
+        unnamed = "a *parameter" if kind is each.VAR_POSITIONAL else "a positional-only parameter"
+        raise at.error(unnamed, "is not supported, because callers send arguments by name")
+    return conversion_of(annotation, at)
 
 
 def _has_output_schema(result: object, schemaless_types: tuple[type, ...] | None) -> bool:
@@ -194,11 +221,24 @@ def _simple_parameters(plain: Any) -> list[inspect.Parameter]:
     names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
     values = plain.__defaults__ or ()
     defaults = dict(zip(names[len(names) - len(values) :], values, strict=True))
-    annotations, kind, empty = plain.__annotations__, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    hints, empty = plain.__annotations__, inspect.Parameter.empty
     return [
-        inspect.Parameter(name, kind, default=defaults.get(name, empty), annotation=annotations.get(name, empty))
+        _named_parameter(name, hints.get(name, empty), defaults[name])
+        if name in defaults
+        else _shared_parameter(name, name in hints)
         for name in names
     ]
+
+
+def _named_parameter(name: str, annotation: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+
+
+@functools.lru_cache(maxsize=MAX_SHARED_PARAMETERS)
+def _shared_parameter(name: str, has_annotation: bool) -> inspect.Parameter:
+    """Return a parameter without a default. Functions share it, because it takes long to make, and never changes."""
+    empty = inspect.Parameter.empty
+    return _named_parameter(name, Any if has_annotation else empty, empty)
 
 
 def _closure_names(plain: Any) -> dict[str, object]:
@@ -235,6 +275,8 @@ _BUILTINS: Final = {**vars(builtins), "None": NoneType}
 def _is_async(function: Any) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
+    if isinstance(function, FunctionType) and function.__code__.co_flags & inspect.CO_COROUTINE:
+        return True  # `inspect.iscoroutinefunction` takes ten times as long
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
@@ -249,12 +291,14 @@ def _contains_type(annotation: Any, classes: tuple[type, ...], enclosing: tuple[
 
 
 def _parameter(each: inspect.Parameter, conversion: Conversion, doc: str) -> Parameter:
-    required = each.default is each.empty
-    default = None if required else each.default
+    default = each.default
+    required = default is each.empty
     schema = dict(conversion.schema)
     if doc:
         schema.setdefault("description", doc)
     description = str(schema.get("description", ""))
+    if required:
+        return Parameter(each.name, description, required, None, schema)
     return Parameter(each.name, description, required, default, with_default(schema, default))
 
 
