@@ -58,17 +58,17 @@ class Registry(dict[str, T]):
 
         Raise ProtocolError -32602 for an invalid cursor.
         """
-        items = list(self.items())
+        keys = list(self)
         if not context.revision.pagination:
-            return self._shown(items, context), None
+            return self._shown(keys, context), None
         serials = list(self._serials.values())
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(serials, serial_of(cursor))
         end = start + self._page_size
-        return self._shown(items[start:end], context), cursor_of(serials[end - 1]) if end < len(items) else None
+        return self._shown(keys[start:end], context), cursor_of(serials[end - 1]) if end < len(keys) else None
 
     def _scopes_of(self, key: str) -> Collection[str]:  # resources add the scopes of others that the URI matches
         return self.scopes.get(key, ())
 
-    def _shown(self, items: list[tuple[str, T]], context: RequestContext) -> list[T]:
-        return [item for key, item in items if context.shows(key, self._scopes_of)]
+    def _shown(self, keys: list[str], context: RequestContext) -> list[T]:
+        return [self[key] for key in keys if context.shows(key, self._scopes_of)]
