@@ -163,7 +163,7 @@ READING_ORDER = (
     "lib/typed/annotations.py", "lib/typed/docstrings.py", "lib/typed/signatures.py", "lib/typed/__init__.py",
     "lib/http/sse.py", "lib/http/framing.py", "lib/http/parser.py",
     "lib/http/exchange.py", "lib/http/connections.py", "lib/http/connection.py", "lib/http/server.py",
-    "lib/http/asgi.py", "lib/http/origin.py", "lib/http/response.py", "lib/http/client.py",
+    "lib/http/asgi.py", "lib/http/proxies.py", "lib/http/origin.py", "lib/http/response.py", "lib/http/client.py",
     "lib/jose/__init__.py", "lib/jose/rsa.py", "lib/jose/curves.py", "lib/jose/ed25519.py", "lib/jose/keys.py",
     "lib/jose/tokens.py",
     "basic/authorization/__init__.py", "basic/authorization/errors.py", "basic/authorization/challenges.py",

@@ -182,6 +182,12 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
                        help="a Host header to accept; * accepts any (default: the names of this machine)")  # fmt: skip
     group.add_argument("--allow-origin", metavar="URL", action="append",
                        help="a web origin to accept; * accepts any (default: origins on this machine)")  # fmt: skip
+    group.add_argument(
+        "--trust-proxy",
+        metavar="NETWORK",
+        action="append",
+        help="the address or network of a proxy that names its clients, such as 10.0.0.0/8",
+    )
     group.add_argument("--issuer", metavar="URL", action="append",
                        help="require access tokens of this authorization server; needs --resource")  # fmt: skip
     group.add_argument("--resource", metavar="URL", help="the URL of this server, for which tokens must be issued")

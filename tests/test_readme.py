@@ -152,8 +152,11 @@ FEATURES: dict[str, list[Callable[[Revision], bool]]] = {
     ],
     "sampling, roots: as requests of the server": [methods("sampling/createMessage", "roots/list")],
     "sampling, roots, elicitation: as `input_required` results, in several rounds": [asks_in_results],
-    "cancellation": [methods("notifications/cancelled")],
-    "pagination": [lambda revision: revision.pagination, has("features.tools:ListToolsResult", "nextCursor")],
+    "cancellation, pagination": [
+        methods("notifications/cancelled"),
+        lambda revision: revision.pagination,
+        has("features.tools:ListToolsResult", "nextCursor"),
+    ],
     "audio, tool annotations": [has("basic.content:AudioContent"), has("features.tools:Tool", "annotations")],
     "batches": [lambda revision: revision.batch],
     "structured results, output schemas, resource links": [

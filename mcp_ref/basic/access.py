@@ -17,9 +17,12 @@ Spec:  2026-07-28 basic/authorization/index; RFC 6749, section 3.3
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
+from functools import cache
+from ipaddress import ip_address
 from sys import getsizeof
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
     from ..lib.http.message import Headers
     from .principal import Principal
 
+log = logging.getLogger(__name__)
+
+CROWD: Final = 100
+"""Number of sessions of one private address without authentication from which this can be a proxy."""
 MAX_SUBSCRIPTIONS: Final = 1000
 """Maximum number of subscribed URIs in one session."""
 MAX_SUBSCRIBED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
@@ -112,6 +119,17 @@ class Access:
         copied = self.copy()
         copied.headers = None
         return copied
+
+
+@cache
+def report_crowd(address: str) -> None:
+    """Log once that many clients without authentication have one address, if that can be the address of a proxy."""
+    if ip_address(address.partition("%")[0]).is_private:  # also loopback
+        log.warning(
+            "%d sessions come from %s. If it is a proxy, its clients share the limits of one caller: set "
+            'trusted_proxies=["%s"], or --trust-proxy',
+            CROWD, address, address,
+        )  # fmt: skip
 
 
 class SubscribedResource(NamedTuple):

@@ -55,8 +55,8 @@ def serve(options: argparse.Namespace) -> int:
     return 0
 
 
-_HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", "store", "issuer", "resource",
-                 "require_scope", "jwks")  # fmt: skip
+_HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", "trust_proxy", "store",
+                 "issuer", "resource", "require_scope", "jwks")  # fmt: skip
 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:
@@ -70,6 +70,8 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
         http_options["allowed_hosts"] = options.allow_host
     if options.allow_origin:
         http_options["allowed_origins"] = options.allow_origin
+    if options.trust_proxy:
+        http_options["trusted_proxies"] = options.trust_proxy
     host, port = options.host or "127.0.0.1", 8000 if options.port is None else options.port
     if options.store:
         http_options["store"] = open_store(options.store)

@@ -58,8 +58,7 @@ class Limits(CheckedFields):
     patience: float = 1.0
     """Time after which all waiting requests are refused if no request has ended, in seconds."""
     max_bytes_in_flight: int = 512 * 1024 * 1024
-    """Maximum memory of the peer's requests that are served or wait, in bytes (512 MiB). Over HTTP, all sessions of a
-    caller share the limits of `EndpointLimits` instead."""
+    """Maximum memory of the peer's requests in flight, in bytes (512 MiB). Over HTTP, see `EndpointLimits` instead."""
     max_pending: int = 1024
     """Maximum number of our requests that wait for a response. Further callers wait for a slot."""
 

@@ -34,6 +34,7 @@ from ..jsonrpc.messages import Batch, Request, decode
 from ..lib.fields import check_options
 from ..lib.http.asgi import application as application
 from ..lib.http.message import Exchange, HttpLimits, Rest, bracket_ipv6
+from ..lib.http.proxies import TrustedProxies
 from ..lib.http.server import start_server
 from ..transports.base import Trace
 from ..transports.http_sse.server import SseEndpoint
@@ -91,6 +92,9 @@ class HttpOptions(TypedDict, total=False):
     """The store of sent events. After a lost connection, a client resumes its stream from this store. [in memory]"""
     routes: Mapping[str, RouteHandler]
     """Further paths and their handlers, such as `{"/health": health}`, without authentication. [none]"""
+    trusted_proxies: Collection[str]
+    """Addresses and networks of your proxies, such as "10.0.0.0/8". A client's address, for `context.http` and for all
+    limits of a caller, is then the one in their `Forwarded` or `X-Forwarded-For` (lib/http/proxies.py). [none]"""
     limits: EndpointLimits
     """Limits on sessions, streams and times. [`EndpointLimits()`]"""
 
@@ -115,6 +119,7 @@ class HttpApp:
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
         # The metadata is public, so a web page of any origin can read it.
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
+        self._proxies = TrustedProxies(options["trusted_proxies"]) if "trusted_proxies" in options else None
         self._routes = dict(options.get("routes", {}))
         taken = [*self._endpoint_paths, *(self._http_sse.paths if self._http_sse is not None else ())]
         check_routes(self._routes, [*taken, *(self._protection.paths if self._protection is not None else ())])
@@ -181,6 +186,8 @@ class HttpApp:
         """Serve one HTTP request."""
         if not self._membership.is_active:
             return self._start_and_handle(exchange)
+        if self._proxies is not None:
+            self._proxies.set_client(exchange.request)
         path = exchange.request.path
         if self._protection is not None and exchange.request.root + path in self._protection.paths:
             return self._document_checks.guard(exchange, None, self._send_metadata)

@@ -37,6 +37,7 @@ from mcp_ref.lib.http.framing import ChunkDecoder, parse_response_head
 from mcp_ref.lib.http.message import HttpLimits
 from mcp_ref.lib.http.origin import parse_url
 from mcp_ref.lib.http.parser import RequestParser
+from mcp_ref.lib.http.proxies import _values_of_for
 from mcp_ref.lib.http.sse import EventParser
 from mcp_ref.lib.jose.keys import parse_key_set
 from mcp_ref.lib.jose.tokens import parse_jws
@@ -200,6 +201,9 @@ PARSERS: dict[str, Parser] = {
         ["", "data: "],
         ["data: a\n", "data\n", "\n", "id: #\n", "event: e#\n", ": c\n", "data: a\n\n", "\r", "retry: 1\n"],
         ["", "\n\n"],
+    ),
+    "forwarded": Parser(
+        _values_of_for, ["for=a", '"', ""], ["for=#,", '"', "\\\\", ";", " ", 'a="b";', "="], ["", '"']
     ),
     "uri": Parser(canonical_uri, ["a://b/", "a:", *OPEN], ["a#/"], size=8 * MAX_URI_LENGTH),
     "readings": Parser(readings, ["a://b/", "a:", *OPEN], ["a#/"], size=8 * MAX_URI_LENGTH),

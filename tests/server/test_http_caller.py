@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
 
-from mcp_ref import Client, Context, HttpCaller, Server
+from mcp_ref import Client, Context, EndpointLimits, HttpCaller, Server
+from mcp_ref.basic import access
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.server.http import has_small_result
-from tests.messages import notification, request, stateless_request
+from tests.messages import initialize, notification, request, stateless_request
+from tests.raw_http_client import Talk, served_over_http
 from tests.raw_peers import connected_client
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
@@ -90,3 +93,38 @@ async def test_context_http_of_a_server_in_memory_is_not_the_request_of_the_call
 )
 def test_only_methods_with_small_results_do_not_wait_for_large_responses(message: JSON, is_small: bool) -> None:
     assert has_small_result(json.dumps(message).encode()) is is_small
+
+
+@ERAS
+async def test_trusted_proxies_give_each_client_its_own_address_and_limits(revision: str) -> None:
+    site = Site()
+    limits = EndpointLimits(sessions_per_caller=1, requests_per_caller=1)
+    async with contextlib.AsyncExitStack() as stack:
+        serving = site.server.serve_http(trusted_proxies=["127.0.0.0/8"], limits=limits)
+        url = await stack.enter_async_context(serving)
+        for address in ("203.0.113.7", "203.0.113.8"):
+            headers = {"X-Forwarded-For": f"198.51.100.1, {address}"}
+            client = Client(url, revisions=[revision], headers=headers)
+            await (await stack.enter_async_context(client)).call_tool("note")
+    assert [caller and caller.address for caller in site.callers] == [("203.0.113.7", 0), ("203.0.113.8", 0)]
+
+
+@ERAS
+async def test_forwarded_headers_are_ignored_without_trusted_proxies(revision: str) -> None:
+    site = Site()
+    async with site.server.serve_http(trusted_proxies=["10.0.0.0/8"]) as url:
+        headers = {"X-Forwarded-For": "203.0.113.7", "Forwarded": "for=203.0.113.7"}
+        async with Client(url, revisions=[revision], headers=headers) as client:
+            await client.call_tool("note")
+    assert [caller and caller.address and caller.address[0] for caller in site.callers] == ["127.0.0.1"]
+
+
+async def test_a_hundred_sessions_of_a_private_address_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    access.report_crowd.cache_clear()
+    async with served_over_http(Server("s")) as web:
+        for number in range(access.CROWD + 5):
+            assert ("come from 127.0.0.1" in caplog.text) == (number >= access.CROWD)
+            assert (await Talk(web).post(initialize())).status == 200
+    assert caplog.text.count('trusted_proxies=["127.0.0.1"]') == 1
+    access.report_crowd("8.8.8.8")
+    assert "8.8.8.8" not in caplog.text

@@ -11,6 +11,7 @@ These modules do not use MCP and import no other part of `mcp_ref`. Read them in
     connection.py  one connection of the server, with its phases and time limits
     server.py      `serve`, which listens on a socket
     asgi.py        `application`, which runs the same handlers under any ASGI server
+    proxies.py     the address of a client behind reverse proxies
     origin.py      the client's rules for URLs, redirects and proxies
     response.py    a response to the client, and the connection on which it arrives
     client.py      `HttpClient`, which sends requests over a pool of connections

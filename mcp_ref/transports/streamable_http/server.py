@@ -87,19 +87,11 @@ class StreamableHttpEndpoint:
     """
 
     def __init__(
-        self,
-        begin: Begin,
-        *,
-        checks: RequestChecks | None = None,
-        json_responses: bool = False,
-        store: MemoryEventStore | None = None,
-        limits: EndpointLimits | None = None,
-        authorize: Authorize | None = None,
-        scopes: ScopeTable | None = None,
-        trace: Trace | None = None,
-        stateless: ServeStateless | None = None,
+        self, begin: Begin, *, checks: RequestChecks | None = None, json_responses: bool = False,
+        store: MemoryEventStore | None = None, limits: EndpointLimits | None = None, authorize: Authorize | None = None,
+        scopes: ScopeTable | None = None, trace: Trace | None = None, stateless: ServeStateless | None = None,
         parameters: FindParameters = lambda name: {},
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._checks, self._authorize, self._scopes = checks or RequestChecks(), authorize, scopes
         self._limits, self._trace = limits or EndpointLimits(), trace
         self._json_responses = json_responses

@@ -28,7 +28,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine
 from typing import Final
 
-from ...basic.access import Access
+from ...basic.access import CROWD, Access, report_crowd
 from ...jsonrpc.messages import Notification, Request, decode
 from ...lib.shares import ShareExceeded, Shares, memory_of
 from ..base import Begin, Trace, finish
@@ -115,6 +115,8 @@ class SessionTable:
         for order in (self._order, self._orders.setdefault(session.caller, IdleOrder())):
             order.size += 1
             order.add(session)
+        if order.size == CROWD and access.id is None and access.address is not None:
+            report_crowd(access.address[0])
         self._run(self._open(session))
         return session
 

@@ -1,0 +1,125 @@
+"""The address of a client behind reverse proxies, such as nginx: the proxy names it in a header of the request.
+
+Behind a proxy, every connection comes from the proxy. So a limit for each client would count all clients as one, and a
+log would show one address. Each proxy therefore adds the address of its own client to `Forwarded` or `X-Forwarded-For`:
+
+    X-Forwarded-For: 203.0.113.7, 10.0.0.5                     a list; the last entry is the newest
+    Forwarded: for=203.0.113.7;proto=https, for="[2001:db8::1]:4711"
+
+Any client can send these headers too. Only the entries that our own proxies have added are true, and these are the
+last ones. So the list is read from its end, and the first address outside of the trusted networks is the client:
+
+    connection from 10.0.0.5 (trusted)
+    X-Forwarded-For: 1.2.3.4, 203.0.113.7, 10.0.0.9            10.0.0.9 is trusted; 203.0.113.7 is the client
+                     (written by the client itself)
+
+A proxy usually sets one of the headers, and passes the other one on as the client sent it. So if both are present, they
+must name the same client. If they do not, or if an entry is not an address, the client is unknown, and the address is
+that of the proxy.
+
+Threats:
+    forged-address: the limits of another client, and the log; a client; writes addresses into the headers of its
+        requests; only what trusted proxies have added is read, and contradicting headers are not used.
+
+Spec:  RFC 7239, sections 4, 5.2, 6, 8.1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final
+
+from .message import Headers, HttpRequest
+
+UNKNOWN_PORT: Final = 0
+"""The port of a client whose address comes from a header. The headers rarely have it, and nobody can use it."""
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[^",;]+|[,;]')
+_WITH_PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5}")
+
+
+class TrustedProxies:
+    """The networks of the proxies whose headers are believed.
+
+    Args:
+        networks: Addresses and networks, such as "10.0.0.0/8", "::1" or "192.0.2.5".
+
+    Raises:
+        ValueError: A text is not an address or a network.
+    """
+
+    def __init__(self, networks: Collection[str]) -> None:
+        if isinstance(networks, str):
+            raise TypeError(f"trusted_proxies must be a list of addresses, such as [{networks!r}], not one text")
+        self._networks = [ip_network(each) for each in networks]
+
+    def set_client(self, request: HttpRequest) -> None:
+        """Set `request.client` to the client that the trusted proxies name. Without a trusted proxy, do nothing."""
+        peer = request.client[0] if request.client is not None else ""
+        if not self._trusts(_address_in(peer)):
+            return
+        named = [
+            self._first_untrusted(entries)
+            for entries in (_forwarded(request.headers), _x_forwarded_for(request.headers))
+            if entries is not None
+        ]
+        if named and named[0] is not None and all(each == named[0] for each in named):
+            request.client = (str(named[0]), UNKNOWN_PORT)
+
+    def _first_untrusted(self, entries: Iterator[str]) -> IPv4Address | IPv6Address | None:
+        """Return the client that a list names, given from its end. None if an entry before it is not an address."""
+        address = None
+        for entry in entries:
+            address = _address_in(entry)
+            if not self._trusts(address):
+                break
+        return address  # if all are trusted: the first proxy itself has sent the request
+
+    def _trusts(self, address: IPv4Address | IPv6Address | None) -> bool:
+        return address is not None and any(address in network for network in self._networks)
+
+
+def _forwarded(headers: Headers) -> Iterator[str] | None:
+    """Return the values of `for` in `Forwarded`, the last one first; "" for an element without it."""
+    values = headers.get_all("forwarded")
+    return reversed(_values_of_for(",".join(values))) if values else None
+
+
+def _values_of_for(text: str) -> list[str]:
+    """Return the value of `for` in each element of a `Forwarded` header. A malformed end of the text becomes ""."""
+    found, pair, position = [""], "", 0
+    while position < len(text):
+        token = _TOKEN.match(text, position)
+        if token is None:  # a quotation mark without an end
+            return [*found, ""]
+        position = token.end()
+        if token[0] not in ",;":
+            pair += token[0]
+        if token[0] in ",;" or position == len(text):
+            name, _, value = pair.partition("=")
+            if name.strip().lower() == "for":
+                found[-1] = value.strip().strip('"')
+            pair = ""
+        if token[0] == ",":
+            found.append("")
+    return found
+
+
+def _x_forwarded_for(headers: Headers) -> Iterator[str] | None:
+    """Return the addresses in `X-Forwarded-For`, the last one first."""
+    values = headers.get_all("x-forwarded-for")
+    return (each.strip() for each in reversed(",".join(values).split(","))) if values else None
+
+
+def _address_in(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the address in a text with or without a port, or None. An IPv4 address in an IPv6 one is IPv4."""
+    if (found := _WITH_PORT.fullmatch(text)) is not None:
+        text = found[1] or found[2]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
