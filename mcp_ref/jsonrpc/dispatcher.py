@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Final
 
 from ..lib.fields import CheckedFields
-from ..lib.shares import Share, ShareExceeded, Shares
+from ..lib.shares import ShareExceeded, Shares
 from ..lib.turns import turn_for
 from .errors import ConnectionClosed, McpError
 from .failures import error_for_peer
@@ -126,7 +126,7 @@ class Dispatcher(Requester):
         self._on_notification = on_notification
         self._serving: dict[RequestId, _ActiveRequest] = {}
         own = self._limits.max_bytes_in_flight
-        self._in_flight = transport.in_flight or Share(Shares("requests in flight", own, own), "")
+        self._shares, self._caller = transport.in_flight or (Shares("requests in flight", own, own), "")
         self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot, and for each waiting request
         self._held: list[tuple[Incoming, Context]] | None = None  # received while a method of `holds_later` is served
         self._closed = False
@@ -200,7 +200,7 @@ class Dispatcher(Requester):
         if must_wait and self._queue.is_full:  # the request is part of a batch, or the transport cannot stop reading
             return self._refuse(Malformed(self._no_slot(), request.id), batch)
         try:
-            self._in_flight.take(request.memory)
+            self._shares.take(self._caller, request.memory)
         except ShareExceeded as error:
             return self._refuse(Malformed(Error(INTERNAL_ERROR, f"{error}; retry later"), request.id), batch)
         if batch is not None:
@@ -244,7 +244,7 @@ class Dispatcher(Requester):
         except asyncio.CancelledError:
             pass  # the response is already in the queue of the transport
         finally:
-            self._in_flight.give_back(request.memory)
+            self._shares.give_back(self._caller, request.memory)
             self._free_slot(entry.task)  # a done callback of the task would cost another turn of the event loop
 
     def _no_slot(self) -> Error:

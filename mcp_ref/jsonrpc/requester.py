@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
 
-from ..lib.shares import Share
+from ..lib.shares import Shares
 from .errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout, UnrecognizedReply
 from .messages import (
     MAX_BATCH,
@@ -50,8 +50,8 @@ class MessageTransport(Protocol):
     Over HTTP, `send` uses the stream of the peer's request with the id `related`.
     """
 
-    in_flight: Share | None = None
-    """The share of the peer in the memory of the requests in flight; None for a share of its own (`Limits`)."""
+    in_flight: tuple[Shares, str] | None = None
+    """The shares that the memory of the peer's requests in flight counts for, and the caller; None for its own."""
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Queue one message. Raise ValueError, TypeError or RecursionError if the message has no JSON form."""

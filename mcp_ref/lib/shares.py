@@ -80,20 +80,3 @@ class Shares:
             self.by_caller[caller] = left
         else:
             del self.by_caller[caller]
-
-
-class Share:
-    """The part of one caller in a table."""
-
-    __slots__ = ("_caller", "_shares")
-
-    def __init__(self, shares: Shares, caller: str) -> None:
-        self._shares, self._caller = shares, caller
-
-    def take(self, size: int) -> None:
-        """Count bytes, as `Shares.take` does."""
-        self._shares.take(self._caller, size)
-
-    def give_back(self, size: int) -> None:
-        """Count bytes that are no longer kept."""
-        self._shares.give_back(self._caller, size)

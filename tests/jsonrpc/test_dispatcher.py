@@ -34,14 +34,14 @@ from mcp_ref.jsonrpc.messages import (
     encode,
 )
 from mcp_ref.jsonrpc.requester import MAX_WARNINGS
-from mcp_ref.lib.shares import Share
+from mcp_ref.lib.shares import Shares
 from tests.settings import TASK_FACTORIES, run
 
 
 class Recorder:
     """A transport that keeps what is sent, and a peer whose reading can be stopped."""
 
-    in_flight: Share | None = None
+    in_flight: tuple[Shares, str] | None = None
 
     def __init__(self) -> None:
         self.sent: list[Outgoing] = []

@@ -17,7 +17,7 @@ from ...basic.access import Access
 from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.messages import Incoming, Request
 from ...lib.fields import CheckedFields
-from ...lib.shares import Share, Shares
+from ...lib.shares import Shares
 from ..base import EndReport, OnEnd, Receive, Trace, Transport
 from .checks import HttpRefusal
 
@@ -78,7 +78,7 @@ class SessionTransport(Transport):
 
     def __init__(self, access: Access, trace: Trace | None, in_flight: Shares) -> None:
         self.principal, self.caller = access.id, access.caller
-        self.in_flight = Share(in_flight, access.caller)
+        self.in_flight = (in_flight, access.caller)
         self._trace = trace
         self._receive: Receive | None = None
         self._end = EndReport()
