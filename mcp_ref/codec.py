@@ -256,17 +256,17 @@ def _choose_class(classes: list[type], value: Object, expected: str) -> type:
     """Return the first class whose constants and required members are all in `value`."""
     for cls in classes:
         constants, required = _distinguishing_members(cls)
-        if all(value.get(name) == constant for name, constant in constants) and required <= value.keys():
+        if constants.items() <= value.items() and required <= value.keys():
             return cls
-    tags = [name for name, _ in _distinguishing_members(classes[0])[0]]
+    tags = list(_distinguishing_members(classes[0])[0])
     raise ShapeError(expected, value.get(tags[0], _MISSING), tags[0]) if tags else ShapeError(expected, value)
 
 
 @functools.cache
-def _distinguishing_members(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
+def _distinguishing_members(cls: type) -> tuple[Object, frozenset[str]]:
     """Return constants and required members of a class, by which a reader recognizes the class in a union."""
     members = members_of(cls)
-    constants = [(member.name, get_args(member.hint)[0]) for member in members if member.is_constant]
+    constants = {member.name: get_args(member.hint)[0] for member in members if member.is_constant}
     # A constant such as `type` is enough to recognize the class. If another member is missing, the reader names it.
     return constants, frozenset(() if constants else (member.name for member in members if not member.is_optional))
 

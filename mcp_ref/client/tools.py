@@ -80,7 +80,7 @@ class ToolCalls:
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
-        if not isinstance(arguments, Mapping | None):
+        if arguments is not None and not isinstance(arguments, Mapping):
             raise TypeError(f'the arguments must be a mapping, such as {{"a": 1}}, not {type(arguments).__name__}')
         meta_copy = None if meta is None else cast("Object", dict(meta))
         if meta_copy:

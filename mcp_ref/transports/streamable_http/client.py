@@ -222,8 +222,11 @@ class StreamableHttpClientTransport(Transport):
         if earlier:
             await finish(*earlier)
         try:
-            async with self._time_limits.timeout(None if ids else ACCEPT_SECONDS):
+            if ids:  # the session limits the time of its requests
                 await self._post(message, frame, ids, self._receive)
+            else:
+                async with self._time_limits.timeout(ACCEPT_SECONDS):
+                    await self._post(message, frame, ids, self._receive)
         except TimeoutError:
             log.warning("%s did not accept a message within %g s", public_url(self.url), ACCEPT_SECONDS)
         except (HttpError, ConnectionClosed, EventTooLarge, ValueError) as error:

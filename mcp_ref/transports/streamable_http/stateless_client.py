@@ -50,7 +50,9 @@ class StatelessRequests:
     def __init__(
         self, url: str, headers: Mapping[str, str], http: HttpSender, trace: Trace | None, parameters: ParameterHeaders
     ) -> None:
-        self._url, self._headers, self._http = url, headers, http
+        self._url, self._http = url, http
+        # [2026-07-28 basic/transports/streamable-http#sending-messages] Accept MUST list both types
+        self._headers = {**headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
         self._trace, self._parameters = trace, parameters
         self.readable = asyncio.Event()  # set unless reading is paused
         self.readable.set()
@@ -59,13 +61,7 @@ class StatelessRequests:
     def send(self, request: Request, receive: Receive) -> None:
         """POST a request, and deliver the messages of its response to `receive`. Raises the exceptions of `encode`."""
         frame = encode(request)
-        headers = {
-            **self._headers,
-            # [2026-07-28 basic/transports/streamable-http#sending-messages] Accept MUST list both types
-            "Content-Type": JSON_TYPE,
-            "Accept": f"{JSON_TYPE}, {SSE_TYPE}",
-            **request_headers(request, self._parameters),
-        }
+        headers = {**self._headers, **request_headers(request, self._parameters)}
         task = asyncio.get_running_loop().create_task(self._post(request, frame, headers, receive))
         self._in_flight[request.id] = task
         task.add_done_callback(lambda _: self._in_flight.pop(request.id, None))
