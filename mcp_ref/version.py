@@ -101,7 +101,7 @@ CHANGES
 - The approval of a start shows each value that a file sets, also the default of an input, except secrets, and warns
   of values that name a file, an address or a command. A path or a URL is not a secret, also with the name of one.
   `Setting.value` is new. A typed input is for its file only.
-- A model's read sends the URI in the spelling that the user has seen.
+- A model's read sends the URI in the spelling that the user has seen. A refusal quotes the name of a tool or a URI.
 - A call of a `SyncClient` that another thread closes at that moment raises ConnectionClosed; it could wait forever.
 - `Context.run` in a worker thread raises CancelledError when the event loop has ended; it could keep the process alive.
 - The sessions of one caller have a limit in bytes: `EndpointLimits.session_bytes_per_caller`. Messages that wait for

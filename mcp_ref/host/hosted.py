@@ -47,7 +47,7 @@ from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
 from ..transports.base import Direction, Trace
 from ..transports.trace import trace_from_environment
-from .approval import Approval, Kind, Origin, Refused, Undecided, hidden_text_warnings
+from .approval import Approval, Kind, Origin, Refused, Undecided, hidden_text_warnings, quoted
 from .configuration import ServerConfig
 from .dangers import command_warnings, is_own_file, value_warnings
 from .launch import Launch, launch_of
@@ -250,7 +250,7 @@ class HostedServer(Supervisor):
             arguments = await self._approved_arguments(tool, arguments, origin)
         client = self.check_ready()
         if (self._digest, self.tools.get(name)) != (digest, tool):
-            raise Refused(f"{full} has changed while it waited for consent; call it again")
+            raise Refused(f"{quoted(full)} has changed while it waited for consent; call it again")
         result = await self._call(client, name, arguments, options)
         self._policy.after.add(self.config.name)
         return cut_result(result, self._account.budget.result_characters) if origin == "model" else result
@@ -264,9 +264,9 @@ class HostedServer(Supervisor):
         edited = await self._policy.check(request, key, default=origin == "program")
         if edited is None:
             return arguments
-        faults = [str(error) for error in compile_schema(tool.input_schema).errors(cast("JSON", edited))]
+        faults = "; ".join(str(error) for error in compile_schema(tool.input_schema).errors(cast("JSON", edited)))
         if faults or not isinstance(edited, Mapping):
-            raise Refused(f"the edited arguments of {request.name} are invalid: {'; '.join(faults) or 'not a mapping'}")
+            raise Refused(f"the edited arguments of {quoted(request.name)} are invalid: {faults or 'not a mapping'}")
         return edited
 
     async def _call(

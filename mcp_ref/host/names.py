@@ -27,6 +27,7 @@ from typing import Generic, TypeVar
 from ..features.prompts import Prompt
 from ..features.resources import Resource, ResourceTemplate
 from ..features.tools import Tool
+from ..lib.text import escape_hidden
 
 D = TypeVar("D", Tool, Prompt, Resource, ResourceTemplate)
 
@@ -49,7 +50,7 @@ class UnknownName(LookupError):
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
+        names = sorted(escape_hidden(each, keep="") for each in known)  # a server chooses the names of its tools
         near = [each for each in names if name and each.endswith(f".{name}")][:3]
         near = near or difflib.get_close_matches(name, names, n=3) or (names if len(names) <= 12 else [])
         hint = f"; did you mean {' or '.join(near)}?" if near else f"; the host has {len(names)}"

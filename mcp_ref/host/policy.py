@@ -37,7 +37,7 @@ from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLPara
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import CallToolResult, Tool
 from ..lib.fields import CheckedFields
-from .approval import Allow, Approval, Approve, Deny, Duration, Refused, Undecided, hidden_text_warnings
+from .approval import Allow, Approval, Approve, Deny, Duration, Refused, Undecided, hidden_text_warnings, quoted
 from .configuration import ServerConfig, ServersLike
 from .dangers import url_warnings
 from .supervisor import ServerStatus
@@ -178,7 +178,8 @@ class Policy:
         self.record(request.kind, request.server, request.name, decision=verdict, source=source)
         if isinstance(decision, Deny):
             refusal = Undecided if source == "undecided" else Refused
-            raise refusal(f"{request.kind} of {request.name or request.server} was refused: {decision.reason}")
+            name = quoted(request.name or request.server)  # a server chooses the names of its tools
+            raise refusal(f"{request.kind} of {name} was refused: {decision.reason}")
         if key is not None and "always" == decision.remember == longest:
             self.approvals[key] = "allow"
         elif key is not None and decision.remember != "once":

@@ -91,7 +91,7 @@ async def test_path_in_the_env_file_of_a_project_is_shown_and_asked_for(tmp_path
     for each, approve in ((file, person), (own_file, person), (file, None), (own_file, None)):
         async with opened(Host(read_config(each, folder=project), approve=approve)) as host:
             assert state(host, "s") == "unapproved"
-            assert ("start of s" if each == file and approve is None else "variable of PATH") in error(host, "s")
+            assert ('start of "s"' if each == file and approve is None else 'variable of "PATH"') in error(host, "s")
     assert person.kinds() == ["start", "variable"] * 2 and not marker.exists()
     start, variable = person.asked[:2]
     assert start.program == npx and start.text().splitlines()[1].startswith('WARNING: "PATH" decides which programs')

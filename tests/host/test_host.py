@@ -313,9 +313,9 @@ async def test_refused_read_reaches_no_server() -> None:
         return "text"
 
     async with opened(Host({"s": server}, approve=Person({"read": False, "prompt": False}))) as host:
-        with pytest.raises(Refused, match="read of note://a was refused"):
+        with pytest.raises(Refused, match='read of "note://a" was refused'):
             await host.read_resource("s", "note://a", origin="model")
-        with pytest.raises(Refused, match=r"prompt of s\.p was refused"):
+        with pytest.raises(Refused, match=r'prompt of "s\.p" was refused'):
             await host.get_prompt("s.p", origin="model")
         assert read == []
         await host.read_resource("s", "note://a")

@@ -39,6 +39,7 @@ from mcp_ref.features.resources import ReadResourceRequestParams
 from mcp_ref.features.tools import CallToolResult, Tool
 from mcp_ref.host import policy, supervisor
 from mcp_ref.host.dangers import command_warnings, url_warnings
+from mcp_ref.host.names import UnknownName
 from mcp_ref.host.policy import cut_result, definition_hash
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object, Request
 from mcp_ref.server.middleware import Proceed, ServedRequest
@@ -123,7 +124,7 @@ async def test_start_of_a_server_of_a_file_shows_the_whole_command(tmp_path: Pat
     async with opened(Host(path, approve=person, audit=audit.append)) as host:
         assert [(line["event"], line["decision"]) for line in lines(audit)] == [("start", "deny")] * 2
         assert state(host, "a") == state(host, "b") == "unapproved"
-        assert error(host, "a") == "start of a was refused: no"
+        assert error(host, "a") == 'start of "a" was refused: no'
     first, second = sorted(person.asked, key=lambda request: request.server)
     assert first.argv == tuple(command) and command[2] in first.text() and str(path) in first.text()
     assert [(each.place, each.name, each.source) for each in first.settings] == [("variable", "T", "file")]
@@ -462,8 +463,23 @@ async def test_approve_function_that_does_not_allow_denies(fault: str) -> None:
         return "yes" if fault == "nonsense" else False  # type: ignore[return-value]
 
     async with opened(Host({"s": calculator()}, approve=approve, approve_timeout=0.05)) as host:
-        with pytest.raises(Refused, match=r"call of s\.add was refused"):
+        with pytest.raises(Refused, match=r'call of "s\.add" was refused'):
             await host.call_tool("s.add", ADD)
+
+
+@pytest.mark.parametrize("kind", ["call", "read", "edited arguments", "unknown"])
+async def test_refusal_quotes_a_name_that_looks_like_another_line(kind: str) -> None:
+    name = "note://a\nWARNING: none\x1b[2K\u202e"
+    server = Scripted(lambda method, params: {"tools": [tool(name)]} if method == "tools/list" else {})
+    approve = Person({"call": Allow(params=[]) if kind == "edited arguments" else False, "read": False})
+    async with opened(Host({"s": server}, approve=approve, approvals={})) as host:
+        await eventually(lambda: host.status()[0].tools)  # the user has approved the name
+        with pytest.raises(UnknownName if kind == "unknown" else Refused) as refused:
+            if kind == "read":
+                await policy.Policy(policy.HostOptions({}, approve=approve)).check(Approval("read", "s", "model", name))
+            else:
+                await host.call_tool("s.other" if kind == "unknown" else f"s.{name}")
+    assert "WARNING" in str(refused.value) and str(refused.value).isprintable()
 
 
 @pytest.mark.acceptance("19", "A15")
@@ -495,7 +511,7 @@ async def test_edited_params_are_validated_and_sent() -> None:
         assert (await host.call_tool("s.add", ADD)).text == "11"
         for edited in ({"a": "x"}, "text"):
             person.decisions["call"] = Allow(params=edited)
-            with pytest.raises(Refused, match=r"edited arguments of s\.add are invalid"):
+            with pytest.raises(Refused, match=r'edited arguments of "s\.add" are invalid'):
                 await host.call_tool("s.add", ADD)
         request = CreateMessageRequestParams([SamplingMessage("user", TextContent("short"))], 50)
         message = CreateMessageResult("assistant", TextContent("edited"), "model")
@@ -828,7 +844,7 @@ async def test_invalid_url_in_a_file_is_shown_and_costs_only_its_server(tmp_path
     path.write_text('{"mcpServers": {"a": {"url": "https://[x"}}}')
     person = Person({"start": Deny("no")})
     async with opened(Host(path, approve=person)) as host:
-        assert error(host, "a") == "start of a was refused: no"
+        assert error(host, "a") == 'start of "a" was refused: no'
     assert person.asked[0].url_host is None and "the URL is invalid" in person.asked[0].warnings[0]
     assert "https://[x" in person.asked[0].text()
 
@@ -962,5 +978,5 @@ async def test_denied_server_ends_the_wait_at_once(tmp_path: Path) -> None:
         call = asyncio.create_task(host.call_tool("a.x", wait=1000))
         await asyncio.sleep(0.01)
         decided.set()
-        with pytest.raises(ServerUnavailable, match="the server a is unapproved: start of a was refused"):
+        with pytest.raises(ServerUnavailable, match='the server a is unapproved: start of "a" was refused'):
             await call
