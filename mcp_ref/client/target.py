@@ -19,7 +19,7 @@ from ..revisions import Revision
 from ..transports.base import Transport
 from ..transports.memory import memory_pair
 from ..transports.stdio.client import StdioClientTransport, check_command
-from ..transports.trace import trace_from_environment
+from ..transports.system import trace_from_environment
 from .options import ClientOptions
 from .session import CacheKey
 

@@ -46,7 +46,7 @@ from ..jsonrpc.outline import MAX_UNREQUESTED
 from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
 from ..transports.base import Direction, Trace
-from ..transports.trace import trace_from_environment
+from ..transports.system import trace_from_environment
 from .approval import Approval, Kind, Origin, Refused, Undecided, hidden_text_warnings, quoted
 from .configuration import ServerConfig
 from .dangers import command_warnings, is_own_file, value_warnings

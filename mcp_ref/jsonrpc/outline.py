@@ -23,9 +23,10 @@ STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 """A pattern for a JSON string."""
 _TOKEN: Final = STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++'
 _MEMBER: Final = rb'\s*+"\w++"\s*+:\s*+(?:"[^"\\]*+"|-?+\d++)\s*+'
-_FIRST_MEMBERS: Final = re.compile(rb"\s*+(?:\[\s*+)?+\{((?:" + _MEMBER + rb",)*+)")
-_LAST_MEMBERS: Final = re.compile(rb"((?:," + _MEMBER + rb")++)\}\s*+(?:\]\s*+)?+\Z")
-_NEXT_KEY: Final = re.compile(rb'\s*+"(\w++)"\s*+:')
+# The module re compiles these patterns at the first use. Most peers never send a large message.
+_FIRST_MEMBERS: Final = rb"\s*+(?:\[\s*+)?+\{((?:" + _MEMBER + rb",)*+)"
+_LAST_MEMBERS: Final = rb"((?:," + _MEMBER + rb")++)\}\s*+(?:\]\s*+)?+\Z"
+_NEXT_KEY: Final = rb'\s*+"(\w++)"\s*+:'
 
 
 def search_members(text: str) -> tuple[set[str], object]:
@@ -62,10 +63,11 @@ def search_ends(frame: bytes) -> tuple[set[str], object]:
     """
     keys = set[str]()
     id: object = None
-    first = _FIRST_MEMBERS.match(frame, 0, SEARCHED_BYTES)
-    if first is not None and (following := _NEXT_KEY.match(frame, first.end(), SEARCHED_BYTES)) is not None:
+    start = frame[:SEARCHED_BYTES]
+    first = re.match(_FIRST_MEMBERS, start)
+    if first is not None and (following := re.match(_NEXT_KEY, start[first.end() :])) is not None:
         keys.add(following[1].decode())
-    last = _LAST_MEMBERS.search(frame, max(0, len(frame) - SEARCHED_BYTES))
+    last = re.search(_LAST_MEMBERS, frame[-SEARCHED_BYTES:])
     for text in (first[1][:-1] if first is not None else b"", last[1][1:] if last is not None else b""):
         try:
             members: dict[str, object] = json.loads(b"{%b}" % text)

@@ -15,7 +15,6 @@ not: the codec checks them when it writes them, so the messages that it reads co
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import sys
 import types
@@ -71,6 +70,8 @@ def check_options(options: Mapping[str, object], known: type) -> None:
     names = list(known.__annotations__)
     for name, value in options.items():
         if name not in names:
+            import difflib  # lazy: few programs misspell an option
+
             near = difflib.get_close_matches(name, names, n=1)
             advice = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(names)}"
             raise TypeError(f"unknown option {name!r}; {advice}")

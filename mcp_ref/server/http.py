@@ -51,7 +51,7 @@ from ..transports.streamable_http.checks import (
 )
 from ..transports.streamable_http.posted_session import RETRY_LATER, EndpointLimits
 from ..transports.streamable_http.server import StreamableHttpEndpoint
-from ..transports.trace import trace_from_environment
+from ..transports.system import trace_from_environment
 from . import stateless
 from .announcements import OpenSubscriptions
 from .catalog import Catalog

@@ -33,7 +33,7 @@ from ..jsonrpc.dispatcher import Limits
 from ..revisions import REVISIONS, Revision, find_method
 from ..transports.base import Trace, Transport
 from ..transports.stdio.server import StdioServerTransport, claimed_stdio
-from ..transports.trace import trace_from_environment
+from ..transports.system import trace_from_environment
 from .catalog import Catalog
 from .context import Context
 from .main import describe_bind_error, run_program

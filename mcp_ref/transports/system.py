@@ -37,7 +37,10 @@ import signal
 import stat
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .base import Trace
 
 PIECE: Final = 64 * 1024
 """Maximum size of one read or write by a thread, in bytes."""
@@ -267,3 +270,12 @@ class ThreadWriter(asyncio.WriteTransport):
         if self._is_paused and self._unsent <= MAX_UNSENT // 4:
             self._is_paused = False
             self._protocol.resume_writing()
+
+
+def trace_from_environment() -> Trace | None:
+    """Return a trace, or None if the environment variable MCP_REF_TRACE is missing, empty or 0."""
+    if os.environ.get("MCP_REF_TRACE", "") in ("", "0"):
+        return None
+    from .trace import tracer  # lazy: few programs are traced
+
+    return tracer()

@@ -23,7 +23,6 @@ This module imports only types from lib/http. Otherwise a stdio server would loa
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import time
@@ -109,11 +108,6 @@ def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
         color: True to color the arrows. Default: True if `out` is a terminal.
     """
     return Tracer(out, color)
-
-
-def trace_from_environment() -> Trace | None:
-    """Return a trace, or None if the environment variable MCP_REF_TRACE is missing, empty or 0."""
-    return tracer() if os.environ.get("MCP_REF_TRACE", "") not in ("", "0") else None
 
 
 def redact(value: JSON) -> JSON:

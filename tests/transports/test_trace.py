@@ -13,7 +13,8 @@ from mcp_ref import Client, Server, tracer
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.text import hidden_characters
 from mcp_ref.transports.base import Trace
-from mcp_ref.transports.trace import MAX_SHOWN, redact, trace_from_environment
+from mcp_ref.transports.system import trace_from_environment
+from mcp_ref.transports.trace import MAX_SHOWN, redact
 from tests.settings import run
 
 
