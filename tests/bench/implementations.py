@@ -66,7 +66,7 @@ def ours(name: str = "mcp_ref", checkout: Path = ROOT) -> Implementation:
 
 
 _MODERN = {"http-stateless", "progress-modern", "stdio-modern", "streams-modern"}
-_STDIO = {"stdio-legacy", "start", "start-10000"}
+_STDIO = {"stdio-legacy", "start", "start-10000", "list-10000"}
 _CLIENT = {"client-session", "client-stateless", "client-stdio"}
 
 
