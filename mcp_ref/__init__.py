@@ -203,7 +203,7 @@ READING_ORDER = (
     "server/stateless.py", "server/session.py", "server/middleware.py", "server/routes.py", "server/http.py",
     "server/main.py", "server/server.py",
     "host/__init__.py", "host/names.py", "host/configuration.py", "host/approval.py", "host/dangers.py",
-    "host/launch.py", "host/supervisor.py", "host/policy.py", "host/hosted.py", "host/host.py",
+    "host/launch.py", "host/supervisor.py", "host/policy.py", "host/results.py", "host/hosted.py", "host/host.py",
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",

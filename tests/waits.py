@@ -114,7 +114,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The host asks for each unapproved tool, and `Consent._approve_definition` sets it in each case.",
     ("cli/host_commands.py", "kept_approvals", "store.get('approvals')"):
         "The store ends it: those of the package read memory or a small file, and others are the program's.",
-    ("cli/host_commands.py", "kept_approvals", "store.put('approvals', dict(list(kept.items())[-MAX_APPROVALS:]))"):
+    ("cli/host_commands.py", "kept_approvals", "store.put('approvals', {**meanwhile, **approvals})"):
         "The store ends it: those of the package write memory or a small file, and others are the program's.",
     ("cli/person.py", "ask_line", "ready.wait()"):
         "The user ends it with a line, the end of the input or Ctrl-C.",
@@ -290,6 +290,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "`Supervisor._run` sets it at its end, or `HostedServer.close` with the state STOPPED.",
     ("host/host.py", "Host.watch", "updates"):
         "A change, the end of the connection, or the program's `aclose` ends it.",
+    ("host/hosted.py", "HostedServer._for_model", "request"):
+        "A request of the client, which has the time limit of the server or of the caller.",
     ("host/hosted.py", "HostedServer._elicit", "self._elicitation(self.config.name, request)"):
         "The program's handler ends it, or the cancellation of the request.",
     ("host/hosted.py", "HostedServer._sample", "self._sampling(self.config.name, params)"):

@@ -35,8 +35,9 @@ from .authorization import authorizer_for
 from .client_commands import Lists, report_failure, run_and_report, run_command, show_log, show_stderr
 from .person import ask_line, confirms, elicitation_handler, has_terminal, hidden_input, terminal_columns
 
-MAX_APPROVALS = 4000
-"""Maximum number of stored decisions. If there are more, the oldest decisions are forgotten."""
+MAX_APPROVAL_BYTES = 900_000
+"""Maximum size of all stored decisions, in bytes. Further decisions are refused, and none is forgotten: to forget one
+would let a server change its tools, or start again, as if it were new."""
 
 SINGLE_SERVER_OPTIONS = ("revision", "env", "header", "root", "token_env", "token_file", "command")
 """The options for one server. A command with `--config` refuses them."""
@@ -108,24 +109,36 @@ async def _run(configuration: Configuration, server: str, options: argparse.Name
             return report_failure(1, error)
 
 
+class Approvals(dict[str, str]):
+    """The decisions of this user. They refuse a further one if their file would be too large."""
+
+    def __setitem__(self, key: str, decision: str) -> None:
+        size = sum(len(name) + len(text) + 10 for name, text in self.items() if name != key)
+        if size + len(key) + len(decision) > MAX_APPROVAL_BYTES:
+            path = default_path().with_name(_APPROVALS)
+            raise Refused(f"the decision cannot be stored, because {path} is full; delete this file to decide again")
+        super().__setitem__(key, decision)
+
+
 @contextlib.asynccontextmanager
 async def kept_approvals() -> AsyncIterator[dict[str, str]]:
     """Return a context manager with the stored decisions. At its end, store the new ones."""
     try:
-        store = FileStore(default_path().with_name("approvals.json"))
+        store = FileStore(default_path().with_name(_APPROVALS))
     except RuntimeError:  # the user has no home directory
         yield {}
         return
     before = cast("dict[str, str]", await store.get("approvals") or {})
-    approvals = dict(before)
+    approvals = Approvals(before)
     try:
         yield approvals
     finally:
         if approvals != before:
-            kept = {**(await store.get("approvals") or {}), **approvals}
-            await store.put("approvals", dict(list(kept.items())[-MAX_APPROVALS:]))
+            meanwhile = await store.get("approvals") or {}  # another program can have stored decisions
+            await store.put("approvals", {**meanwhile, **approvals})
 
 
+_APPROVALS = "approvals.json"
 _PROMPTS = {
     "start": "Start this server?",
     "variable": "Let this file set the variable?",

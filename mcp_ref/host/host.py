@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from ..client.client import Client
 from ..client.sync import Synchronous, blocking
@@ -32,6 +32,7 @@ from .configuration import ServersLike, read_servers
 from .hosted import HostedServer
 from .names import D, Listed, UnknownName, model_names
 from .policy import Account, HostOptions, Policy
+from .results import cut_prompt, cut_resource, cut_text
 from .supervisor import ServerState, ServerStatus
 
 if TYPE_CHECKING:
@@ -163,8 +164,9 @@ class Host(HostOptions):
 
     def instructions(self) -> dict[str, str]:
         """Return the instructions of the servers for the model, by server name. Do not trust them."""
-        clients = {name: hosted.client for name, hosted in self._hosted.items()}
-        return {name: client.instructions for name, client in clients.items() if client and client.instructions}
+        found = {name: hosted.client.instructions for name, hosted in self._hosted.items() if hosted.client is not None}
+        limits = {name: self.budgets.get(name, self.budget).result_characters for name in found}
+        return {name: cut_text(text, limits[name]) for name, text in found.items() if text}
 
     async def list_tools(self) -> list[Listed[Tool]]:
         """Return the approved tools of all servers, sorted by full name."""
@@ -257,8 +259,9 @@ class Host(HostOptions):
             wait: Time to wait for a server that is away, in seconds.
         """
         return await self._server(server).fetch(
-            "read", uri, None, origin, wait, lambda client, uri: client.read_resource(uri, timeout=timeout)
-        )
+            "read", uri, None, origin, wait,
+            lambda client, uri, _: client.read_resource(uri, timeout=timeout), cut_resource,
+        )  # fmt: skip
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str] | None = None, *, origin: Origin = "program",
@@ -278,7 +281,8 @@ class Host(HostOptions):
         server, _, own = name.partition(".")
         return await self._server(server).fetch(
             "prompt", own, arguments, origin, wait,
-            lambda client, own: client.get_prompt(own, arguments, timeout=timeout),
+            lambda client, own, edited: client.get_prompt(own, cast("dict[str, str] | None", edited), timeout=timeout),
+            cut_prompt,
         )  # fmt: skip
 
     async def watch(self, server: str, uri: str) -> AsyncIterator[ResourceChange]:

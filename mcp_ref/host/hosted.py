@@ -39,7 +39,7 @@ from ..features.elicitation import ElicitRequestURLParams, ElicitResult
 from ..features.roots import path_of
 from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import CallToolResult, Tool
-from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RequestTimeout
+from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError, RequestTimeout
 from ..jsonrpc.large_messages import is_response
 from ..jsonrpc.messages import JSON
 from ..jsonrpc.outline import MAX_UNREQUESTED
@@ -52,7 +52,8 @@ from .configuration import ServerConfig
 from .dangers import command_warnings, is_own_file, value_warnings
 from .launch import Launch, launch_of
 from .names import UnknownName, full_name
-from .policy import Account, BudgetExceeded, ElicitRequest, Policy, cut_result, definition_hash, digest_of
+from .policy import Account, BudgetExceeded, ElicitRequest, Policy, definition_hash, digest_of
+from .results import cut_error, cut_result
 from .supervisor import MAX_PAGES, ServerState, Supervisor
 
 if TYPE_CHECKING:
@@ -193,25 +194,45 @@ class HostedServer(Supervisor):
 
     def accepted(self, tools: list[Tool]) -> list[Tool]:
         """Return the tools with approved definitions. Request the other approvals in the background."""
-        approvals, found = self._policy.approvals, []
-        is_first = f"{self._digest} listed" not in approvals
-        approvals[f"{self._digest} listed"] = "yes"
+        known, found = self._known_definitions(), []
+        is_first, allowed = known is None, dict(known or {})
         self.status.unapproved_tools, self._undecided = {}, []
         for tool in tools:
             if not self.config.allows_tool(tool.name):
                 continue
-            key, digest = f"{self._digest} definition {tool.name}", definition_hash(tool)
-            warnings, before = hidden_text_warnings(tool), approvals.get(key)
+            key, digest = _name_hash(tool.name), definition_hash(tool)
+            warnings, before = hidden_text_warnings(tool), allowed.get(key)
             if before == digest or ((is_first or self._options.approve is None) and not warnings):
-                approvals[key], self._approved[tool.name] = digest, tool
+                allowed[key], self._approved[tool.name] = digest, tool
                 found.append(tool)
             else:
                 reason = "hidden characters" if warnings else "changed" if before else "new"
                 self.status.unapproved_tools[tool.name] = reason
                 self._undecided.append(tool)
+        if allowed != known:
+            try:
+                self._store_definitions(allowed)
+            except Exception:  # without the record, a definition that changes later would look like a first one
+                log.exception(
+                    "the definitions of %s could not be stored, so new tools are refused", quoted(self.config.name)
+                )
+                stored = known or {}
+                unstored = [each for each in found if stored.get(_name_hash(each.name)) != definition_hash(each)]
+                found = [each for each in found if each not in unstored]
+                self.status.unapproved_tools.update((each.name, "not stored") for each in unstored)
         if self._undecided and (self._asking is None or self._asking.done()):
             self._asking = asyncio.create_task(self._ask_definitions())
         return found
+
+    def _known_definitions(self) -> dict[str, str] | None:
+        """Return the hashes of the approved definitions, by `_name_hash`. None if no list was approved yet."""
+        stored = self._policy.approvals.get(f"{self._digest} definitions")
+        return None if stored is None else dict(cast("tuple[str, str]", each.split(":")) for each in stored.split())
+
+    def _store_definitions(self, allowed: Mapping[str, str]) -> None:
+        # one entry for all tools: if entries were lost one by one, a changed definition would look like a first one
+        text = " ".join(f"{key}:{digest}" for key, digest in allowed.items())
+        self._policy.approvals[f"{self._digest} definitions"] = text
 
     async def _ask_definitions(self) -> None:
         """Request approval of one definition after the other. The next list contains the allowed tools.
@@ -220,14 +241,14 @@ class HostedServer(Supervisor):
         """
         while self._undecided:
             tool = self._undecided.pop(0)
-            key, digest = f"{self._digest} definition {tool.name}", definition_hash(tool)
-            if digest in self._denied or self._policy.approvals.get(key) == digest:
+            key, digest = _name_hash(tool.name), definition_hash(tool)
+            if digest in self._denied or (self._known_definitions() or {}).get(key) == digest:
                 continue  # the user has decided before, or after the list was fetched
             request = self.approval("definition", full_name(self.config.name, tool.name))
             try:
                 before, reason = self._approved.get(tool.name), self.status.unapproved_tools.get(tool.name, "")
                 await self._policy.check(replace(request, tool=tool, before=before, reason=reason))
-                self._policy.approvals[key] = digest
+                self._store_definitions({**(self._known_definitions() or {}), key: digest})
             except Undecided as error:
                 log.warning("%s; the host asks again later", error)
             except Refused:
@@ -251,9 +272,18 @@ class HostedServer(Supervisor):
         client = self.check_ready()
         if (self._digest, self.tools.get(name)) != (digest, tool):
             raise Refused(f"{quoted(full)} has changed while it waited for consent; call it again")
-        result = await self._call(client, name, arguments, options)
+        result = await self._for_model(self._call(client, name, arguments, options), origin, cut_result)
         self._policy.after.add(self.config.name)
-        return cut_result(result, self._account.budget.result_characters) if origin == "model" else result
+        return result
+
+    async def _for_model(self, request: Awaitable[T], origin: Origin, cut: Callable[[T, int], T]) -> T:
+        """Return the result of a request. For a model, the result or error has at most `result_characters`."""
+        limit = self._account.budget.result_characters
+        try:
+            result = await request
+        except RemoteError as error:
+            raise cut_error(error, limit) if origin == "model" else error from None
+        return cut(result, limit) if origin == "model" else result
 
     async def _approved_arguments(
         self, tool: Tool, arguments: Mapping[str, object] | None, origin: Origin
@@ -276,12 +306,15 @@ class HostedServer(Supervisor):
         full, start = full_name(self.config.name, name), time.monotonic()
         self.calls.append(full)
         result, outcome = None, "failed"
+        reserved = 0.0
         try:
+            self._account.use("seconds", 0)  # another call can have reserved the rest meanwhile
             left = self._account.left("seconds")
             if left < math.inf:
-                options["timeout"] = min(left, options.get("timeout") or client.timeout or left)
+                reserved = options["timeout"] = min(left, options.get("timeout") or client.timeout or left)
                 if (most := options.get("max_timeout")) is not None:
-                    options["max_timeout"] = min(left, most)
+                    reserved = options["max_timeout"] = min(left, most)
+                self._account.add("seconds", reserved)  # simultaneous calls must not use the same seconds
             with self.masking():
                 result = await client.call_tool(name, arguments, **options)
             outcome = "error" if result.is_error else "result"
@@ -292,7 +325,7 @@ class HostedServer(Supervisor):
             self.calls.remove(full)
             self.call_ended(outcome == "lost")
             seconds = time.monotonic() - start
-            self._account.add("seconds", seconds)
+            self._account.add("seconds", seconds - reserved)
             if self._options.audit is not None:
                 text = "" if result is None else json.dumps(asdict(result), default=str)
                 shown = {"arguments": arguments} if self._options.audit_arguments else {}
@@ -305,9 +338,9 @@ class HostedServer(Supervisor):
 
     async def fetch(
         self, kind: Kind, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float,
-        request: Callable[[Client, str], Awaitable[T]],
+        request: Callable[[Client, str, Mapping[str, object] | None], Awaitable[T]], cut: Callable[[T, int], T],
     ) -> T:  # fmt: skip
-        """Return the data of a server. If the data go to a model, ask for consent first.
+        """Return the data of a server. If the data go to a model, ask for consent first, and `cut` the data.
 
         A decision about a URI holds for all its spellings. So the server gets the spelling that the user has seen:
         another one could carry data of the model, such as `weather://city/SECRET/../today`.
@@ -316,9 +349,14 @@ class HostedServer(Supervisor):
         if origin == "model":
             name = (canonical_uri(name) or name) if kind == "read" else name
             shown = name if kind == "read" else full_name(self.config.name, name)
-            await self._policy.check(self.approval(kind, shown, origin, arguments), f"{self._digest} {kind} {name}")
+            approval = self.approval(kind, shown, origin, arguments)
+            edited = await self._policy.check(approval, f"{self._digest} {kind} {name}")
+            if edited is not None:
+                if arguments is None or not isinstance(edited, Mapping):
+                    raise Refused(f"the edited params of {quoted(shown)} are invalid: {edited!r:.100}")
+                arguments = edited
         with self.masking():
-            result = await request(self.check_ready(), name)
+            result = await self._for_model(request(self.check_ready(), name, arguments), origin, cut)
         self._policy.after.add(self.config.name)
         return result
 
@@ -332,12 +370,13 @@ class HostedServer(Supervisor):
             # A server never gets the context of other servers, or of the conversation.
             params = replace(params, max_tokens=tokens, include_context=params.include_context and "none")
             edited = await self._policy.check(replace(approval, content=params), key, "run")
-            if isinstance(edited, CreateMessageRequestParams):
+            if edited is not None:
+                edited = _edited(edited, CreateMessageRequestParams)
                 params = replace(edited, max_tokens=min(edited.max_tokens, tokens))
             result = await self._sampling(self.config.name, params)
             approval = replace(approval, kind="sampled", content=result)
             edited = await self._policy.check(approval, f"{key}d", "run")
-            return edited if isinstance(edited, CreateMessageResult) else result
+            return result if edited is None else _edited(edited, CreateMessageResult)
         except Refused as error:
             raise ProtocolError(USER_REJECTED, "User rejected sampling request") from error
 
@@ -360,6 +399,18 @@ class HostedServer(Supervisor):
             self.status.dropped["log messages"] = self.status.dropped.get("log messages", 0) + 1
         elif self._options.on_log is not None:
             self._options.on_log(self.config.name, message)
+
+
+def _name_hash(name: str) -> str:
+    """Return a short text for the name of a tool, which can have 64 KiB."""
+    return digest_of(name)[:16]
+
+
+def _edited(params: object, expected: type[T]) -> T:
+    """Return the edited params. Raise Refused for another type: to send the original would ignore the user."""
+    if not isinstance(params, expected):
+        raise Refused(f"the edited params must be {expected.__name__}, not {type(params).__name__}")
+    return params
 
 
 def _option_for(option: T | Mapping[str, T] | None, server: str) -> T | None:

@@ -6,8 +6,6 @@ program's code is the consent. A server of a file then starts only if the file i
 working directory, and no other user can change or replace it.
 
 Threats:
-    long-result: the model's context and the user's money; a server; returns a text, an embedded resource or structured
-        content of any size; a model gets at most `result_characters`.
     unasked-start: the user's account; a cloned project; lists a server in its file, and the program has no `approve`
         function; only the user's own file starts servers without consent.
     input-of-another-file: a secret that the user types; a cloned project; uses the id of an input of another file; a
@@ -32,10 +30,9 @@ from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..basic.content import ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 from ..features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
-from ..features.tools import CallToolResult, Tool
+from ..features.tools import Tool
 from ..lib.fields import CheckedFields
 from .approval import Allow, Approval, Approve, Deny, Duration, Refused, Undecided, hidden_text_warnings, quoted
 from .configuration import ServerConfig, ServersLike
@@ -73,7 +70,8 @@ class Budget(CheckedFields):
     calls_per_minute: int | None = None
     """Maximum number of tool calls in the last 60 seconds, at any moment."""
     seconds: float | None = None
-    """Maximum time of all tool calls together, in seconds. The last call gets only the time that is left."""
+    """Maximum time of all tool calls together, in seconds. A call gets only the time that no other one uses or can
+    still use, so simultaneous calls share it."""
     samples_per_call: int = 3
     """Maximum number of sampling requests during one tool call. Simultaneous calls of one server share the number."""
     sample_tokens: int | None = None
@@ -81,7 +79,8 @@ class Budget(CheckedFields):
     elicitations_per_call: int = 3
     """Maximum number of elicitations during one tool call. Simultaneous calls of one server share the number."""
     result_characters: int = 100_000
-    """Maximum length of the texts of a tool result that a model gets, and of its structured content, in characters."""
+    """Maximum length of a result, resource, prompt, error or instructions for a model, except binary data, in characters.
+    Structured content has the same limit of its own."""
 
 
 @dataclass(eq=False)
@@ -248,6 +247,7 @@ class Account:
         return min(math.inf if most is None else most - used for most, used in limits)
 
     def add(self, limit: str, amount: float) -> None:
+        """Count an amount; a negative one gives back what was used before."""
         for each in self._accounts(limit):
             each._used[limit] += amount
 
@@ -279,49 +279,12 @@ class Account:
 
     def sample(self, tokens: int) -> int:
         """Count a sampling request, and return the number of tokens that its message can have."""
+        if tokens < 1:
+            raise Refused(f"a message cannot have {tokens} tokens")
         self.use("samples_per_call")
         tokens = int(min(tokens, max(1, self.left("sample_tokens"))))
         self.use("sample_tokens", tokens)
         return tokens
-
-
-def cut_result(result: CallToolResult, limit: int) -> CallToolResult:
-    """Return a result with at most `limit` characters of text, and a note where something was cut or left out.
-
-    The structured content has the same limit of its own, because it repeats the texts, and a model gets one of them.
-    The data of images, audio and binary resources does not count.
-    """
-    content, left, note = list[ContentBlock](), limit, f"[cut: the result has more than {limit} characters]"
-    for block in result.content:
-        text, kept = _text_of(block), block
-        if len(text) > left and isinstance(block, TextContent):
-            kept = replace(block, text=f"{text[:left]}\n{note}")
-        elif (
-            len(text) > left
-            and isinstance(block, EmbeddedResource)
-            and isinstance(block.resource, TextResourceContents)
-        ):
-            kept = replace(block, resource=replace(block.resource, text=f"{text[:left]}\n{note}"))
-        elif len(text) > left:
-            kept = TextContent(note)
-        content.append(kept)
-        left = max(0, left - len(text))
-    if len(json.dumps(result.structured_content)) > limit:
-        return replace(
-            result, content=[*content, TextContent(f"{note} (the structured content)")], structured_content=None
-        )
-    return replace(result, content=content)
-
-
-def _text_of(block: ContentBlock) -> str:
-    """Return the text of a content block: of a link, its names and description."""
-    if isinstance(block, TextContent):
-        return block.text
-    if isinstance(block, EmbeddedResource):
-        return block.resource.text if isinstance(block.resource, TextResourceContents) else block.resource.uri
-    if isinstance(block, ResourceLink):
-        return f"{block.uri}{block.name}{block.title or ''}{block.description or ''}"
-    return ""
 
 
 def definition_hash(tool: Tool) -> str:

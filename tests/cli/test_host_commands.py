@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.__main__ import main
+from mcp_ref.cli.host_commands import MAX_APPROVAL_BYTES, Approvals
+from mcp_ref.host.approval import Refused
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.forked_python import quick_python
 from tests.settings import ROOT
@@ -352,3 +354,14 @@ def test_input_variable_without_a_value_does_not_start_the_server(tmp_path: Path
     path.write_text(json.dumps({"servers": servers, "inputs": [{"id": "key", "description": "The key"}]}), "utf-8")
     code, out, terminal = at_a_terminal(b"\x04", "call", "forecast", "--config", str(path), "--yes")
     assert (code, out) == (3, "") and "no value was typed for the input key" in terminal
+
+
+@pytest.mark.attack("changed-definition")
+def test_approvals_refuse_a_decision_over_their_size_and_forget_none(state: Path) -> None:
+    approvals = Approvals({"old": "x" * 100})
+    approvals["large"] = "x" * (MAX_APPROVAL_BYTES - 1000)
+    with pytest.raises(Refused, match=r"approvals\.json is full"):
+        approvals["new"] = "x" * 1000
+    assert list(approvals) == ["old", "large"]
+    approvals["large"] = "small"
+    approvals["new"] = "x" * 1000

@@ -30,7 +30,7 @@ from mcp_ref.features.prompts import GetPromptResult
 from mcp_ref.features.sampling import CreateMessageRequestParams
 from mcp_ref.features.tools import CallToolResult, ListToolsResult
 from mcp_ref.host.approval import hidden_text_warnings
-from mcp_ref.host.policy import cut_result
+from mcp_ref.host.results import cut_result
 from mcp_ref.jsonrpc.large_messages import is_response
 from mcp_ref.jsonrpc.messages import JSON, Object, decode
 from mcp_ref.lib.http.framing import ChunkDecoder, parse_response_head

@@ -34,19 +34,19 @@ from mcp_ref import (
     ToolAnnotations,
     ask_unless_read_only,
 )
-from mcp_ref.basic.content import EmbeddedResource, ImageContent, ResourceLink, TextResourceContents
 from mcp_ref.features.resources import ReadResourceRequestParams
-from mcp_ref.features.tools import CallToolResult, Tool
+from mcp_ref.features.tools import Tool
 from mcp_ref.host import policy, supervisor
 from mcp_ref.host.dangers import command_warnings, url_warnings
 from mcp_ref.host.names import UnknownName
-from mcp_ref.host.policy import cut_result, definition_hash
+from mcp_ref.host.policy import Account, HostOptions, Policy, definition_hash
+from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object, Request
 from mcp_ref.server.middleware import Proceed, ServedRequest
 from mcp_ref.transports import system
 from mcp_ref.transports.system import Windows
 from tests.host.peers import Person, Scripted, calculator, error, lines, opened, state, tool
-from tests.settings import ROOT, eventually
+from tests.settings import PATIENCE, ROOT, eventually
 
 ERAS = ("2025-11-25", "2026-07-28")
 ADD: Object = {"a": 1, "b": 2}
@@ -266,8 +266,11 @@ async def test_definitions_are_asked_although_one_approval_could_not_be_stored(
     server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
 
     class Broken(dict[str, str]):
+        has_failed = False
+
         def __setitem__(self, key: str, decision: str) -> None:
-            if "definition new0" in key:
+            if len(decision.split()) == 2 and not self.has_failed:  # the first tool, and the next one
+                self.has_failed = True
                 raise OSError("the disk is full")
             super().__setitem__(key, decision)
 
@@ -637,19 +640,61 @@ async def test_budget_of_characters_cuts_the_result_for_a_model_only() -> None:
     ]
 
 
-@pytest.mark.acceptance("21")
-@pytest.mark.attack("long-result")
-def test_cut_result_cuts_every_text_and_leaves_out_structured_content_that_is_too_long() -> None:
-    note = "[cut: the result has more than 40 characters]"
-    page = EmbeddedResource(TextResourceContents("a://b", "c" * 50))
-    link, image = ResourceLink("l", "a://b", description="d" * 50), ImageContent("A" * 100, "image/png")
-    cut = cut_result(CallToolResult([image, page, link], {"x": "e" * 50}), 40)
-    assert cut.content[0] == image and cut.structured_content is None
-    assert isinstance(cut.content[1], EmbeddedResource) and isinstance(cut.content[1].resource, TextResourceContents)
-    assert cut.content[1].resource.text == f"{'c' * 40}\n{note}"
-    assert cut.content[2:] == [TextContent(note), TextContent(f"{note} (the structured content)")]
-    whole = CallToolResult([image, TextContent("x" * 20), link], {"x": "e" * 30})
-    assert cut_result(whole, 100) == whole
+@pytest.mark.parametrize("name", ["prompt", "sampled", "sample"])
+async def test_edited_params_are_sent_and_params_of_another_type_are_refused(name: str) -> None:
+    server, got = Server("s"), list[str]()
+
+    @server.prompt()
+    async def say(text: str) -> str:
+        got.append(text)
+        return text
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        got.append(str(await context.sample([SamplingMessage("user", TextContent("question"))], max_tokens=10)))
+        return "asked"
+
+    async def approve(request: Approval) -> Allow:
+        if request.kind == name == "prompt":
+            return Allow(params={"text": "edited"} if len(got) == 0 else "wrong")
+        return Allow(params={"text": "wrong"} if request.kind == name else None)
+
+    async def model(name: str, params: CreateMessageRequestParams) -> CreateMessageResult:
+        return CreateMessageResult("assistant", TextContent("SECRET"), "m")
+
+    async with opened(Host({"s": server}, approve=approve, sampling=model)) as host:
+        if name == "prompt":
+            await host.get_prompt("s.say", {"text": "SECRET"}, origin="model")
+            with pytest.raises(Refused, match=r'edited params of "s\.say" are invalid'):
+                await host.get_prompt("s.say", {"text": "SECRET"}, origin="model")
+            assert got == ["edited"]
+        else:
+            with pytest.raises(ProtocolError, match="User rejected"):
+                await host.call_tool("s.ask")
+            assert not got
+
+
+async def test_a_negative_number_of_tokens_gives_nothing_back() -> None:
+    account = Account(Policy(HostOptions({}, budget=Budget(sample_tokens=100, samples_per_call=9))))
+    for tokens in (-1_000_000, 0):
+        with pytest.raises(Refused, match="cannot have"):
+            account.sample(tokens)
+    assert [account.sample(80), account.sample(80)] == [80, 20]
+
+
+async def test_simultaneous_calls_share_the_budget_of_seconds() -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    async with opened(Host({"s": server}, budget=Budget(seconds=0.3))) as host:
+        start = time.monotonic()
+        calls = [asyncio.create_task(host.call_tool("s.wait")) for _ in range(10)]
+        await asyncio.wait(calls, timeout=PATIENCE)
+        refused = [call for call in calls if isinstance(call.exception(), BudgetExceeded)]
+        assert len(refused) == 9 and time.monotonic() - start < PATIENCE
 
 
 @pytest.mark.acceptance("21", "A8")

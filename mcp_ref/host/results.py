@@ -1,0 +1,119 @@
+"""The part of a server's data that a model gets. A result of 5 MB would fill the model's context, and cost a lot.
+
+`Budget.result_characters` limits all that a model reads: texts, but also URIs, names, MIME types and `_meta`, in which
+a hostile server could send the same 5 MB. Only the data of images, audio and binary resources does not count. Where the
+limit is reached, the rest is left out, with one note.
+
+Threats:
+    long-result: the model's context, and the user's costs; a server; returns megabytes, as a text, as many small
+        blocks, in a field that is not a text, or as an error; everything but binary data counts.
+
+Used by: hosted.py, host.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+
+from ..basic.content import (
+    ContentBlock,
+    EmbeddedResource,
+    ResourceContents,
+    TextContent,
+    TextResourceContents,
+)
+from ..features.prompts import GetPromptResult, PromptMessage
+from ..features.resources import ReadResourceResult
+from ..features.tools import CallToolResult
+from ..jsonrpc.errors import RemoteError
+
+_UNCOUNTED = ("data", "blob", "type")
+"""The fields of content blocks that do not count: binary data, and the name of the block's type."""
+
+
+def cut_result(result: CallToolResult, limit: int) -> CallToolResult:
+    """Return a result with at most `limit` characters, and a note where something was left out.
+
+    The structured content has the same limit of its own, because it repeats the texts, and a model gets one of them.
+    """
+    content = list(_cut_blocks(result.content, limit))
+    if len(json.dumps(result.structured_content)) > limit:
+        content.append(TextContent(f"{_note(limit)} (the structured content)"))
+        result = replace(result, structured_content=None)
+    meta = result.meta if _characters(result.meta) <= limit else None
+    return replace(result, content=content, meta=meta)
+
+
+def cut_resource(result: ReadResourceResult, limit: int) -> ReadResourceResult:
+    """Return the contents of a resource with at most `limit` characters."""
+    blocks = [EmbeddedResource(each) for each in result.contents]
+    contents: list[ResourceContents] = []
+    for block in _cut_blocks(blocks, limit):
+        if isinstance(block, EmbeddedResource):
+            contents.append(block.resource)
+        elif isinstance(block, TextContent):
+            contents.append(TextResourceContents("", block.text))
+    return replace(result, contents=contents, meta=result.meta if _characters(result.meta) <= limit else None)
+
+
+def cut_prompt(result: GetPromptResult, limit: int) -> GetPromptResult:
+    """Return the messages of a prompt with at most `limit` characters."""
+    roles = [message.role for message in result.messages]
+    blocks = _cut_blocks([message.content for message in result.messages], limit)
+    messages = [PromptMessage(role, block) for role, block in zip(roles, blocks, strict=False)]
+    description = None if result.description is None else cut_text(result.description, limit)
+    meta = result.meta if _characters(result.meta) <= limit else None
+    return replace(result, messages=messages, description=description, meta=meta)
+
+
+def cut_text(text: str, limit: int) -> str:
+    """Return a text with at most `limit` characters, and a note if it was longer."""
+    return text if len(text) <= limit else f"{text[:limit]}\n{_note(limit)}"
+
+
+def cut_error(error: RemoteError, limit: int) -> RemoteError:
+    """Return an error with at most `limit` characters of text, and of data."""
+    data = error.data if len(json.dumps(error.data)) <= limit else None
+    return RemoteError(error.code, cut_text(error.message, limit), data)
+
+
+def _cut_blocks(blocks: Sequence[ContentBlock], limit: int) -> Iterator[ContentBlock]:
+    """Yield the blocks up to the limit. Cut the block that exceeds it, and leave out the others."""
+    left = limit
+    for block in blocks:
+        size = max(1, _characters(block))  # an empty block needs memory too
+        if size > left:
+            yield _cut_block(block, left, limit)
+            return
+        left -= size
+        yield block
+
+
+def _cut_block(block: ContentBlock, left: int, limit: int) -> ContentBlock:
+    """Return a block that has at most `left` characters, and a note. Only the text of a block can be cut."""
+    if isinstance(block, TextContent):
+        return TextContent(f"{block.text[:left]}\n{_note(limit)}")
+    if isinstance(block, EmbeddedResource) and isinstance(block.resource, TextResourceContents):
+        resource = TextResourceContents(block.resource.uri, "", block.resource.mime_type)
+        left -= _characters(resource)
+        if left >= 0:
+            return EmbeddedResource(replace(resource, text=f"{block.resource.text[:left]}\n{_note(limit)}"))
+    return TextContent(_note(limit))
+
+
+def _characters(value: object) -> int:
+    """Return the number of characters in all texts and numbers of a value, except binary data."""
+    if is_dataclass(value):
+        counted = [each.name for each in fields(value) if each.name not in _UNCOUNTED]
+        return sum(_characters(getattr(value, name)) for name in counted)
+    if isinstance(value, dict):
+        return sum(len(str(name)) + _characters(item) for name, item in value.items())
+    if isinstance(value, list):
+        return sum(map(_characters, value))
+    return 0 if value is None or isinstance(value, bool) else len(str(value))
+
+
+def _note(limit: int) -> str:
+    return f"[cut: the result has more than {limit} characters]"
