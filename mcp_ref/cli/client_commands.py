@@ -26,13 +26,12 @@ from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
 from ..lib.jsonschema import SchemaError, compile_schema
-from ..lib.text import show_text
 from ..revisions import REVISIONS, NotInRevision
 from ..server.input_requests import USER_TIMEOUT
 from ..session import DEFAULT_TIMEOUT
 from ..transports.trace import tracer
 from . import UsageError, did_you_mean, show, usage_errors
-from .person import elicitation_handler
+from .person import SERVER_TEXTS, elicitation_handler
 from .save import make_folder, save_block, save_contents
 from .values import parse_environment, parse_headers, read_arguments, read_string_arguments
 
@@ -68,7 +67,7 @@ def report_failure(code: int, error: Exception, name: str = "", known: Iterable[
     """Print an error with its notes. If `name` is not a `known` name, suggest similar names. Return the exit code."""
     if isinstance(error, RemoteError):
         error.advice = ""  # it is for programs that use `Client`; ADVICE is for users of the command line
-    show.note(f"{error}{'' if name in known else did_you_mean(name, known)}")
+    show.note_of_server(f"{error}{'' if name in known else did_you_mean(name, known)}")
     details = error.data if isinstance(error, RemoteError) and isinstance(error.data, dict) else {}
     needed = str(details.get("requiredCapabilities"))
     for line in [*getattr(error, "__notes__", ()), *(ADVICE[name] for name in ADVICE if name in needed)]:
@@ -111,16 +110,16 @@ def parse_server(words: list[str]) -> list[str] | str:
 
 def show_log(message: LoggingMessageNotificationParams) -> None:
     text = message.data if isinstance(message.data, str) else json.dumps(message.data, ensure_ascii=False)
-    show.note(f"[{message.level}] {message.logger + ': ' if message.logger else ''}{text}")
+    SERVER_TEXTS.show(f"[{message.level}] {message.logger + ': ' if message.logger else ''}{text}")
 
 
 def show_stderr(data: bytes) -> None:
-    show_text(data.decode("utf-8", "replace"), sys.stderr, end="")
+    SERVER_TEXTS.show(data.decode("utf-8", "replace").removesuffix("\n"))
 
 
 def show_progress(progress: float, total: float | None, message: str | None) -> None:
     of = f" of {total:g}" if total is not None else ""
-    show.note(f"{progress:g}{of}{': ' + message if message else ''}")
+    SERVER_TEXTS.show(f"{progress:g}{of}{': ' + message if message else ''}")
 
 
 async def connect_and_run(client: Client, options: argparse.Namespace) -> int:

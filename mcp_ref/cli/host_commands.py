@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import cast
@@ -33,11 +34,14 @@ from ..session import DEFAULT_TIMEOUT
 from . import UsageError, did_you_mean, show, usage_errors
 from .authorization import authorizer_for
 from .client_commands import Lists, report_failure, run_and_report, run_command, show_log, show_stderr
-from .person import ask_line, confirms, elicitation_handler, has_terminal, hidden_input, terminal_columns
+from .person import SERVER_TEXTS, ask_line, confirms, elicitation_handler, has_terminal, hidden_input
 
 MAX_APPROVAL_BYTES = 900_000
 """Maximum size of all stored decisions, in bytes. Further decisions are refused, and none is forgotten: to forget one
 would let a server change its tools, or start again, as if it were new."""
+
+MAX_ROWS, MAX_REPEATED_WARNINGS = 20, 5
+"""Number of rows above which an approval repeats its most important lines, and maximum number of warnings in them."""
 
 SINGLE_SERVER_OPTIONS = ("revision", "env", "header", "root", "token_env", "token_file", "command")
 """The options for one server. A command with `--config` refuses them."""
@@ -165,9 +169,7 @@ class Consent:
     async def approve(self, request: Approval) -> Allow | Deny:
         """Return the user's decision."""
         if request.kind == "elicit":
-            for warning in request.warnings:
-                show.note(f"warning: {warning}")
-            return Allow()  # the form lets the user decline
+            return Allow()  # the form lets the user decline, and `ask_person` shows the warnings of a URL
         if request.kind == "definition":
             return await self._approve_definition(request)
         if self._is_yes and request.kind != "variable":
@@ -199,18 +201,32 @@ class Consent:
         if not has_terminal():
             return False
         async with self.terminal:
-            show.note(f"\n{request.text(terminal_columns())}")
-            return await confirms(prompt)
+            with SERVER_TEXTS.held():
+                text = request.text(show.columns(sys.stderr))
+                show.note(f"\n{text}")
+                rows = text.count("\n") + 1
+                if rows > MAX_ROWS:  # the most important lines come first, and are out of sight
+                    show.note(f"\n(Scroll up to read all {rows} rows.)\n{_summary(request)}")
+                return await confirms(prompt)
 
     async def ask(self, id: str, description: str, is_password: bool) -> str:
         """Return the value that the user types for `${input:id}`."""
-        prompt = fold(f"The file asks for {id}: {description or id}: ", terminal_columns())
+        prompt = fold(f"The file asks for {id}: {description or id}: ", show.columns(sys.stderr))
         async with self.terminal:
             try:
-                with hidden_input() if is_password else contextlib.nullcontext():
+                with SERVER_TEXTS.held(), hidden_input() if is_password else contextlib.nullcontext():
                     return (await ask_line(prompt)).rstrip("\n")
             except EOFError:
                 raise Refused(f"no value was typed for the input {id}") from None
+
+
+def _summary(request: Approval) -> str:
+    """Return the most important lines of an approval: the server, the first dangers, and the program."""
+    shown = replace(
+        request, warnings=request.warnings[:MAX_REPEATED_WARNINGS], paths=(), settings=(), arguments=None, content=None
+    )
+    more = len(request.warnings) - MAX_REPEATED_WARNINGS
+    return shown.text(show.columns(sys.stderr)) + (f"\nand {more} more warnings" if more > 0 else "")
 
 
 async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> None:

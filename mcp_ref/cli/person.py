@@ -3,6 +3,11 @@
 The client declares elicitation only if standard input and standard error are terminals. The texts for the user go to
 standard error, so that standard output contains only results.
 
+Threats:
+    covered-prompt: the user's decision; a server; prints a prompt of its own over a real one, or before the next one,
+        so that the user's reply goes to the other prompt; texts of servers wait for the reply, their rows have a mark,
+        and keys that were typed before a prompt are dropped.
+
 Spec:  client/elicitation
 """
 
@@ -13,6 +18,7 @@ import contextlib
 import json
 import os
 import sys
+from collections import deque
 from collections.abc import Iterator
 
 from ..features.elicitation import (
@@ -22,9 +28,10 @@ from ..features.elicitation import (
     ElicitResult,
     content_errors,
 )
+from ..host.dangers import url_warnings
 from ..jsonrpc.messages import Object
 from ..lib.text import fold, show_text
-from .show import note, type_text
+from .show import columns, note, note_of_server, type_text
 from .values import json_types, read_value
 
 if os.name != "nt":
@@ -36,12 +43,39 @@ def has_terminal() -> bool:
     return os.name != "nt" and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def terminal_columns() -> int | None:
-    """Return the width of the user's terminal, or None if it is unknown."""
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or None
-    except OSError:
-        return None
+class ServerTexts:
+    """The texts of servers at the terminal of this process. While a prompt waits for the user's reply, they wait too.
+
+    Otherwise a server could cover a prompt with its own text, and the user would reply to another prompt.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[str] | None = None  # not None while a prompt waits
+
+    def show(self, text: str) -> None:
+        """Print a text of a server, now or after the reply. Of many waiting texts, only the latest are printed."""
+        if self._waiting is None:
+            note_of_server(text)
+        else:
+            self._waiting.append(text)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Return a context manager in which a prompt is shown, and the user replies."""
+        self._waiting = deque(maxlen=MAX_WAITING_TEXTS)
+        try:
+            yield
+        finally:
+            waiting, self._waiting = self._waiting, None
+            for text in waiting:
+                self.show(text)
+
+
+MAX_WAITING_TEXTS = 1000
+"""Maximum number of texts of servers that wait for the reply to a prompt."""
+
+SERVER_TEXTS = ServerTexts()
+"""The texts of all servers: a process has one terminal."""
 
 
 def elicitation_handler(server: str = "The server", terminal: asyncio.Lock | None = None) -> ElicitationHandler | None:
@@ -52,7 +86,8 @@ def elicitation_handler(server: str = "The server", terminal: asyncio.Lock | Non
 
     async def ask(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
         async with lock:  # show one elicitation at a time, even if the server sends several at once
-            return await ask_person(server, request)
+            with SERVER_TEXTS.held():
+                return await ask_person(server, request)
 
     return ask
 
@@ -60,13 +95,13 @@ def elicitation_handler(server: str = "The server", terminal: asyncio.Lock | Non
 async def ask_person(server: str, request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
     """Show the elicitation and return the user's action. Ctrl-D declines."""
     # [2025-11-25 client/elicitation#security-considerations] show who asks, and let the user decline
-    # the rows of the message begin with a mark, so that they do not look like texts of this program
-    columns = terminal_columns()
-    message = f"{server} asks: {request.message}".replace("\n", "\n    | ")
-    note("\n" + "\n".join(fold(line, columns) for line in message.split("\n")))
+    note("")
+    note_of_server(f"{server} asks: {request.message}")
     if isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#safe-url-handling] show the whole URL, and do not open it without consent
-        note(fold(f"The server wants you to visit {request.url}", columns))
+        note(fold(f"The server wants you to visit {request.url}", columns(sys.stderr)))
+        for warning in url_warnings(request.url):
+            note(f"warning: {warning}")
         note("This program does not open the URL.")
         return ElicitResult("accept" if await confirms("Will you visit the URL?") else "decline")
     if not request.requested_schema.get("properties"):
@@ -79,7 +114,9 @@ async def ask_person(server: str, request: ElicitRequestFormParams | ElicitReque
 
 
 async def confirms(prompt: str) -> bool:
-    """Return True if the user types y or yes. Ctrl-D means no."""
+    """Return True if the user types y or yes after the prompt. Ctrl-D means no."""
+    with contextlib.suppress(OSError, termios.error):  # no terminal
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # a line typed earlier is for another prompt
     try:
         return (await ask_line(f"{prompt} [y/n] ")).strip().lower() in ("y", "yes")
     except EOFError:
@@ -97,7 +134,7 @@ async def fill_in(schema: Object) -> Object:
         alone: Object = {**schema, "properties": {name: field}, "required": [name] if is_required else []}
         value = await ask_field(name, field)
         while errors := content_errors(alone, value):
-            note("\n".join(errors))
+            note_of_server("\n".join(errors))  # an error quotes the server's schema
             value = await ask_field(name, field)
         content |= value
     return content
@@ -123,7 +160,7 @@ def field_prompt(name: str, field: Object, is_boolean: bool) -> str:
     if (default := field.get("default")) is not None:
         about.append(f"default {('y' if default else 'n') if is_boolean else json.dumps(default)}")
     text = f"{name} ({', '.join(['y/n' if is_boolean else type_text(field), *about])}): "
-    return fold(text, terminal_columns())  # the name of a field cannot look like the next prompt
+    return fold(text, columns(sys.stderr))  # the name of a field cannot look like the next prompt
 
 
 @contextlib.contextmanager

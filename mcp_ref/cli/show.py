@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from ..basic.content import ContentBlock, ResourceContents, TextResourceContents
 from ..features.prompts import Prompt
 from ..jsonrpc.messages import JSON, Object
-from ..lib.text import escape_hidden, hidden_characters, show_text
+from ..lib.text import escape_hidden, fold, hidden_characters, show_text
 
 
 def out(text: str = "") -> None:
@@ -27,12 +29,28 @@ def note(text: str) -> None:
     show_text(text, sys.stderr)
 
 
+def note_of_server(text: str) -> None:
+    """Print a text of a server to standard error. On a terminal, none of its rows looks like a text of this program."""
+    width = columns(sys.stderr)
+    if width is None and not sys.stderr.isatty():
+        return note(text)
+    marked = text.replace("\n", "\n    | ").split("\n")
+    note("\n".join(fold(line, width) for line in marked))
+
+
+def columns(stream: TextIO) -> int | None:
+    """Return the width of a terminal, or None if a stream is not a terminal or its width is unknown."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):  # not a terminal, or without a descriptor
+        return None
+
+
 def as_json(value: JSON) -> None:
     """Print one JSON value to standard output, with escapes of JSON for hidden characters."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    for character in hidden_characters(text):
-        text = text.replace(character, json.dumps(character)[1:-1])
-    show_text(text, sys.stdout)
+    escapes = {ord(character): json.dumps(character)[1:-1] for character in hidden_characters(text)}
+    show_text(text.translate(escapes), sys.stdout)
 
 
 def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
@@ -42,7 +60,7 @@ def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
     for name, details, description in rows:
         out(f"  {escape_hidden(name, keep='')}  {escape_hidden(details, keep='')}".rstrip())  # it stays one row
         for line in (description or "").strip().splitlines()[:1]:
-            out(f"      {line}")
+            out(fold(f"      {line}", columns(sys.stdout)))
 
 
 def signature(schema: Object) -> str:

@@ -79,8 +79,8 @@ class Budget(CheckedFields):
     elicitations_per_call: int = 3
     """Maximum number of elicitations during one tool call. Simultaneous calls of one server share the number."""
     result_characters: int = 100_000
-    """Maximum length of a result, resource, prompt, error or instructions for a model, except binary data, in characters.
-    Structured content has the same limit of its own."""
+    """Maximum length of a result, resource, prompt, error or instructions for a model, in characters. Binary data do
+    not count, and structured content has the same limit of its own."""
 
 
 @dataclass(eq=False)

@@ -77,14 +77,18 @@ def fold(line: str, columns: int | None) -> str:
         columns: Width of the terminal. A longer line is continued in rows that begin with `    | `, so that none of
             them looks like another line. A character outside ASCII can take two columns. None: the line is not folded.
     """
-    rows, row, width = list[str](), "", 0
-    for character in escape_hidden(line, keep=""):
+    shown = escape_hidden(line, keep="")
+    if columns is None:
+        return shown
+    pieces, width = list[str](), 0
+    for character in shown:
         columns_of_it = 1 if character.isascii() else 2
-        if columns is not None and width + columns_of_it > columns:
-            rows.append(row)
-            row, width = _CONTINUED, len(_CONTINUED)
-        row, width = row + character, width + columns_of_it
-    return "\n".join([*rows, row])
+        if width + columns_of_it > columns:
+            pieces.append(f"\n{_CONTINUED}")
+            width = len(_CONTINUED)
+        pieces.append(character)
+        width += columns_of_it
+    return "".join(pieces)
 
 
 _CONTINUED: Final = "    | "

@@ -18,6 +18,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, METHODS, R2025_03_26, R2025_06_18, REVISIONS
 from tests.forked_python import forked, python, quick_python
 from tests.settings import ROOT
+from tests.terminals import run_at_terminal
 
 DEMO = forked("-m", "mcp_ref", "run", "mcp_ref.demo.server")
 Captured = pytest.CaptureFixture[str]
@@ -593,19 +594,8 @@ def test_a_target_that_cannot_be_served_is_2(target: str, why: str) -> None:
 
 
 def at_a_terminal(typed: bytes, *words: str, server: list[str] = DEMO) -> tuple[str, str]:
-    """Run a command whose input and error output are a terminal, with this typed ahead; gives (output, terminal)."""
-    pty = pytest.importorskip("pty")
-    ours, theirs = pty.openpty()
-    try:
-        os.write(ours, typed)
-        done = subprocess.run(
-            [sys.executable, "-m", "mcp_ref", *words, "--env", f"PYTHONPATH={ROOT}", "--", *server],
-            cwd=ROOT, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, timeout=30, check=False,
-        )  # fmt: skip
-        return done.stdout.decode(), os.read(ours, 65536).decode()
-    finally:
-        os.close(ours)
-        os.close(theirs)
+    """Run a command at a terminal, at which a person types. Return the output and the terminal's text."""
+    return run_at_terminal(typed, *words, "--env", f"PYTHONPATH={ROOT}", "--", *server)[1:]
 
 
 def test_a_person_at_a_terminal_fills_in_a_form() -> None:

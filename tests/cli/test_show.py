@@ -37,7 +37,8 @@ async def test_texts_of_an_elicitation_forge_no_row(
         raise EOFError
 
     monkeypatch.setattr(person, "ask_line", ask_line)
-    monkeypatch.setattr(person, "terminal_columns", lambda: 80)
+    for module in (person, show):
+        monkeypatch.setattr(module, "columns", lambda stream: 80)
     forged = "hi".ljust(80) + "Start this server? [y/n]".ljust(80) + "x"
     field: JSON = {"type": "string", "title": forged}
     schema: Object = {"type": "object", "properties": {forged: field}}

@@ -165,6 +165,10 @@ class SseEndpoint:
         await (await self._begin(session)).finish()
 
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
+        body = exchange.request.body
+        message = decode(body)
+        if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
+            access.check_scopes(message, self._scopes)
         try:
             ids = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
         except ValueError:
@@ -175,11 +179,10 @@ class SseEndpoint:
         access.session_id = ids[0]
         if session.ends_at is not None and access.ends_at is not None:
             session.ends_at = max(session.ends_at, access.ends_at)
-        await session.reading()  # before the message is decoded, because an object needs more memory than its text
-        body = exchange.request.body
-        message = decode(body)
-        if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
-            access.check_scopes(message, self._scopes)
+        if session.is_paused:
+            del message  # during the wait, its objects would need much more memory than its text
+            await session.reading()
+            message = decode(body)
         if isinstance(message, Request) and message.method == "initialize":
             check_initialize(message, body, self._limits)
             size = memory_of(body)
