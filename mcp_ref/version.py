@@ -109,6 +109,7 @@ CHANGES
 - The requests of one caller in flight have a limit in bytes of estimated memory: `EndpointLimits.request_bytes*`, and
   `Limits.max_bytes_in_flight` on other transports. So have the arguments of running tasks, and unfinished requests.
 - `trusted_proxies=` of a server over HTTP (`run --trust-proxy`): behind a proxy, each client has its own limits.
+- `Client(eras=...)` remembers the era of a command for its folder and environment only. Earlier entries are not used.
 - A transport of your own that does not derive from `Transport` needs the attribute `in_flight` (None is enough).
 - Texts of servers wait while the command line waits for the user's reply, and their rows have a mark.
 - The package is under the MIT license.

@@ -92,8 +92,8 @@ class Connector:
     async def connect(self, identity: ClientIdentity, timeout: float | None) -> None:
         """Open a transport to the server, and negotiate a revision. `Client.connect` documents the exceptions."""
         self._change_state(ConnectionState.CONNECTING)
-        name = self.target.name
-        known_era = self._eras.get(name) if name is not None else None
+        key = self.target.era_key
+        known_era = self._eras.get(key) if key is not None else None
         try:
             await negotiate(self._open_session, identity, timeout, known_era, self.target.is_process)
         except (ConnectionClosed, RemoteError):
@@ -102,8 +102,8 @@ class Connector:
             raise
         self._change_state(ConnectionState.CONNECTED)
         self.usable = self.session
-        if name is not None and identity.revisions_of("modern"):  # else the client sent no probe
-            self._eras[name] = self.session.revision.era
+        if key is not None and identity.revisions_of("modern"):  # else the client sent no probe
+            self._eras[key] = self.session.revision.era
 
     async def _open_session(self) -> ClientSession:
         if self.state is ConnectionState.CLOSED:

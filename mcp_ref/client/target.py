@@ -18,7 +18,7 @@ from ..jsonrpc.time_limits import TimeLimits
 from ..revisions import Revision
 from ..transports.base import Transport
 from ..transports.memory import memory_pair
-from ..transports.stdio.client import StdioClientTransport, check_command
+from ..transports.stdio.client import StdioClientTransport, check_command, server_environment
 from ..transports.system import trace_from_environment
 from .options import ClientOptions
 from .session import CacheKey
@@ -67,15 +67,20 @@ class Target:
         return isinstance(self.server, str)
 
     @property
-    def name(self) -> str | None:
-        """The URL or command, as the key in `Client(eras=...)`. None for a `Server` object or a transport."""
-        server = self.server
-        return "\0".join(server) if isinstance(server, (list, tuple)) else server if isinstance(server, str) else None
+    def era_key(self) -> str | None:
+        """The key in `Client(eras=...)`: the URL, or the command with all that decides which program runs, or None."""
+        if not isinstance(self.server, (list, tuple)):
+            return self.server if isinstance(self.server, str) else None
+        try:
+            folder = os.path.abspath(self.options.get("cwd") or "")
+        except OSError:  # the working directory was deleted, which the start reports
+            return None
+        return "\0".join([*self.server, _digest((folder, server_environment(self.options.get("env"))))])
 
     @property
     def cache_key(self) -> CacheKey:
         """The key of this server in a shared cache: the server, and the user. Secrets are hashed."""
-        if self.name is None:  # the key is the object, not its id(): a later object can have the same id
+        if not self.is_process and not self.is_url:  # the object, not its id(), which a later object can have too
             return cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self, None
         # Another directory, variable, header (for a gateway) or `HttpClient` (with its proxy) can mean another server.
         options, authorization = self.options, self.options.get("authorization")

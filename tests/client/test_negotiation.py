@@ -376,7 +376,30 @@ async def test_server_process_that_ends_at_the_probe_is_started_again_for_initia
             assert str(client.revision) == "2025-06-18" and client.server_info.name == "strict"
             await client.ping()
     assert (tmp_path / "seen").read_text().split() == ["server/discover", "initialize", "initialize"]
-    assert eras == {"\0".join(command): "legacy"}
+    assert list(eras.values()) == ["legacy"]
+
+
+@pytest.mark.parametrize("other", ["cwd", "env", "removed", "folder", "PATH"])
+async def test_era_of_a_command_is_for_its_folder_and_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    eras: dict[str, Era] = {}
+    command = quick_python(DIES_AT_THE_PROBE.format(seen=str(tmp_path / "seen")))
+    env: dict[str, str | None] = {"MODE": "s3cret-1"}
+    async with Client(command, eras=eras, env=env):
+        pass
+    cwd = tmp_path if other == "cwd" else None
+    if other in ("env", "removed"):
+        env = {"MODE": "s3cret-2" if other == "env" else None}
+    elif other == "folder":
+        monkeypatch.chdir(tmp_path)
+    elif other == "PATH":
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    for _ in range(2):
+        async with Client(command, eras=eras, env=env, cwd=cwd):
+            assert len(eras) == 2
+    assert (tmp_path / "seen").read_text().split() == ["server/discover", "initialize"] * 2 + ["initialize"]
+    assert "s3cret" not in "".join(eras)  # a program can store them
 
 
 @pytest.mark.parametrize("revision", [None, MODERN, LATEST])
@@ -394,7 +417,8 @@ async def test_a_server_process_that_ends_whatever_it_is_asked_is_an_error_with_
 @pytest.mark.parametrize("speaks", ["modern", "legacy"])
 async def test_eras_are_remembered_by_server_and_probed_again_if_wrong(transport: str, known: Era, speaks: Era) -> None:
     async with a_server(speaks, transport) as server:
-        name = server if isinstance(server, str) else "\0".join(server)
+        name = Client(server).connector.target.era_key
+        assert name is not None
         eras: dict[str, Era] = {name: known}
         async with Client(server, eras=eras, timeout=PATIENCE) as client:
             assert client.revision.era == speaks
@@ -437,7 +461,9 @@ import os, sys
 open({str(log)!r}, "a").write(f"{{os.getpid()}} ")
 sys.stdin.read()
 """)
-    client = Client(command, eras={"\0".join(command): known})
+    eras: dict[str, Era] = {}
+    client = Client(command, eras=eras)
+    eras[client.connector.target.era_key or ""] = known
     connecting = asyncio.create_task(client.connect())
     if when == "while it is asked":
         await eventually(log.exists)
