@@ -140,14 +140,31 @@ def is_own_file(path: str, folder: str) -> bool:
     """Return True if only the user and the administrator can have written a file.
 
     Args:
-        path: Absolute path of a file. A file that is missing, or below `folder` or the working directory, can come from
-            somebody else, as in a cloned project.
+        path: Absolute path of a file. It can come from somebody else if it is missing, if it is below `folder` or the
+            working directory, or if it is in a project: the working directory or a version control folder shows that.
         folder: The folder that `${workspaceFolder}` means.
     """
     try:
-        return not _is_below(path, (folder, os.getcwd())) and not system.SYSTEM.is_shared(path)
+        is_elsewhere = not _is_below(path, (folder, os.getcwd())) and not _is_in_project(path)
+        return is_elsewhere and not system.SYSTEM.is_shared(path)
     except OSError:
         return False
+
+
+def _is_in_project(path: str) -> bool:
+    """Return True if a folder of a file, below the user's home, contains the working directory or version control."""
+    home, working = os.path.realpath(os.path.expanduser("~")), os.getcwd()
+    for start in (os.path.abspath(path), os.path.realpath(path)):
+        folder = os.path.dirname(start)
+        while folder not in (home, os.path.dirname(folder)):
+            if any(os.path.exists(os.path.join(folder, name)) for name in _VERSION_CONTROL):
+                return True
+            folder = os.path.dirname(folder)
+    own = os.path.dirname(os.path.realpath(path))
+    return own != home and _is_below(working, (own,))
+
+
+_VERSION_CONTROL = (".git", ".hg", ".svn", ".jj")
 
 
 def _is_below(path: str, folders: tuple[str, ...]) -> bool:

@@ -57,6 +57,7 @@ MIN_SECRET = 4
 MAX_ENV_FILE = 64 * 1024
 """Maximum size of an `envFile`, in bytes."""
 
+_USER_OF_URL, _QUERY = re.compile("://[^/?#@]*@"), re.compile("([?#]).*", re.DOTALL)
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")
 
 _Place = Literal["argument", "variable", "header", "url"]
@@ -342,7 +343,13 @@ def _public(text: str) -> Text:
 
 def _without_secret(name: str, value: str) -> str:
     """Return the value of a variable or header as the user sees it."""
-    return "***" if value and has_secret_name(name) and not is_place(value) else value
+    if not value or not has_secret_name(name):
+        return value
+    if not is_place(value):
+        return "***"
+    if "://" not in value:
+        return value
+    return _QUERY.sub(r"\1***", _USER_OF_URL.sub("://***@", value))
 
 
 def _before_path(url: str) -> str:

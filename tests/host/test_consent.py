@@ -15,7 +15,7 @@ from mcp_ref import Allow, Approval, Deny, Host
 from mcp_ref.client.client import Client
 from mcp_ref.host.approval import Approve
 from mcp_ref.host.configuration import read_config
-from mcp_ref.host.dangers import variable_danger
+from mcp_ref.host.dangers import is_own_file, variable_danger
 from mcp_ref.host.hosted import HostedServer
 from mcp_ref.host.policy import Account, HostOptions, Policy
 from tests.fuzz.consents import check_consent
@@ -256,3 +256,38 @@ async def test_value_cannot_look_like_another_line_of_an_approval(tmp_path: Path
     text = person.asked[0].text(40)
     assert f"program: {json.dumps(npx)}" in text.replace("\n    | ", "")
     assert max(map(len, text.splitlines())) == 40
+
+
+@pytest.mark.attack("value-of-a-variable")
+async def test_url_with_a_secret_name_is_shown_without_its_secrets(tmp_path: Path) -> None:
+    person = Person()
+    url = "https://ada:s3cret@a.example/x?key=s3cret#s3cret"
+    await prepared(file_of(tmp_path, s={"command": "tool", "env": {"API_KEY": url}}), person, tmp_path)
+    text = person.asked[0].text()
+    assert "https://***@a.example/x?***" in text and "s3cret" not in text
+
+
+@pytest.mark.attack("unasked-start")
+def test_file_of_a_project_is_not_the_users_own_from_any_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, other = tmp_path / "project", tmp_path / "other"
+    (project / "src").mkdir(parents=True)
+    other.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    file = file_of(project, s={"command": "tool"})
+    linked = other / "mcp.json"
+    linked.symlink_to(file)
+    owners = {}
+    for control in (False, True):
+        if control:
+            (project / ".git").mkdir()
+        for folder in (project, project / "src", other):
+            monkeypatch.chdir(folder)
+            owners[control, folder.name] = is_own_file(str(file), str(folder))
+            assert not (control and is_own_file(str(linked), str(folder)))
+    assert [key for key, is_own in owners.items() if is_own] == [(False, "other")]
+    home = file_of(tmp_path / "home", s={"command": "tool"})
+    (tmp_path / "home" / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "home" / "work")
+    assert is_own_file(str(home), str(tmp_path / "home" / "work"))
