@@ -23,7 +23,7 @@ from ..features.logging import LEVELS, LoggingMessageNotificationParams
 from ..features.prompts import Prompt
 from ..features.resources import Resource, ResourceTemplate
 from ..features.tools import CallToolResult, Tool
-from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
+from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
 from ..lib.jsonschema import SchemaError, compile_schema
 from ..revisions import REVISIONS, NotInRevision
@@ -243,7 +243,11 @@ async def call(client: Client, options: argparse.Namespace) -> int:
 def show_result(result: CallToolResult, paths: Sequence[str | None], json: bool) -> None:
     """Print the result of a tool. `paths` are the files of its blocks, or empty."""
     if json:
-        show.as_json(encode(result))
+        try:
+            encoded = encode(result)
+        except ValueError as error:  # the client reads a MIME type as it is, and only a server checks its own
+            raise InvalidMessage(f"the server sent an invalid result: {error}") from None
+        show.as_json(encoded)
         note_paths(paths)
     elif result.content or not result.has_structured_content:
         for block, path in itertools.zip_longest(result.content, paths):

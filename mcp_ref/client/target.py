@@ -84,9 +84,9 @@ class Target:
             return cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self, None
         # Another directory, variable, header (for a gateway) or `HttpClient` (with its proxy) can mean another server.
         options, authorization = self.options, self.options.get("authorization")
-        headers, cwd = options.get("headers") or {}, options.get("cwd")
+        headers = options.get("headers") or {}
         routing = {name: value for name, value in headers.items() if name.lower() not in ("authorization", "cookie")}
-        settings = _digest((routing, options.get("env"), None if cwd is None else os.fspath(cwd)))
+        settings = _digest((routing, self.era_key if self.is_process else None))
         user = None if authorization is None else authorization.server(cast("str", self.server)).id
         server = self.server if isinstance(self.server, str) else tuple(cast("Sequence[str]", self.server))
         return (server, settings, options.get("http")), (_digest(headers), user)

@@ -51,6 +51,8 @@ MAX_FILE = 1024 * 1024
 """Maximum size of a configuration file, in bytes (1 MiB)."""
 MAX_TOML_FILE = 64 * 1024
 """Maximum size of a TOML file, in bytes (64 KiB). `tomllib` takes quadratic time for a key with many dots."""
+MAX_TOML_DOTS = 4000
+"""Maximum number of dots in a TOML file, for the same reason."""
 MAX_SERVERS = 1000
 """Maximum number of servers in one file."""
 MAX_SUGGESTIONS = 10
@@ -253,6 +255,8 @@ def _parse(data: bytes, suffix: str) -> Object:
     if suffix in (".yaml", ".yml"):
         raise ValueError('YAML is not supported; write these servers as JSON: {"mcpServers": {...}}')
     if suffix == ".toml":
+        if text.count(".") > MAX_TOML_DOTS:
+            raise ValueError(f"a TOML file must have at most {MAX_TOML_DOTS} dots")
         document: Object = json.loads(json.dumps(tomllib.loads(text), default=str))  # dates become strings
         return document
     for _ in range(2):  # first the comments, then trailing commas; line numbers stay as they are

@@ -27,6 +27,7 @@ _CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 _IGNORABLE: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff"
+    "\U00013439-\U0001343f"  # format characters since Unicode 15, which Python 3.11 does not know
     "\u2800\U00016fe4\U0001d159]"  # without ink: the blank Braille pattern, a Khitan filler, a note without a head
 )
 """The Default_Ignorable_Code_Point characters of other categories, among them unassigned ones, and characters without

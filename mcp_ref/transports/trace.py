@@ -5,8 +5,9 @@
 
 "->" marks a message that this program sends, and "<-" a message that it receives. In the code, the bytes of one message
 are a frame. The trace shows "***" for values whose names suggest secrets, and escapes for control characters. Of the
-headers, it shows `SHOWN_HEADERS` and `Mcp-Param-...`. A head can come before or after the messages in its body. Of a
-frame that is not JSON, such as the output of a `print`, the trace shows the start, up to a word that suggests a secret.
+headers, it shows `SHOWN_HEADERS` and the names of `Mcp-Param-...`. A head can come before or after the messages in its
+body. Of a frame that is not JSON, such as the output of a `print`, the trace shows the start, up to a word that
+suggests a secret.
 
 To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
 as the `trace` of a `Server` or `Client`.
@@ -58,7 +59,7 @@ MAX_SHOWN_UNREADABLE = 200
 SHOWN_HEADERS: Final = frozenset(
     {"content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"}
 )
-"""The headers that the trace shows, in addition to `Mcp-Param-...`."""
+"""The headers that the trace shows, in addition to the names of `Mcp-Param-...`."""
 
 
 class Tracer:
@@ -161,7 +162,9 @@ def is_head_trace(trace: Trace | None) -> TypeGuard[HeadTrace]:
 
 
 def _shown_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(n, value) for n, value in headers if n.lower() in SHOWN_HEADERS or n.lower().startswith("mcp-param-")]
+    shown = [(n, value) for n, value in headers if n.lower() in SHOWN_HEADERS or n.lower().startswith("mcp-param-")]
+    # the server chooses the name of such a header, so it need not tell that its value is a secret
+    return [(n, "***" if n.lower().startswith("mcp-param-") else value) for n, value in shown]
 
 
 class TracedHttpClient:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -313,6 +314,20 @@ def test_cache_shares_no_result_of_servers_that_differ_in_any_setting(difference
     cache.put(*one.cache_key, "tools/list", {}, {"tools": [], "ttlMs": 60_000, "cacheScope": scope})
     assert cache.get(*one.cache_key, "tools/list", {}) is not None
     assert cache.get(*two.cache_key, "tools/list", {}) is None
+
+
+@pytest.mark.attack("cache-of-another-server")
+def test_cache_shares_no_result_of_a_command_that_runs_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, keys = Client(["python3", "server.py"]).connector.target, set()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        keys.add(target.cache_key)
+        monkeypatch.setenv("PATH", f"/{name}")
+        keys.add(target.cache_key)
+    assert len(keys) == 4
 
 
 @pytest.mark.attack("cache-of-another-user")

@@ -502,3 +502,12 @@ def test_find_configs_lists_existing_files_only(tmp_path: Path, monkeypatch: pyt
     (tmp_path / ".vscode").mkdir()
     path = written(tmp_path, ".vscode/mcp.json", "not even JSON")
     assert find_configs(tmp_path) == [path]
+
+
+def test_toml_file_with_thousands_of_dots_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("a." * 32_000 + "a = 1")
+    start = time.process_time()
+    with pytest.raises(ConfigurationError, match="at most 4000 dots"):
+        read_config(path)
+    assert time.process_time() - start < 5.0

@@ -106,7 +106,7 @@ async def test_path_in_the_env_file_of_a_project_is_shown_and_asked_for(tmp_path
 
 @pytest.mark.parametrize(
     "name",
-    ["PATH", "Path", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV", "GIT_SSH_COMMAND",
+    ["PATH", "Path", "LD_PRELOAD", "PERLLIB", "R_LIBS_USER", "JULIA_LOAD_PATH", "TS_NODE_PROJECT", "CC", "RSYNC_RSH", "VIMINIT", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV", "GIT_SSH_COMMAND",
      "ENV", "PERL5LIB", "RUBYOPT", "JAVA_TOOL_OPTIONS", "NODE_PATH", "npm_config_registry", "UV_INDEX_URL", "HOME",
      "PIP_INDEX_URL", "https_proxy", "SSL_CERT_FILE", "MAKEFILES", "MAKEFLAGS", "KUBECONFIG", "AWS_CONFIG_FILE",
      "RIPGREP_CONFIG_PATH", "MAVEN_OPTS", "WGETRC"],

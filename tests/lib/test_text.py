@@ -39,7 +39,7 @@ def test_escape_hidden_keeps_visible_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "character", "\x1b\x00\x9b\u200b\u202e\u2066\ufeff\u2028\U000e0041\ue000\ufe0f\U000e0100\u2800\ud800"
+    "character", "\x1b\x00\x9b\u200b\u202e\u2066\ufeff\u2028\U000e0041\ue000\ufe0f\U000e0100\u2800\ud800\U00013439"
 )
 def test_escape_hidden_escapes_invisible_characters(character: str) -> None:
     assert escape_hidden(f"a{character}b") == f"a\\u{{{ord(character):x}}}b"

@@ -167,7 +167,7 @@ async def test_over_http_each_head_is_shown_before_what_it_carries() -> None:
         "2026-07-28",
         "->",
         "POST /mcp  Content-Type: application/json  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call"
-        "  Mcp-Name: lay  Mcp-Param-Where: =?base64?WsO8cmljaA==?=  Mcp-Param-Token: ***",
+        "  Mcp-Name: lay  Mcp-Param-Where: ***  Mcp-Param-Token: ***",
     )
     assert parts_of(answer)[2] == "200  Content-Type: application/json"
     assert "s3cret" not in "".join(lines)

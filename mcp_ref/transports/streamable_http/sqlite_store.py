@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Unpack
 
+from ..system import SYSTEM
 from .durable_store import NUMBERS_PER_PROCESS, DurableEventStore, SessionChange
 from .event_store import EVENT_COST, StoredSession, StoreFailed, StoreLimits
 
@@ -198,8 +199,9 @@ def _check_private(store: str) -> None:
         with suppress(FileNotFoundError):
             why = why or _exposure(os.path.basename(store + ending), os.lstat(store + ending))
     folder = os.path.dirname(store)
-    if os.name != "nt" and os.stat(folder).st_mode & stat.S_IWOTH:  # also /tmp: everybody can plant a log there
-        why = why or f"everybody can create files in {folder}; choose a folder of your own"
+    is_open = os.name != "nt" and os.stat(folder).st_mode & stat.S_IWOTH  # also /tmp: everybody can plant a log there
+    if is_open or SYSTEM.is_shared(folder):
+        why = why or f"other users can create files in {folder}; choose a folder of your own"
     if why is not None:
         raise PermissionError(errno.EPERM, why, store)
 

@@ -417,3 +417,18 @@ def test_write_ahead_log_is_limited_while_another_program_reads(
 
     run(test())
     assert "end the program that reads" in caplog.text
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only the administrator can give a folder away")
+@pytest.mark.attack("planted-store")
+def test_store_in_a_folder_that_another_user_can_change_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "other" / "store"
+    folder.mkdir(parents=True)
+    for changed, mode, owner in ((folder, 0o770, 0), (folder, 0o700, 12345), (folder.parent, 0o755, 12345)):
+        changed.chmod(mode)
+        os.chown(changed, owner, owner)
+        with pytest.raises(PermissionError, match="other users can create files"):
+            SqliteEventStore(str(folder / "events.db"))
+        changed.chmod(0o700)
+        os.chown(changed, 0, 0)
+    SqliteEventStore(str(folder / "events.db"))._database.close()
