@@ -42,6 +42,7 @@ from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.response import HttpError
 from mcp_ref.lib.jose.keys import JSON, PublicKey, parse_key_set, parse_object
 from mcp_ref.lib.jose.tokens import check_claims, parse_jws, verify
+from mcp_ref.lib.text import hidden_characters
 
 MAX_ENTRIES = 1000
 """Maximum number of entries of each table."""
@@ -126,6 +127,8 @@ def parse_client(id: str, found: Mapping[str, JSON]) -> OAuthClient:
     name, method = found.get("client_name", id), found.get("token_endpoint_auth_method", "client_secret_basic")
     if not isinstance(name, str) or not isinstance(kinds, list) or method not in METHODS:
         raise Refused("invalid_client_metadata", f"wrong client_name, grant_types or method ({', '.join(METHODS)})")
+    if hidden_characters(name, keep=""):
+        raise Refused("invalid_client_metadata", "client_name has hidden characters, which could reverse the page")
     redirect_uris = tuple(str(uri) for uri in uris) if isinstance(uris, list) and len(uris) <= 10 else ()
     # [2026-07-28 basic/authorization/security-considerations#communication-security] MUST be localhost or https
     are_usable = [PLAIN.fullmatch(uri) and (LOOPBACK.match(uri) or WEB_URL.match(uri)) for uri in redirect_uris]

@@ -128,11 +128,13 @@ def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = N
         program: Absolute path of the program, if it is known.
     """
     path = argv[0] if argv else ""
-    names = {re.sub(r"\.(exe|cmd|bat)$", "", os.path.basename(each).lower()) for each in (path, program or "")}
+    absolute = program or os.path.abspath(path)
+    targets = (path, absolute, os.path.realpath(absolute))  # a link can have a harmless name
+    names = {re.sub(r"\.(exe|cmd|bat)$", "", os.path.basename(each).lower()) for each in targets}
     found = ["the command runs a shell, which can run any other program"] if names & _SHELLS else []
     found += ["the command runs with the rights of another user"] if names & {"sudo", "doas", "su", "runas"} else []
     found += ["the command starts another program, which its arguments name"] if names & _LAUNCHERS else []
-    if os.path.dirname(path) and not os.path.abspath(path).startswith((folder + os.sep, "/usr/")):
+    if os.path.dirname(path) and not absolute.startswith((folder + os.sep, "/usr/")):
         found.append("the program lies outside the folder of the file")
     return tuple(found)
 

@@ -192,7 +192,7 @@ def _process(config: ServerConfig, texts: _Texts, env: dict[str, str | None], fa
     word = texts.expand("command", config.entry["command"]).real
     arguments = [texts.expand("args", each, "argument", each) for each in config.entry.get("args", [])]
     written = texts.expand("cwd", config.entry["cwd"]).real if "cwd" in config.entry else None
-    cwd = os.getcwd() if written is None else os.path.abspath(os.path.join(config.folder, written))
+    cwd = _without_links(os.getcwd() if written is None else os.path.join(config.folder, written))
     command = [word, *(each.real for each in arguments)]
     search = server_environment(env).get("PATH")
     try:
@@ -356,6 +356,14 @@ def _before_path(url: str) -> str:
     """Return the scheme and host of a URL, or the variable that stands for them."""
     found = re.match(r"(?:[^:/?#]+://)?[^/?#]*", url)
     return found[0] if found is not None else ""
+
+
+def _without_links(folder: str) -> str:
+    """Return the true path of a folder: the user's consent is not for the folder that a link leads to later."""
+    try:
+        return os.path.realpath(folder)
+    except ValueError:  # NUL or half of a surrogate pair, which the start reports
+        return os.path.abspath(folder)
 
 
 def _exists(path: str) -> bool:

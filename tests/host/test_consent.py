@@ -15,7 +15,7 @@ from mcp_ref import Allow, Approval, Deny, Host
 from mcp_ref.client.client import Client
 from mcp_ref.host.approval import Approve
 from mcp_ref.host.configuration import read_config
-from mcp_ref.host.dangers import is_own_file, variable_danger
+from mcp_ref.host.dangers import command_warnings, is_own_file, variable_danger
 from mcp_ref.host.hosted import HostedServer
 from mcp_ref.host.policy import Account, HostOptions, Policy
 from tests.fuzz.consents import check_consent
@@ -106,7 +106,9 @@ async def test_path_in_the_env_file_of_a_project_is_shown_and_asked_for(tmp_path
 
 @pytest.mark.parametrize(
     "name",
-    ["PATH", "Path", "LD_PRELOAD", "PERLLIB", "R_LIBS_USER", "JULIA_LOAD_PATH", "TS_NODE_PROJECT", "CC", "RSYNC_RSH", "VIMINIT", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV", "GIT_SSH_COMMAND",
+    ["PATH", "Path", "LD_PRELOAD", "PERLLIB", "R_LIBS_USER", "JULIA_LOAD_PATH", "TS_NODE_PROJECT", "CC",
+     "RSYNC_RSH", "VIMINIT",
+     "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV", "GIT_SSH_COMMAND",
      "ENV", "PERL5LIB", "RUBYOPT", "JAVA_TOOL_OPTIONS", "NODE_PATH", "npm_config_registry", "UV_INDEX_URL", "HOME",
      "PIP_INDEX_URL", "https_proxy", "SSL_CERT_FILE", "MAKEFILES", "MAKEFLAGS", "KUBECONFIG", "AWS_CONFIG_FILE",
      "RIPGREP_CONFIG_PATH", "MAVEN_OPTS", "WGETRC"],
@@ -291,3 +293,25 @@ def test_file_of_a_project_is_not_the_users_own_from_any_working_directory(
     (tmp_path / "home" / "work").mkdir()
     monkeypatch.chdir(tmp_path / "home" / "work")
     assert is_own_file(str(home), str(tmp_path / "home" / "work"))
+
+
+@pytest.mark.attack("consent-in-another-folder")
+async def test_consent_by_a_link_is_not_for_the_folder_that_the_link_leads_to_later(tmp_path: Path) -> None:
+    link, asked = tmp_path / "current", list[str | None]()
+    for name in ("a", "b", "a"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / name)
+        person = Person()
+        await prepared(file_of(tmp_path, s={"command": "tool", "cwd": "current"}), person, tmp_path)
+        asked.append(person.asked[0].cwd)
+    assert asked == [str((tmp_path / name).resolve()) for name in ("a", "b", "a")]
+
+
+def test_link_to_a_shell_is_a_warning(tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "bash")
+    (tmp_path / "server").symlink_to(tmp_path / "bin" / "bash")
+    for argv, absolute in ((str(tmp_path / "server"), None), ("./server", str(tmp_path / "server"))):
+        assert "shell" in command_warnings((argv,), str(tmp_path), absolute)[0]
+    outside = command_warnings(("./run",), str(tmp_path / "project"), str(tmp_path / "outside" / "run"))
+    assert outside == ("the program lies outside the folder of the file",)
