@@ -26,6 +26,7 @@ from ..features.tools import CallToolResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
 from ..lib.jsonschema import SchemaError, compile_schema
+from ..lib.text import show_text
 from ..revisions import REVISIONS, NotInRevision
 from ..server.input_requests import USER_TIMEOUT
 from ..session import DEFAULT_TIMEOUT
@@ -114,7 +115,11 @@ def show_log(message: LoggingMessageNotificationParams) -> None:
 
 
 def show_stderr(data: bytes) -> None:
-    SERVER_TEXTS.show(data.decode("utf-8", "replace").removesuffix("\n"))
+    text = data.decode("utf-8", "replace")
+    if sys.stderr.isatty():
+        SERVER_TEXTS.show(text.removesuffix("\n"))
+    else:
+        show_text(text, sys.stderr, end="")
 
 
 def show_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -221,7 +226,9 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     """Call a tool and print its result. Return 1 for an error. Without `--json`, its text goes to standard error."""
     if options.save is not None:
         make_folder(options.save)
-    tool = next((each for each in await client.list_tools() if each.name == options.target), None)
+    tool: Tool | None = getattr(options, "tool", None)  # the definition that the user of a host has allowed
+    if tool is None:
+        tool = next((each for each in await client.list_tools() if each.name == options.target), None)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
     default_timeout = USER_TIMEOUT if elicitation_handler() is not None else client.timeout  # a user needs time
     try:

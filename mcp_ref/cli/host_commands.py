@@ -22,6 +22,7 @@ from typing import cast
 
 from ..basic.authorization.store import FileStore, default_path
 from ..features.logging import LoggingMessageNotificationParams
+from ..features.tools import Tool
 from ..host.approval import Allow, Approval, Deny, Refused, quoted
 from ..host.configuration import Configuration, find_configs, read_config
 from ..host.host import Host
@@ -105,7 +106,7 @@ async def _run(configuration: Configuration, server: str, options: argparse.Name
                     return await list_all(host, options)
                 client = host.client(server)
                 if options.name == "call":
-                    await check_tool(host, server, options.target, consent)
+                    options.tool = await check_tool(host, server, options.target, consent)
                 return await run_command(client, options)
         except (ServerUnavailable, Refused) as error:
             return report_failure(4 if any(status.needs_sign_in for status in host.status()) else 3, error)
@@ -162,8 +163,8 @@ class Consent:
     def __init__(self, is_yes: bool, name: str) -> None:
         self.terminal = asyncio.Lock()
         """The lock of the terminal, which shows one request at a time."""
-        self.changed_tool: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """The decision about the definition of the tool to call, if it has changed."""
+        self.changed_tool: asyncio.Future[Tool | None] = asyncio.get_running_loop().create_future()
+        """The definition of the tool to call, if it has changed and the user has allowed it; None if not."""
         self._is_yes, self._name = is_yes, name
 
     async def approve(self, request: Approval) -> Allow | Deny:
@@ -194,7 +195,7 @@ class Consent:
             is_allowed = request.name == self._name and await self._confirm(request, "Allow this definition?")
         finally:
             if request.name == self._name and not self.changed_tool.done():
-                self.changed_tool.set_result(is_allowed)
+                self.changed_tool.set_result(request.tool if is_allowed else None)
         return Allow() if is_allowed else Deny()
 
     async def _confirm(self, request: Approval, prompt: str) -> bool:
@@ -229,15 +230,20 @@ def _summary(request: Approval) -> str:
     return shown.text(show.columns(sys.stderr)) + (f"\nand {more} more warnings" if more > 0 else "")
 
 
-async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> None:
-    """Raise UnknownName for a missing or excluded tool, or Refused if the user does not allow a changed definition."""
-    name, known = full_name(server, tool), [each.full_name for each in await host.list_tools()]
+async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> Tool:
+    """Return the allowed definition of a tool, which the call then uses instead of another list of the server.
+
+    Raise UnknownName for a missing or excluded tool, or Refused if the user does not allow a changed definition.
+    """
+    name, known = full_name(server, tool), {each.full_name: each.definition for each in await host.list_tools()}
     if (reason := host.status()[0].unapproved_tools.get(tool)) is not None:
-        if not await consent.changed_tool:
-            advice = "" if has_terminal() else ": call it at a terminal, read its definition, and allow it"
-            raise Refused(f"the definition of {name} is not allowed ({reason}){advice}")
-    elif name not in known:
+        if (allowed := await consent.changed_tool) is not None:
+            return allowed
+        advice = "" if has_terminal() else ": call it at a terminal, read its definition, and allow it"
+        raise Refused(f"the definition of {name} is not allowed ({reason}){advice}")
+    if name not in known:
         raise UnknownName("tool", name, known)
+    return known[name]
 
 
 async def list_all(host: Host, options: argparse.Namespace) -> int:

@@ -349,3 +349,10 @@ def test_approvals_refuse_a_decision_over_their_size_and_forget_none(state: Path
     assert list(approvals) == ["old", "large"]
     approvals["large"] = "small"
     approvals["new"] = "x" * 1000
+
+
+@pytest.mark.attack("changed-definition")
+def test_call_uses_the_definition_that_the_policy_has_checked(one: list[str], capfd: Captured) -> None:
+    """List the tools once: a second list could have a definition that nobody allowed."""
+    assert main(["call", "forecast", "city=Ghent", "--trace", *one]) == 0
+    assert capfd.readouterr().err.count('"tools/list"') == 1
