@@ -43,6 +43,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
+from urllib.parse import quote
 
 from ..client.target import check_url
 from ..transports import system
@@ -118,10 +119,14 @@ class Launch:
         return self.url or [self.program or self.command[0], *self.command[1:]]
 
     def mask(self, text: str) -> str:
-        """Return a text in which `***` replaces each secret."""
-        for secret in sorted(self.secrets, key=len, reverse=True):
-            text = text.replace(secret, "***") if len(secret) >= MIN_SECRET else text
-        return text
+        """Return a text in which `***` replaces each secret, also in the forms in which a text quotes it."""
+        forms = set[str]()
+        for secret in self.secrets:
+            # in Python and JSON, in a URL, and in a URL without its fragment
+            forms |= {secret, repr(secret)[1:-1], json.dumps(secret)[1:-1], quote(secret, ""), secret.partition("#")[0]}
+        shown = sorted((each for each in forms if len(each) >= MIN_SECRET), key=len, reverse=True)
+        pattern = "|".join(map(re.escape, shown))
+        return re.sub(pattern, "***", text, flags=re.IGNORECASE) if pattern else text  # a host is in lower case
 
     def check(self, config: ServerConfig) -> None:
         """Raise ConfigurationError for a forbidden character in a URL, header or command. Quote no variable's value."""

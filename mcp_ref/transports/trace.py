@@ -43,12 +43,18 @@ if TYPE_CHECKING:
     from ..lib.http.message import Exchange, HeaderList, HttpRequest, StreamingResponse
     from ..lib.http.response import HttpResponse
 
-SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
-                "credential")  # fmt: skip
-"""Words that mark secrets. If a name contains one, the trace shows "***" instead of the member or header."""
+SECRET_NAMES = ("authorization", "password", "passwd", "passphrase", "secret", "token", "apikey", "privatekey",
+                "cookie", "credential", "codeverifier")  # fmt: skip
+"""Words that mark secrets, in names without their separators. If a name contains one, the trace shows "***" instead of
+the member or header."""
 _HARMLESS_NAMES = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")  # "token" in them means no secret
-_NAME_MEMBERS = ("name", "key", "header")
-"""The members that hold the name in a pair such as `{"name": "Authorization", "value": "Bearer ..."}`."""
+_NAME_MEMBERS, _VALUE_MEMBERS = (
+    ("name", "key", "header", "field", "id", "parameter"),
+    ("value", "values", "val", "default"),
+)
+"""The members that hold name and value in a pair such as `{"name": "Authorization", "value": "Bearer ..."}`."""
+_BEARER = re.compile(r"\b(Bearer|Basic|DPoP)[ ]+[^\s\"']+", re.IGNORECASE)
+_SEPARATORS = re.compile("[-_. ]+")
 
 _SECRET = re.compile("|".join(SECRET_NAMES), re.IGNORECASE)
 
@@ -113,13 +119,17 @@ def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
 
 def redact(value: JSON) -> JSON:
     """Return a copy with "***" instead of each value whose name suggests a secret, also in pairs of name and value."""
+    if isinstance(value, str):
+        return _BEARER.sub(r"\1 ***", value)
     if isinstance(value, list):
+        if len(value) == 2 and isinstance(value[1], str) and _suggests_secret(value[0]):
+            return [value[0], "***"]
         return [redact(item) for item in value]
     if not isinstance(value, dict):
         return value
-    names_secret = any(_suggests_secret(value.get(name)) for name in _NAME_MEMBERS)
+    names_secret = any(name.lower() in _NAME_MEMBERS and _suggests_secret(member) for name, member in value.items())
     return {
-        name: "***" if _is_secret(name, member) or (names_secret and name == "value") else redact(member)
+        name: "***" if _is_secret(name, member) or (names_secret and name.lower() in _VALUE_MEMBERS) else redact(member)
         for name, member in value.items()
     }
 
@@ -129,7 +139,9 @@ def _is_secret(name: str, member: JSON) -> bool:
 
 
 def _suggests_secret(name: JSON) -> bool:
-    return isinstance(name, str) and _SECRET.search(name) is not None and name.lower() not in _HARMLESS_NAMES
+    if not isinstance(name, str) or len(name) > MAX_SHOWN_UNREADABLE:
+        return False
+    return _SECRET.search(_SEPARATORS.sub("", name)) is not None and name.lower() not in _HARMLESS_NAMES
 
 
 def _revision_in(value: JSON) -> str | None:

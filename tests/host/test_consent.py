@@ -8,6 +8,7 @@ import os
 import random
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -17,6 +18,7 @@ from mcp_ref.host.approval import Approve
 from mcp_ref.host.configuration import read_config
 from mcp_ref.host.dangers import command_warnings, is_own_file, variable_danger
 from mcp_ref.host.hosted import HostedServer
+from mcp_ref.host.launch import Launch
 from mcp_ref.host.policy import Account, HostOptions, Policy
 from tests.fuzz.consents import check_consent
 from tests.host.peers import Person, error, opened, state
@@ -315,3 +317,12 @@ def test_link_to_a_shell_is_a_warning(tmp_path: Path) -> None:
         assert "shell" in command_warnings((argv,), str(tmp_path), absolute)[0]
     outside = command_warnings(("./run",), str(tmp_path / "project"), str(tmp_path / "outside" / "run"))
     assert outside == ("the program lies outside the folder of the file",)
+
+
+@pytest.mark.parametrize("secret", ["top\\secret", "it's", 'a"b', "SECRET#12", "a b/c", "TopHost"])
+def test_mask_hides_a_secret_in_each_form_in_which_a_text_quotes_it(secret: str) -> None:
+    launch = Launch([], None, {}, {}, None, secrets={secret, "xy"})
+    forms = [secret, repr(secret), json.dumps(secret), quote(secret, ""), secret.lower(), secret.partition("#")[0]]
+    for form in [each for each in forms if len(each.strip("'\"")) > 3]:
+        masked = launch.mask(f"a {form} b, xy")
+        assert "***" in masked and masked.endswith(" b, xy") and form.strip("'\"") not in masked

@@ -76,6 +76,20 @@ def test_frame_that_is_not_json_is_shown_up_to_a_word_that_suggests_a_secret(fra
     assert f"(not JSON, {len(frame)} bytes: " in line and line.endswith(f") {shown}")
 
 
+@pytest.mark.attack("trace-secrets")
+def test_secrets_in_other_pairs_and_texts_are_redacted() -> None:
+    secrets: list[JSON] = [
+        ["Authorization", "hunter2"],
+        {"Name": "Authorization", "Value": "hunter2"},
+        {"field": "password", "default": "hunter2"},
+        {"private-key": "hunter2", "Code Verifier": "hunter2", "API key": "hunter2", "passphrase": "hunter2"},
+        "curl -H 'Authorization: Bearer hunter2'",
+    ]
+    for secret in secrets:
+        assert "hunter2" not in json.dumps(redact({"params": [secret]})), secret
+    assert redact(["city", "Bern"]) == ["city", "Bern"]
+
+
 def test_progress_tokens_and_numbers_of_tokens_are_not_redacted() -> None:
     value: JSON = {"progressToken": "abc", "maxTokens": 100, "inputTokens": [1], "name": "token"}
     assert redact(value) == value

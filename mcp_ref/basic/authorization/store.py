@@ -151,6 +151,7 @@ class FileStore(MemoryStore):
     async def _file_lock(self, name: str) -> AsyncIterator[None]:
         """Hold a lock file. The operating system frees it when the program ends, in whichever way."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._check_folder()
         handle = os.open(f"{self.path}.{name}.lock", os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
         try:
             waits_until = time.monotonic() + LOCK_SECONDS
@@ -161,6 +162,15 @@ class FileStore(MemoryStore):
             yield
         finally:
             os.close(handle)
+
+    def _check_folder(self) -> None:
+        """Raise AuthorizationError if another user could replace the file. In a sticky folder, nobody else can."""
+        status = os.stat(self.path.parent)
+        is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        if not _IS_WINDOWS and (is_open or status.st_uid not in (0, os.geteuid())):
+            raise AuthorizationError(
+                f"{self.path} is not used: other users can replace it; choose a folder of your own"
+            )
 
     def _read(self) -> Object:
         """Return the values in the file. A missing file has none."""

@@ -217,3 +217,15 @@ def test_default_path_is_in_the_folder_for_state(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.delenv("LOCALAPPDATA")
     assert default_path().is_relative_to(Path.home())
+
+
+@pytest.mark.attack("token-file")
+async def test_folder_in_which_others_can_replace_the_file_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    store = FileStore(folder / "tokens.json")
+    folder.chmod(0o777)
+    with pytest.raises(AuthorizationError, match="other users can replace it"):
+        await store.put("a", {})
+    folder.chmod(0o1777)
+    await store.put("a", {})
