@@ -2,7 +2,8 @@
 
 - It names the requirement that it holds: `@pytest.mark.spec("2025-11-25/basic/lifecycle#initialization-1")`, an id of
   requirements.json.
-- It leaves nothing behind: no process, thread, file descriptor or unfinished task (`nothing_left_behind`).
+- It leaves nothing behind: no process, thread, file descriptor or unfinished task (`nothing_left_behind`), and no
+  variable of the environment (`same_environment`).
 - It ends: each wait of a test, a fixture or a cleanup has a time limit (`settings.PHASE_SECONDS`).
 - Every message that the package sends in it is valid by the official schema of the revision (`every_frame_is_valid`).
 """
@@ -180,8 +181,20 @@ def _children() -> set[str]:
     return children
 
 
+@pytest.fixture
+def same_environment() -> Iterator[None]:
+    """Fail if the test has changed a variable of the environment, which the later tests of the process would see."""
+    before = dict(os.environ)
+    yield
+    changed = {name for name, _ in before.items() ^ os.environ.items()} - {"PYTEST_CURRENT_TEST"}
+    if changed:
+        os.environ.clear()
+        os.environ.update(before)
+        pytest.fail(f"changed variables of the environment: {sorted(changed)}")
+
+
 @pytest.fixture(autouse=True)
-def every_frame_is_valid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def every_frame_is_valid(same_environment: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Check each message that the package sends against the schema.json of its revision."""
     if settings.DATA is None:
         yield

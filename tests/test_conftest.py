@@ -24,6 +24,13 @@ def test_without_end():
     with subprocess.Popen(PROGRAM):
         signal.setitimer(signal.ITIMER_REAL, 0.01)  # instead of two minutes
 """
+LEAVES_A_VARIABLE = """
+import os
+
+def test_leaves(): os.environ["LEFT"] = "1"
+def test_sets(monkeypatch): monkeypatch.setenv("SET", "1")
+def test_next(): assert "LEFT" not in os.environ
+"""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell and signals")
@@ -32,3 +39,12 @@ def test_pytest_with_sigint_ignored_interrupts_programs_and_ends_tests_that_wait
     command = f"trap '' INT; exec {sys.executable} -m pytest -q -p tests.conftest -c pyproject.toml {tmp_path}"
     done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert "1 failed, 1 passed" in done.stdout and "took longer than 120 seconds" in done.stdout, done.stdout
+
+
+def test_variable_of_the_environment_that_a_test_leaves_is_an_error_and_the_next_test_does_not_see_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "test_leaves.py").write_text(LEAVES_A_VARIABLE)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-c", "pyproject.toml", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "3 passed, 1 error" in done.stdout and "changed variables of the environment: ['LEFT']" in done.stdout

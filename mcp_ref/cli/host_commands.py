@@ -32,6 +32,7 @@ from ..host.supervisor import ServerState, ServerStatus, ServerUnavailable
 from ..jsonrpc.messages import JSON
 from ..lib.text import escape_hidden, fold
 from ..session import DEFAULT_TIMEOUT
+from ..transports.trace import tracer
 from . import UsageError, did_you_mean, show, usage_errors
 from .authorization import authorizer_for
 from .client_commands import Lists, report_failure, run_and_report, run_command, show_log, show_stderr
@@ -60,8 +61,6 @@ def run_host_command(options: argparse.Namespace) -> int:
             raise UsageError(f"{shown} does not work with --config: the file contains the settings of each server")
     with usage_errors():
         configuration = read_config(options.config)
-    if options.trace:
-        os.environ["MCP_REF_TRACE"] = "1"
     server = "" if options.name == "list" else take_server_name(options, configuration)
     servers = tuple(each for each in configuration.servers if server in ("", each.name))
     # The commands print the state of each server, so hide the warnings of the host.
@@ -99,6 +98,7 @@ async def _run(configuration: Configuration, server: str, options: argparse.Name
             authorization=lambda url: authorizer_for(url, options),
             timeout=options.timeout or DEFAULT_TIMEOUT, on_log=show_server_log,
             on_stderr=(lambda name, data: show_stderr(data)) if options.stderr else None,
+            trace=tracer() if options.trace else None,
         )  # fmt: skip
         try:
             async with host:

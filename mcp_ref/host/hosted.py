@@ -165,7 +165,7 @@ class HostedServer(Supervisor):
 
     def _new_client(self, launch: Launch, roots: list[str] | None) -> Client:
         options, name, server = self._options, self.config.name, self.config.server
-        throttle = None if server else Throttle(trace_from_environment())
+        throttle = None if server else Throttle(options.trace or trace_from_environment())
         authorizer = None
         if options.authorization and launch.url and "authorization" not in map(str.lower, launch.headers):
             authorizer = options.authorization(launch.url)
@@ -176,7 +176,7 @@ class HostedServer(Supervisor):
             on_log=self._log if options.on_log else None, on_tools_changed=self.list_changed,
             timeout=self.config.call_seconds(options.timeout), env=launch.env or None, cwd=launch.cwd,
             on_stderr=partial(options.on_stderr, name) if options.on_stderr else None,
-            headers=launch.headers or None, authorization=authorizer, trace=throttle,
+            headers=launch.headers or None, authorization=authorizer, trace=throttle or options.trace,
         )  # fmt: skip
         client = Client(server or launch.target, **client_options)
         client.connector.max_restarts, client.max_pages, client.max_items = 0, MAX_PAGES, MAX_ITEMS

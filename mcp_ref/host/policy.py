@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ..basic.authorization.client import Authorizer
     from ..basic.lifecycle import Implementation
     from ..features.logging import LoggingMessageNotificationParams
+    from ..transports.base import Trace
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +134,8 @@ class HostOptions:
     """Called with the server name and each log message."""
     on_stderr: Callable[[str, bytes], None] | None = None
     """Called with the server name and the bytes of standard error."""
+    trace: Trace | None = None
+    """Called with the direction and the bytes of each message of all servers. Default: as MCP_REF_TRACE says."""
     environment: Mapping[str, str] | None = None
     """The variables that replace `${NAME}`. Default: the environment of the process."""
     info: Implementation | None = None

@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -256,6 +256,15 @@ async def test_host_uses_one_process_for_all_calls_and_turns() -> None:
         for _ in range(3):
             host.begin_turn()
             assert (await host.call_tool("s.getpid")).text == b"".join(said).decode().strip()
+
+
+async def test_trace_of_a_host_gets_the_messages_of_all_servers() -> None:
+    frames: list[bytes] = []
+    command = {"command": sys.executable, "args": ["-c", TELLS_PROCESS], "env": {"PYTHONPATH": str(ROOT)}}
+    servers: dict[str, Mapping[str, object] | Server] = {"program": command, "object": Server("object")}
+    async with opened(Host(servers, trace=lambda direction, frame: frames.append(frame), startup_wait=15)):
+        pass
+    assert sum(b'"server/discover"' in frame for frame in frames) == 2
 
 
 async def test_host_closes_while_servers_start_and_calls_run() -> None:
