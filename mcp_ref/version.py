@@ -108,6 +108,9 @@ CHANGES
   the client's next GET are only in the event store, with its limits: `waiting_events` and `waiting_bytes` are gone.
 - The requests of one caller in flight have a limit in bytes of estimated memory: `EndpointLimits.request_bytes*`, and
   `Limits.max_bytes_in_flight` on other transports. So have the arguments of running tasks, and unfinished requests.
+- A full event store drops the events of the callers with more than an equal share first. `add_session` and
+  `restore_session` of a store also get the caller.
+- `Host(trace=...)` shows the messages of all servers of a host.
 - `trusted_proxies=` of a server over HTTP (`run --trust-proxy`): behind a proxy, each client has its own limits.
 - `Client(eras=...)` remembers the era of a command for its folder and environment only. Earlier entries are not used.
 - A transport of your own that does not derive from `Transport` needs the attribute `in_flight` (None is enough).

@@ -117,8 +117,8 @@ class DurableEventStore(MemoryEventStore):
         """
         raise NotImplementedError
 
-    def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
-        super().add_session(session, initialize, principal)
+    def add_session(self, session: str, initialize: bytes, principal: str | None, caller: str = "") -> None:
+        super().add_session(session, initialize, principal, caller)
         self._save_states[session] = _SaveState((initialize, principal))
         self._note_change(session)
 
@@ -159,8 +159,8 @@ class DurableEventStore(MemoryEventStore):
             return stored
         raise TypeError(f"load returned {stored!r:.100}; it must return a StoredSession or None")
 
-    def restore_session(self, session: str, stored: StoredSession) -> None:
-        super().restore_session(session, stored)
+    def restore_session(self, session: str, stored: StoredSession, caller: str = "") -> None:
+        super().restore_session(session, stored, caller)
         self._save_states[session] = _SaveState(None, stored.events[-1][2] if stored.events else 0, is_stored=True)
         self._note_change(session)
 

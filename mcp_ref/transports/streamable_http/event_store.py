@@ -18,6 +18,8 @@ removed resumption: a client repeats a request whose response broke off [2026-07
 Threats:
     foreign-events: the events of a session; another client of the server; sends an event id of that session in
         `Last-Event-ID`; the store looks for an event only among those of the request's own session.
+    lost-events: the events of other clients; a client with many sessions; makes the server store events until the store
+        is full; a client that has more than an equal share of a full store loses its own events first.
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Used by: session.py, session_table.py, server.py. Stores that outlive the process: durable_store.py, sqlite_store.py
@@ -47,7 +49,8 @@ class StoreLimits(TypedDict, total=False):
     max_session_bytes: int
     """Maximum total size of the events of one session, in bytes. The store drops the oldest events first."""
     max_bytes: int
-    """Maximum total size of all events, in bytes. The least recently used session loses its oldest event."""
+    """Maximum total size of all events, in bytes. The callers with more than an equal share lose events first, and each
+    of them loses the oldest event of its least recently used session first."""
     max_age: float
     """Time for which an event is stored, in seconds."""
 
@@ -99,8 +102,19 @@ def number_of(event_id: str) -> int | None:
 class SessionEvents:
     """The events of one session."""
 
+    caller: str
     events: list[StoredEvent] = field(default_factory=list)  # an empty deque takes 700 bytes
     dropped: dict[str, int] = field(default_factory=dict)  # stream -> last dropped number; the newest entry is last
+    size: int = 0
+
+
+@dataclass(slots=True)
+class CallerEvents:
+    """The events of one caller."""
+
+    by_age: OrderedDict[str, SessionEvents] = field(
+        default_factory=OrderedDict
+    )  # the session of the latest event is last
     size: int = 0
 
 
@@ -125,18 +139,19 @@ class MemoryEventStore:
         self._max_events, self._max_age = limits["max_events"], limits["max_age"]
         self._max_session_bytes, self._max_bytes = limits["max_session_bytes"], limits["max_bytes"]
         self._sessions: dict[str, SessionEvents] = {}
-        self._by_age: OrderedDict[str, SessionEvents] = OrderedDict()  # the session of the latest event is last
+        self._by_caller: dict[str, CallerEvents] = {}  # the callers with events
         self._number = self._size = 0  # number of the latest event; size of all events, in bytes
 
-    def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
+    def add_session(self, session: str, initialize: bytes, principal: str | None, caller: str = "") -> None:
         """Store a new session.
 
         Args:
             session: The id of the session, without ".".
             initialize: The `initialize` message, as JSON.
             principal: The authenticated caller, or None.
+            caller: The caller whose share of the store the events use: see `Access.caller`.
         """
-        self._sessions[session] = SessionEvents()
+        self._sessions[session] = SessionEvents(caller)
 
     def append(self, session: str, stream: str, data: bytes) -> str:
         """Store an event.
@@ -153,12 +168,18 @@ class MemoryEventStore:
         self._number += 1
         stored.events.append((now, stream, self._number, data))
         size = len(data) + EVENT_COST
-        stored.size += size
-        self._size += size
-        self._by_age[session] = stored
-        self._by_age.move_to_end(session)
+        self._count(session, stored, size).by_age.move_to_end(session)
         self._drop_excess(session, stored, now)
         return f"{stream}.{self._number}"
+
+    def _count(self, session: str, stored: SessionEvents, size: int) -> CallerEvents:
+        """Add the size of new events to those of the session, of its caller, and of all. Return those of the caller."""
+        of_caller = self._by_caller.setdefault(stored.caller, CallerEvents())
+        of_caller.by_age[session] = stored
+        for each in (stored, of_caller):
+            each.size += size
+        self._size += size
+        return of_caller
 
     def _drop_excess(self, session: str, stored: SessionEvents, now: float) -> None:
         events, oldest = stored.events, now - self._max_age
@@ -166,8 +187,12 @@ class MemoryEventStore:
             len(events) > self._max_events or stored.size > self._max_session_bytes or events[0][0] < oldest
         ):
             self._drop_oldest(session, stored)
-        while self._size > self._max_bytes:
-            self._drop_oldest(*next(iter(self._by_age.items())))
+        if self._size > self._max_bytes:
+            share = self._max_bytes / len(self._by_caller)  # somebody has more, because all have more than max_bytes
+            greedy = [each for each in self._by_caller.values() if each.size > share]
+            for each in sorted(greedy, key=lambda each: each.size, reverse=True):
+                while self._size > self._max_bytes and each.size > share:
+                    self._drop_oldest(*next(iter(each.by_age.items())))
 
     def _drop_oldest(self, session: str, stored: SessionEvents) -> None:
         _, stream, number, data = stored.events.pop(0)
@@ -175,11 +200,17 @@ class MemoryEventStore:
         stored.dropped[stream] = number
         if len(stored.dropped) > MAX_DROPPED_STREAMS:
             del stored.dropped[next(iter(stored.dropped))]
-        size = len(data) + EVENT_COST
-        stored.size -= size
+        self._uncount(session, stored, len(data) + EVENT_COST)
+
+    def _uncount(self, session: str, stored: SessionEvents, size: int) -> None:
+        of_caller = self._by_caller[stored.caller]
+        for each in (stored, of_caller):
+            each.size -= size
         self._size -= size
-        if not stored.events:
-            self._by_age.pop(session, None)
+        if not stored.size:
+            of_caller.by_age.pop(session, None)
+        if not of_caller.by_age:
+            del self._by_caller[stored.caller]
 
     def events_after(self, session: str, event_id: str) -> list[Event] | None:
         """Return the events that follow an event on its stream, in order.
@@ -219,9 +250,8 @@ class MemoryEventStore:
             session: The id of the session.
         """
         stored = self._sessions.pop(session, None)
-        self._by_age.pop(session, None)
-        if stored is not None:
-            self._size -= stored.size
+        if stored is not None and stored.events:
+            self._uncount(session, stored, stored.size)
 
     async def find_session(self, session: str) -> StoredSession | None:
         """Find a session of an earlier process.
@@ -237,19 +267,18 @@ class MemoryEventStore:
         """
         return None
 
-    def restore_session(self, session: str, stored: StoredSession) -> None:
+    def restore_session(self, session: str, stored: StoredSession, caller: str = "") -> None:
         """Continue a session of an earlier process.
 
         Args:
             session: The id of the session.
             stored: The session that `find_session` has returned.
+            caller: The caller whose share of the store the events use: see `Access.caller`.
         """
-        restored = SessionEvents(list(stored.events), size=sum(len(event[3]) + EVENT_COST for event in stored.events))
         MemoryEventStore.delete_session(self, session)
-        self._sessions[session] = restored
-        self._size += restored.size
+        restored = self._sessions[session] = SessionEvents(caller, list(stored.events))
         if restored.events:
-            self._by_age[session] = restored
+            self._count(session, restored, sum(len(event[3]) + EVENT_COST for event in stored.events))
         self._drop_excess(session, restored, self._clock())
 
     async def flush(self, seconds: float) -> None:

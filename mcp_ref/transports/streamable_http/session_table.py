@@ -105,7 +105,7 @@ class SessionTable:
         size = self._free_place(access.caller, initialize)
         # [2025-11-25 basic/transports#session-management] id: SHOULD be unique and secure, MUST be visible ASCII
         id = secrets.token_urlsafe(24)
-        self.store.add_session(id, initialize, access.id)
+        self.store.add_session(id, initialize, access.id, access.caller)
         return self._begin(id, access, size)
 
     def _begin(self, id: str, access: Access, size: int) -> HttpSession:
@@ -179,7 +179,7 @@ class SessionTable:
         if stored is None or not isinstance(message, Request):
             return None
         size = self._free_place(access.caller, stored.initialize)
-        self.store.restore_session(id, stored)
+        self.store.restore_session(id, stored, access.caller)
         session = self._begin(id, access, size)
         session.open_stream((message.id,))
         session.is_restoring = True

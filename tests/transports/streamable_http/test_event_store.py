@@ -160,6 +160,42 @@ def test_memory_store_limits_the_bytes_of_one_session() -> None:
     assert store.events_after("t", other) == []
 
 
+@pytest.mark.attack("lost-events")
+@pytest.mark.parametrize("sessions", [1, 3])
+def test_caller_with_more_than_an_equal_share_of_a_full_store_loses_its_own_events(sessions: int) -> None:
+    store = MemoryEventStore(max_bytes=10 * (30 + EVENT_COST))
+    store.add_session("quiet", b"{}", None, "one")
+    quiet = [store.append("quiet", "a", b"x" * 30) for _ in range(4)]
+    for number in range(sessions):
+        store.add_session(f"loud{number}", b"{}", None, "other")
+    loud = [store.append(f"loud{number % sessions}", f"{number % sessions}", b"x" * 30) for number in range(50)]
+    assert len(store.events_after("quiet", quiet[0]) or ()) == 3
+    assert sum(len(store.events_from(f"loud{number}", f"{number}.0")) for number in range(sessions)) == 6
+    assert store.events_after(f"loud{49 % sessions}", loud[-1]) == []  # the newest is there
+
+
+@pytest.mark.attack("lost-events")
+def test_heaviest_callers_lose_events_first_and_each_keeps_its_share() -> None:
+    event, store = 30 + EVENT_COST, MemoryEventStore(max_bytes=12 * (30 + EVENT_COST))
+    counts = {"heavy": 7, "middle": 4, "light": 1}
+    for caller, count in counts.items():
+        store.add_session(caller, b"{}", None, caller)
+        for _ in range(count):
+            store.append(caller, "a", b"x" * 30)
+
+    def kept() -> list[int]:
+        return [len(store.events_from(caller, "a.0")) for caller in counts]
+
+    for expected in ([6, 4, 2], [5, 4, 3], [4, 4, 4], [4, 4, 4]):
+        store.append("light", "a", b"x" * 30)
+        assert kept() == expected
+    store.append("middle", "a", b"x" * (30 + 5 * event))  # more than its share: its own events make room
+    assert kept() == [4, 0, 4]
+    store.delete_session("heavy")
+    store.append("middle", "a", b"x" * (30 + 5 * event))
+    assert len(store.events_from("middle", "a.0")) == 1  # its share is larger now
+
+
 def test_memory_store_counts_the_objects_around_small_events() -> None:
     store = MemoryEventStore(max_bytes=100 * EVENT_COST)
     for number in range(200):

@@ -656,10 +656,10 @@ class Broken(MemoryEventStore):
             raise OSError("the disk is full")
         return super().append(session, stream, data)
 
-    def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
+    def add_session(self, session: str, initialize: bytes, principal: str | None, caller: str = "") -> None:
         if self.fails:
             raise OSError("the disk is full")
-        super().add_session(session, initialize, principal)
+        super().add_session(session, initialize, principal, caller)
 
     def delete_session(self, session: str) -> None:
         super().delete_session(session)
