@@ -8,7 +8,7 @@ A thread counts the primes, in slices of a few milliseconds. So the server can r
 can stop between two slices. (Python cannot stop a thread in the middle of its work.)
 
     python3 examples/long_job.py                        serves over stdio
-    python3 examples/long_job_client.py                 runs one call to its end, and cancels another halfway
+    python3 examples/long_job_client.py                 runs one call to its end, and cancels another
 
 Watch it fail: the client has a time limit that is too short, so it cancels the request.
 

@@ -1,4 +1,4 @@
-"""A client that shows the progress of long_job.py, and cancels a call halfway.
+"""A client that shows the progress of long_job.py, and cancels a call.
 
 New here: `on_progress`, and cancellation of an ordinary `await`. If the `await` ends early (time limit, cancelled task,
 Ctrl-C), the client cancels the request. With `max_timeout`, each progress notification restarts the time limit
@@ -27,16 +27,16 @@ def show(progress: float, total: float | None, message: str | None) -> None:
     print(f"  [{'#' * int(20 * done):20}] {done:4.0%} {message or ''}")
 
 
-async def stop_half_way(client: Client) -> None:
-    """Call the tool, and cancel the call halfway."""
+async def stop_early(client: Client) -> None:
+    """Call the tool, and cancel the call long before its end."""
     far_enough = asyncio.Event()
 
     def watch(progress: float, total: float | None, message: str | None) -> None:
         show(progress, total, message)
-        if total and progress > total / 2:
+        if total and progress > total / 100:
             far_enough.set()
 
-    call = asyncio.create_task(client.call_tool("count_primes", {"below": 30_000_000}, on_progress=watch))
+    call = asyncio.create_task(client.call_tool("count_primes", {"below": 10**9}, on_progress=watch))
     await far_enough.wait()
     call.cancel()
     await asyncio.wait([call])
@@ -52,8 +52,8 @@ async def main() -> None:
         arguments = {"below": 5_000_000}
         result = await client.call_tool("count_primes", {**arguments}, on_progress=show, timeout=10, max_timeout=300)
         assert result.text == "348513", result
-        print(f"There are {result.text} primes below {arguments['below']}. And now halfway:")
-        await stop_half_way(client)
+        print(f"There are {result.text} primes below {arguments['below']}. And now only 1 %:")
+        await stop_early(client)
         # Messages arrive in order, so the server has already received the cancellation.
         jobs = (await client.call_tool("list_jobs")).structured_content
         print(f"Stopped. The server says: {jobs}")

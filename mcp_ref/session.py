@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_NO_METHODS: Final[frozenset[str]] = frozenset()  # shared, because each `frozenset()` is a new object of 200 bytes
+_NO_METHODS: Final[frozenset[str]] = frozenset()  # shared: `frozenset()` would build a new 200-byte object every time
 MAX_SHARED_SETS: Final = 64
 """Maximum number of sets of methods that the sessions share. Most sessions send the same few methods."""
 _INITIALIZE: Final = frozenset({"initialize"})
@@ -149,7 +149,7 @@ class Session(Channel):
         self.dispatcher.fail_pending(error or ConnectionClosed("the peer closed the connection"))
 
     async def close(self, reason: McpError | None = None) -> None:
-        """End all requests, and close the transport. Any asyncio task can call this, also repeatedly."""
+        """End all requests, and close the transport. Safe to call from any task, and more than once."""
         try:
             await self.dispatcher.close(reason)
         finally:

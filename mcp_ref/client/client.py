@@ -137,7 +137,7 @@ class Client(ClientRequests):
             raise
 
     async def close(self) -> None:
-        """Close the session, and end the server's process. Any asyncio task can call this, also repeatedly."""
+        """Close the session, and end the server's process. Safe to call from any task, and repeatedly."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)  # closing continues if the caller is cancelled

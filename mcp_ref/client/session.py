@@ -52,7 +52,7 @@ INPUT_REQUESTS = {method.name: method for method in METHODS if method.name in _I
 """The methods that input requests can have. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
 
 CacheKey: TypeAlias = tuple[Hashable, Hashable]
-"""The server and its credentials. A shared cache stores the results of each such pair separately."""
+"""Identifies a server and the credentials that we use with it, so that users of a shared cache never share results."""
 
 Listener: TypeAlias = Callable[[str, object], None]
 """A function that gets the notifications of one `subscriptions/listen` request, as method and params."""

@@ -81,7 +81,7 @@ class Synchronous(Generic[C]):
             self._thread.join()
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the event loop. At its end, cancel all tasks, so that no thread waits without end for a result."""
+        """Run the event loop. At its end, cancel all tasks, so that no thread waits forever for a result."""
         try:
             loop.run_forever()
         finally:

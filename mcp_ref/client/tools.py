@@ -93,7 +93,7 @@ class ToolCalls:
             await asyncio.wait(self._cancellations, timeout=1.0)
 
     async def list_tools(self, timeout: Seconds) -> list[Tool]:
-        """Return all tools with valid headers. Store their output schemas, HTTP headers and task support."""
+        """List the tools, leaving out any whose header annotations are invalid, and keep what a call of them needs."""
         listed = cast("list[Tool]", await self._client.request_all_pages("tools/list", "tools", timeout))
         tools = self._with_valid_headers(listed)
         self._checker = self._checker or ResultChecker()

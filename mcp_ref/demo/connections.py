@@ -22,7 +22,7 @@ from .plain_http import PlainHttp, show_headers, show_session, show_stream
 from .screen import Screen
 
 PACKAGE = (__package__ or "").rpartition(".")[0]
-"""The import name of this package. It is longer than `mcp_ref` in a program that contains a copy of the package."""
+"""The import name of this package. It is not just `mcp_ref` if the package is vendored."""
 
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[len(PACKAGE.split(".")) + 1])}
 """Environment variables of a server process. PYTHONPATH is the folder or zip file that contains this package."""

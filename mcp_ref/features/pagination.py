@@ -7,7 +7,7 @@ SHOULD be -32602.
 Every item of a list has a serial number. New items get higher numbers, and go to the end of the list. A cursor of this
 package contains the serial number of the last item on the page. So the client misses no item and gets no item twice
 when the list changes between two pages. A client that forges a cursor can only skip items of the same list. A malicious
-server could send pages without end to fill the client's memory, so `all_pages` limits the length of a list.
+server could send pages until the client's memory is full, so `all_pages` limits the length of a list.
 
     2024-10-07  No pages: one result contains the whole list.
     2024-11-05  Adds `cursor` and `nextCursor` to tools/list, prompts/list, resources/list, resources/templates/list. A

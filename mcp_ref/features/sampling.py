@@ -12,7 +12,7 @@ returns a `tool_use` block. The *server* then runs the tool, and sends the conve
 block at the end. The message after a tool use MUST contain one result for each tool use, and no other blocks
 [2025-11-25 client/sampling#tool-result-messages], because the APIs of some providers require this. Servers MUST NOT
 add tools if the client did not declare the capability `sampling.tools`. Both sides SHOULD limit the number of rounds,
-because a model could call tools without end.
+because a model could call tools forever.
 
 Sampling is deprecated since 2026-07-28 (SEP-2577), because it is hard to implement, and few clients support it. The
 first revision on or after 2027-07-28 can remove sampling. Use a model provider's API instead

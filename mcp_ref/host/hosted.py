@@ -421,7 +421,7 @@ def _option_for(option: T | Mapping[str, T] | None, server: str) -> T | None:
 class Throttle:
     """The `trace` of a client. It pauses reading if the server sends many messages that are not responses.
 
-    Log messages, progress and list changes have no limit of their own. A server that sends them without end would use
+    Log messages, progress and list changes have no limit of their own. A server that never stops sending them would use
     the whole time of the event loop. While the client does not read, the pipe or connection is full, and the server
     waits.
     """

@@ -4,7 +4,7 @@ One asyncio task supervises one server. So a server that does not start, that is
 or that ends again and again, does not disturb other servers.
 
     Restart   after 1, 2, 4 ... 60 seconds, randomly 20 % more or less. The pause is short again after 60 seconds of
-              readiness. A successful start is not enough, or a server that responds and exits would start without end.
+              readiness. A successful start is not enough, or a server that responds and exits would be started forever.
     Calls     five in a row without a response suspend the server: it gets no calls for 30 seconds, and then a ping.
     Tools     of a server that is away (not ready) stay in the list for 60 seconds, and calls fail at once.
     Changes   of the list of tools are fetched at most once a second, and ever more rarely if the list is unchanged.

@@ -192,7 +192,7 @@ class Dispatcher(Requester):
         """Start to serve a request, or let it wait for a slot. Refuse it if its id is in use."""
         if request.id in self._serving:
             # [2025-11-25 basic/index#requests] the id MUST NOT have been used before. Only the ids of unfinished
-            # requests are checked: a table of all earlier ids would grow without end.
+            # requests are checked: a table of all earlier ids would grow forever.
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
             return self._refuse(invalid_request(rule, request.id), batch)
         # A method of `holds_later` never waits, because it can cancel the requests that use the slots.

@@ -1,6 +1,6 @@
 """Large messages on the client: only the response to a request that waits can be large.
 
-To parse 60 MB of JSON can take seconds and half a gigabyte, and a server can send notifications without end. So the
+To parse 60 MB of JSON can take seconds and half a gigabyte, and a server can send notifications forever. So the
 client looks for the id of a large message first, near the start and the end of the text:
 
     at most `MAX_UNREQUESTED` bytes          -> parsed

@@ -3,7 +3,7 @@
     request() -> id, table entry -> Transport.send ... settle(Response) -> the caller gets the result
     batch()   -> the requests of several calls are sent as one JSON array
 
-Each request SHOULD have a time limit, because a silent peer would otherwise block the caller without end. Revision
+Each request SHOULD have a time limit, because a silent peer would otherwise block the caller forever. Revision
 2025-03-26 added three rules. When the time limit ends, the sender SHOULD cancel the request. Progress notifications MAY
 restart the time limit. The sender SHOULD still enforce a maximum time, because a peer could otherwise block the caller
 with endless progress. [2025-11-25 basic/lifecycle#timeouts]

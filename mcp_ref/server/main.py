@@ -67,7 +67,7 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], service: S
         if is_main_thread and handler is not None:
             signal.signal(signal.SIGTERM, handler)
     if any(thread.is_alive() for thread in service.threads):
-        _exit("a tool is still running in a worker thread")  # Python would wait for the thread without end
+        _exit("a tool is still running in a worker thread")  # Python would wait forever for the thread
 
 
 def describe_bind_error(error: OSError | OverflowError) -> str:
@@ -78,7 +78,7 @@ def describe_bind_error(error: OSError | OverflowError) -> str:
 
 
 async def _end_tasks() -> None:
-    """Cancel all other asyncio tasks. If a task does not end, exit at once: asyncio would wait without end."""
+    """Cancel all other asyncio tasks. If a task does not end, exit at once: asyncio would wait forever."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

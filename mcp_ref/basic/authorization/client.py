@@ -11,7 +11,7 @@ over HTTP+SSE. All requests to one MCP server share one `ServerGrant`. So a hund
 one refresh: many authorization servers take a second use of a refresh token for a theft.
 
 All repetitions are bounded, for each request and for all requests together: a hostile server could else open browser
-windows without end. The set of scopes only grows. After a refusal the metadata are requested again, because the MCP
+windows forever. The set of scopes only grows. After a refusal the metadata are requested again, because the MCP
 server may name another authorization server now. The client MUST NOT send refresh tokens and registrations of the old
 one to the new one.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]

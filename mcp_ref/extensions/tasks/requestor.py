@@ -4,7 +4,7 @@ The table in types.py shows how it gets the result, and the input requests, in e
 
 The requestor polls at the interval that the receiver suggests. Requestors MUST NOT rely on status notifications,
 because receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. A malicious
-receiver could make the requestor poll or wait without end, so this module limits the time and the input requests.
+receiver could make the requestor poll or wait forever, so this module limits the time and the input requests.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: client/tools.py, server/session.py. Uses: types.py
