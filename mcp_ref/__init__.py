@@ -134,6 +134,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .server.middleware import ServedRequest as ServedRequest
     from .server.routes import RouteResponse as RouteResponse
     from .server.server import Server as Server
+    from .server.service import ServerStats as ServerStats
     from .transports.streamable_http.durable_store import DurableEventStore as DurableEventStore
     from .transports.streamable_http.durable_store import SessionChange as SessionChange
     from .transports.streamable_http.event_store import MemoryEventStore as MemoryEventStore
@@ -200,8 +201,8 @@ READING_ORDER = (
     "client/client.py", "client/sync.py",
     "server/__init__.py", "server/input_requests.py", "server/context.py", "server/lifespan.py", "server/workers.py",
     "server/service.py", "server/announcements.py", "server/catalog.py", "server/subscriptions.py",
-    "server/stateless.py", "server/session.py", "server/middleware.py", "server/routes.py", "server/http.py",
-    "server/main.py", "server/server.py",
+    "server/stateless.py", "server/session.py", "server/middleware.py", "server/routes.py", "server/options.py",
+    "server/health.py", "server/http.py", "server/listening.py", "server/main.py", "server/server.py",
     "host/__init__.py", "host/names.py", "host/configuration.py", "host/approval.py", "host/dangers.py",
     "host/launch.py", "host/supervisor.py", "host/policy.py", "host/results.py", "host/hosted.py", "host/host.py",
     "__init__.py",
@@ -227,7 +228,8 @@ OPTIONAL_READING = (
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/resumption.py",
     "client/options.py", "client/subscriptions.py", "client/sync.py",
     "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/service.py", "server/middleware.py",
-    "server/routes.py", "server/main.py", "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
+    "server/routes.py", "server/options.py", "server/health.py", "server/listening.py", "server/main.py", "host/",
+    "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 
@@ -278,6 +280,7 @@ _NAMES_BY_MODULE = {
     "server.middleware": "Proceed ServedRequest",
     "server.routes": "RouteResponse",
     "server.server": "Server",
+    "server.service": "ServerStats",
     "client.sync": "SyncClient",
     "extensions.tasks.requestor": "RunningTask",
     "basic.meta": "PaginatedRequestParams",

@@ -188,6 +188,9 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="the address or network of a proxy that names its clients, such as 10.0.0.0/8",
     )
+    group.add_argument("--health", action="store_true", help="serve /livez, /readyz and /metrics too")
+    group.add_argument("--drain", metavar="SECONDS", type=float,
+                       help="time for requests in flight to finish after SIGTERM (default: 10)")  # fmt: skip
     group.add_argument("--issuer", metavar="URL", action="append",
                        help="require access tokens of this authorization server; needs --resource")  # fmt: skip
     group.add_argument("--resource", metavar="URL", help="the URL of this server, for which tokens must be issued")

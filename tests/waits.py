@@ -457,12 +457,14 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's handler ends it, or the HTTP server cancels its task.",
     ("server/routes.py", "call_route", "result"):
         "The author's handler ends it, or the HTTP server cancels its task.",
-    ("server/server.py", "Server.run_http.listen",
-     "(asyncio.Event() if lifespan is None else lifespan.ending).wait()"):
-        "The end of the lifespan or Ctrl-C ends it; it is the idle state of a server.",
-    ("server/server.py", "Server.run_http.listen",
-     "self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)"):
+    ("server/main.py", "run_http_program.listen",
+     "(asyncio.Event() if service.lifespan is None else service.lifespan.ending).wait()"):
+        "The end of the lifespan or a signal ends it; it is the idle state of a server.",
+    ("server/main.py", "run_http_program.listen", "listening"):
         "Entering it only opens the socket, and leaving it has the time limits of `HttpServer.close`.",
+    ("server/service.py", "Service.drain",
+     "asyncio.gather(*(member.finish_requests(seconds) for member in tuple(self.members)))"):
+        "Each member has the time limit `seconds`.",
     ("server/service.py", "Membership._begin", "self._service.add(self._member, self._reopen)"):
         "See `Service.add`, which is a coroutine function.",
     ("server/service.py", "Membership.begin", "asyncio.shield(self._beginning)"):

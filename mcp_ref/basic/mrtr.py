@@ -34,11 +34,14 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from typing import Final, NamedTuple, cast
 
 from ..jsonrpc.errors import InvalidMessage, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 
+MIN_KEY_BYTES: Final = 16
+"""Minimum length of the secret key that signs states, in bytes."""
 STATE_SECONDS: Final = 900
 """Time that a state is valid, in seconds. A person must have time to respond."""
 MAX_STATE_LENGTH: Final = 1024 * 1024
@@ -73,6 +76,16 @@ def request_digest(method: str, params: Object) -> str:
     unchanged = {name: params[name] for name in params.keys() - {"_meta", "inputResponses", "requestState"}}
     text = json.dumps([method, unchanged], sort_keys=True, separators=(",", ":"))
     return _digest(text)
+
+
+def checked_key(key: bytes | None) -> bytes:
+    """Return the key, or a new one for None. Raise TypeError if it is not bytes, ValueError if it is too short."""
+    key = key if key is not None else os.urandom(32)
+    if not isinstance(key, bytes):
+        raise TypeError("state_key must be bytes; convert a text setting with bytes.fromhex(setting)")
+    if len(key) < MIN_KEY_BYTES:
+        raise ValueError(f"state_key must have {MIN_KEY_BYTES} or more random bytes, not {len(key)}")
+    return key
 
 
 def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now: float) -> str:

@@ -55,13 +55,13 @@ def serve(options: argparse.Namespace) -> int:
     return 0
 
 
-_HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", "trust_proxy", "store",
-                 "issuer", "resource", "require_scope", "jwks")  # fmt: skip
+_HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", "trust_proxy", "health",
+                 "drain", "store", "issuer", "resource", "require_scope", "jwks")  # fmt: skip
 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:
     """Serve over HTTP until Ctrl-C or SIGTERM. Return the exit code."""
-    from ..server.http import HttpOptions  # lazy: a stdio server loads no HTTP
+    from ..server.options import HttpOptions  # lazy: a stdio server loads no HTTP
 
     http_options = HttpOptions(json_responses=options.json_responses)
     if options.path:
@@ -72,13 +72,15 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
         http_options["allowed_origins"] = options.allow_origin
     if options.trust_proxy:
         http_options["trusted_proxies"] = options.trust_proxy
+    if options.health:
+        http_options["health"] = True
     host, port = options.host or "127.0.0.1", 8000 if options.port is None else options.port
     if options.store:
         http_options["store"] = open_store(options.store)
     if options.issuer or options.resource or options.require_scope or options.jwks:
         http_options["authorization"] = protection(options)
     with usage_errors():
-        server.run_http(host, port, **http_options)
+        server.run_http(host, port, drain_seconds=10.0 if options.drain is None else options.drain, **http_options)
     return 0
 
 

@@ -18,6 +18,7 @@ from ..basic.channel import RequestContext
 from .pagination import cursor_of, serial_of
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Registry(dict[str, T]):
@@ -72,3 +73,15 @@ class Registry(dict[str, T]):
 
     def _shown(self, keys: list[str], context: RequestContext) -> list[T]:
         return [self[key] for key in keys if context.shows(key, self._scopes_of)]
+
+
+def registering(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:
+    """Return a decorator that registers a function. `argument` is the first argument of the author's decorator."""
+    if callable(argument):  # the author wrote `@server.tool` without parentheses
+        raise TypeError(f"the decorator has no arguments: write @server.{name}(...), with parentheses")
+
+    def register(function: F) -> F:
+        add(function)
+        return function
+
+    return register

@@ -124,7 +124,8 @@ class Dispatcher(Requester):
         """True if this side is allowed to send responses; if False, requests of the peer are ignored."""
         self._serve = serve
         self._on_notification = on_notification
-        self._serving: dict[RequestId, _ActiveRequest] = {}
+        self.serving: dict[RequestId, _ActiveRequest] = {}
+        """The peer's requests that have no response yet, by id."""
         own = self._limits.max_bytes_in_flight
         self._shares, self._caller = transport.in_flight or (Shares("requests in flight", own, own), "")
         self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot, and for each waiting request
@@ -134,7 +135,7 @@ class Dispatcher(Requester):
     @cached_property
     def _queue(self) -> RequestQueue:
         slots, patience = self._limits.max_in_flight, self._limits.patience
-        return RequestQueue(slots, patience, self._transport, self._tasks, self._serving)
+        return RequestQueue(slots, patience, self._transport, self._tasks, self.serving)
 
     def receive(self, incoming: Incoming) -> None:
         """Handle the content of one received frame, without waiting. Do nothing after `close`."""
@@ -190,7 +191,7 @@ class Dispatcher(Requester):
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
         """Start to serve a request, or let it wait for a slot. Refuse it if its id is in use."""
-        if request.id in self._serving:
+        if request.id in self.serving:
             # [2025-11-25 basic/index#requests] the id MUST NOT have been used before. Only the ids of unfinished
             # requests are checked: a table of all earlier ids would grow forever.
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
@@ -208,7 +209,7 @@ class Dispatcher(Requester):
         if request.method in self.holds_later:
             self._held = []
         slot = self._queue.add(request.id) if must_wait else None
-        entry = self._serving[request.id] = _ActiveRequest(slot)
+        entry = self.serving[request.id] = _ActiveRequest(slot)
         # The task starts after the handlers of requests that were cancelled earlier have noticed their cancellation.
         entry.task = asyncio.Task(self._run(request, entry, batch), name=request.method)  # never an eager task
         self._use_slot(entry.task)
@@ -226,7 +227,7 @@ class Dispatcher(Requester):
             except asyncio.CancelledError:
                 # [2025-11-25 basic/utilities/cancellation#behavior-requirements] no response for a cancelled request
                 response = None
-        del self._serving[request.id]
+        del self.serving[request.id]
         if entry.slot is not None:
             self._queue.remove(request.id)
         if entry.cancelled or self._closed:
@@ -324,20 +325,20 @@ class Dispatcher(Requester):
 
     def cancel(self, id: JSON) -> bool:
         """Stop serving the peer's request `id`, and send no response. Return False if no such request is served."""
-        entry = self._serving.get(id) if is_request_id(id) else None
+        entry = self.serving.get(id) if is_request_id(id) else None
         if entry is not None:
             entry.stop()
         return entry is not None
 
     def cancel_others(self, id: RequestId) -> None:
         """Stop serving all requests of the peer except the request `id`, and send no responses."""
-        for other, entry in self._serving.items():
+        for other, entry in self.serving.items():
             if other != id:
                 entry.stop()
 
     def is_serving(self, id: RequestId) -> bool:
         """Return True if the peer's request `id` has no response yet and is not cancelled."""
-        entry = self._serving.get(id)
+        entry = self.serving.get(id)
         return entry is not None and not entry.cancelled
 
     async def finish(self, grace: float) -> None:
@@ -354,7 +355,7 @@ class Dispatcher(Requester):
             self._queue.close()
             self.fail_pending(reason or ConnectionClosed("the connection was closed"))
         others = self._tasks - {asyncio.current_task()}
-        serving = {entry.task: entry for entry in self._serving.values()}
+        serving = {entry.task: entry for entry in self.serving.values()}
         for task in others:
             if task in serving:
                 serving[task].stop()

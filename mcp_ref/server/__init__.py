@@ -12,7 +12,9 @@ stateless.py       stateless requests (modern era)
 session.py         sessions (legacy era)
 middleware.py      the author's functions around each request
 routes.py          further paths of a server over HTTP, with the author's handlers
-http.py            a server over HTTP
+options.py         the options of a server over HTTP
+health.py          paths for load balancers and Prometheus, with the numbers of a server
+http.py            a server over HTTP; listening.py: the same with a socket of its own
 main.py            a program that runs only a server: its start and its end
 server.py          `Server`, the class that server authors use
 """

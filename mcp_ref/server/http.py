@@ -4,6 +4,8 @@
     /sse, /messages      HTTP+SSE, for clients of 2024-11-05
     /.well-known/oauth-protected-resource/mcp
                          the metadata of a server with `authorization=`, from which clients learn where to get tokens
+    /livez, /readyz, /metrics
+                         for load balancers, with `health=True` (health.py)
     others               the author's `routes=` (routes.py)
 
 By default a server listens only on the loopback address 127.0.0.1. The server also refuses a request whose Host or
@@ -15,33 +17,26 @@ Streamable HTTP replaced HTTP+SSE in 2025-03-26 [2025-03-26 changelog#major-chan
 transports, so that old clients still work [2025-11-25 basic/transports#backwards-compatibility].
 
 Spec:  basic/transports#backwards-compatibility (2025-03-26 to 2025-11-25)
-Used by: server.py. Uses: transports/streamable_http/, transports/http_sse/, lib/http/.
+Used by: server.py, listening.py. Uses: transports/streamable_http/, transports/http_sse/, lib/http/.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator, Collection, Mapping
 from functools import partial
-from ssl import SSLContext
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import Final, Unpack
 
 from ..basic.access import Access
 from ..jsonrpc.dispatcher import Limits
-from ..jsonrpc.messages import Batch, Request, decode
 from ..lib.fields import check_options
 from ..lib.http.asgi import application as application
-from ..lib.http.message import Exchange, HttpLimits, Rest, bracket_ipv6
+from ..lib.http.message import Exchange, Rest
 from ..lib.http.proxies import TrustedProxies
-from ..lib.http.server import start_server
 from ..transports.base import Trace
 from ..transports.http_sse.server import SseEndpoint
 from ..transports.streamable_http.checks import (
     JSON_HEADERS,
-    LOOPBACK,
-    Authenticate,
     Authorize,
     CheckedRequest,
     HttpRefusal,
@@ -55,48 +50,14 @@ from ..transports.system import trace_from_environment
 from . import stateless
 from .announcements import OpenSubscriptions
 from .catalog import Catalog
-from .routes import METHODS, RouteHandler, call_route, check_routes
-from .service import Membership
+from .health import add_numbers, health_routes
+from .options import HttpOptions as HttpOptions
+from .routes import METHODS, call_route, check_routes
+from .service import Membership, ServerStats
 from .session import begin
-
-if TYPE_CHECKING:
-    from ..basic.authorization.server import Protection
-    from ..transports.streamable_http.event_store import MemoryEventStore
 
 FINISH_SECONDS: Final = 1.0
 """Time for open responses to finish when the server stops, in seconds."""
-
-_ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
-_SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "logging/setLevel"})
-
-
-class HttpOptions(TypedDict, total=False):
-    """The options of a server over HTTP. The default of each option is in brackets."""
-
-    path: str
-    """The path of Streamable HTTP. ["/mcp"]"""
-    http_sse: bool
-    """True to serve HTTP+SSE too. Its paths are `sse` and `messages` in the parent folder of `path`. [True]"""
-    json_responses: bool
-    """True to send each response as JSON, not as a stream. In the legacy era, progress and log messages then use the
-    stream of a GET request. In the modern era they are dropped. Subscriptions always use a stream. [False]"""
-    allowed_hosts: Collection[str]
-    """Allowed values of the Host header, with or without port; "*" for any. [the loopback names, and `host`]"""
-    allowed_origins: Collection[str]
-    """Origins of the web pages that can use the server, such as "https://app.example"; "*" for any. [loopback]"""
-    authenticate: Authenticate
-    """A function that returns the principal of a request, or None to refuse the request with 401. [none]"""
-    authorization: Protection
-    """The protection of this server by access tokens, instead of `authenticate`. [no authorization]"""
-    store: MemoryEventStore
-    """The store of sent events. After a lost connection, a client resumes its stream from this store. [in memory]"""
-    routes: Mapping[str, RouteHandler]
-    """Further paths and their handlers, such as `{"/health": health}`, without authentication. [none]"""
-    trusted_proxies: Collection[str]
-    """Addresses and networks of your proxies, such as "10.0.0.0/8". A client's address, for `context.http` and for all
-    limits of a caller, is then the one in their `Forwarded` or `X-Forwarded-For` (lib/http/proxies.py). [none]"""
-    limits: EndpointLimits
-    """Limits on sessions, streams and times. [`EndpointLimits()`]"""
 
 
 class HttpApp:
@@ -120,13 +81,17 @@ class HttpApp:
         # The metadata is public, so a web page of any origin can read it.
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
         self._proxies = TrustedProxies(options["trusted_proxies"]) if "trusted_proxies" in options else None
-        self._routes = dict(options.get("routes", {}))
-        taken = [*self._endpoint_paths, *(self._http_sse.paths if self._http_sse is not None else ())]
+        self._membership = Membership(catalog.service, self, self._reopen)
+        is_draining, stats = (lambda: self._endpoint.table.is_draining), catalog.service.stats
+        self._health = health_routes(self._membership, is_draining, stats) if options.get("health", False) else {}
+        taken = [*self._endpoint_paths, *self._health, *(self._http_sse.paths if self._http_sse is not None else ())]
+        self._routes = {**options.get("routes", {})}
         check_routes(self._routes, [*taken, *(self._protection.paths if self._protection is not None else ())])
+        self._routes |= self._health
         self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
+        self._health_checks = RequestChecks(("*",), origins, ("GET", "HEAD"), has_messages=False)
         self.reopens = False
         """True to serve again after the lifespan has ended by itself."""
-        self._membership = Membership(catalog.service, self, self._reopen)
 
     def _open(
         self, session_limits: Limits | None, trace: Trace | None, options: HttpOptions, authorize: Authorize | None
@@ -184,11 +149,13 @@ class HttpApp:
 
     def handle(self, exchange: Exchange) -> Rest:
         """Serve one HTTP request."""
+        path = exchange.request.path
+        if path in self._health:  # first, because `/livez` must respond after a failed lifespan too
+            return self._health_checks.guard(exchange, None, self._serve_route)
         if not self._membership.is_active:
             return self._start_and_handle(exchange)
         if self._proxies is not None:
             self._proxies.set_client(exchange.request)
-        path = exchange.request.path
         if self._protection is not None and exchange.request.root + path in self._protection.paths:
             return self._document_checks.guard(exchange, None, self._send_metadata)
         if path in self._endpoint_paths:
@@ -219,6 +186,17 @@ class HttpApp:
         assert self._protection is not None
         exchange.respond(200, [*JSON_HEADERS, *checked.cors], json.dumps(self._protection.metadata()).encode())
 
+    async def finish_requests(self, seconds: float) -> None:
+        if self._http_sse is not None:
+            self._http_sse.is_draining = True
+        self._endpoint.table.is_draining = True
+        await self._subscriptions.end()
+        await self._endpoint.wait_served(seconds)
+
+    def add_to(self, stats: ServerStats) -> None:
+        stats.streams += len(self._subscriptions.members) + (len(self._http_sse.sessions) if self._http_sse else 0)
+        add_numbers(self._endpoint, stats)
+
     async def end_sessions(self) -> None:
         """End all sessions and subscriptions, and begin no others."""
         endings = [self._subscriptions.end(), self._endpoint.close()]
@@ -231,32 +209,3 @@ class HttpApp:
         await self.end_sessions()
         await self._endpoint.finish(FINISH_SECONDS)
         await self._catalog.service.remove(self)
-
-
-def has_small_result(body: bytes) -> bool:
-    """Return True if the message in a POST has no result, or a result that is always small."""
-    message = decode(body)
-    return message.method in _SMALL_RESULTS if isinstance(message, Request) else not isinstance(message, Batch)
-
-
-@contextlib.asynccontextmanager
-async def serve_http(
-    catalog: Catalog, session_limits: Limits | None, trace: Trace | None, host: str, port: int,
-    ssl: SSLContext | None, http_limits: HttpLimits | None, **options: Unpack[HttpOptions],
-) -> AsyncIterator[str]:  # fmt: skip
-    """Serve over HTTP while the `async with` block runs. Yield the URL of the MCP endpoint."""
-    if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
-        options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}
-    app = HttpApp(catalog, session_limits, trace, **options)
-    try:
-        await app.start()
-        listening = await start_server(app.handle, host, port, ssl, http_limits, has_small_result)
-        try:
-            name, bound_port = listening.address
-            shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
-            yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{bound_port}{app.path}"
-        finally:
-            await app.end_sessions()  # first, because `listening.close` waits until all streams have ended
-            await listening.close(FINISH_SECONDS)
-    finally:
-        await app.close()

@@ -5,6 +5,12 @@ process [2025-11-25 basic/lifecycle#shutdown]. A running tool must not delay the
 and asyncio waits for a task that ignores its cancellation. So the program waits only `STOP_SECONDS` for tasks, and
 `WORKER_END_SECONDS` (service.py) for threads.
 
+A server over HTTP is stopped by its operator instead, usually to start a new version. At SIGTERM, it therefore drains:
+
+    /readyz is 503, new sessions are refused with 503, and subscriptions end with their result
+        -> the requests in flight finish, for at most `drain_seconds`; new stateless requests are still served
+        -> the server closes its port, saves its sessions, and ends with exit code 0
+
 Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25)
 """
 
@@ -19,6 +25,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Final, NoReturn
 
 from .input_requests import running_loop
@@ -30,8 +37,29 @@ STOP_SECONDS: Final = 0.2
 """Time for the cancelled asyncio tasks to end, in seconds."""
 
 
-def run_program(serve: Callable[[], Coroutine[object, object, None]], service: Service, alternative: str) -> None:
+def run_http_program(
+    listening: AbstractAsyncContextManager[str], service: Service, name: str, address: str, drain_seconds: float
+) -> None:
+    """Run a program that serves over HTTP until SIGINT or SIGTERM. Print the URL on standard error."""
+
+    async def listen() -> None:
+        async with listening as url:
+            print(f"{name}: {url}", file=sys.stderr, flush=True)
+            await (asyncio.Event() if service.lifespan is None else service.lifespan.ending).wait()
+
+    try:
+        run_program(listen, service, "`async with server.serve_http(...)`", drain_seconds)
+    except (OSError, OverflowError) as error:
+        sys.exit(f"{name}: cannot serve on {address}: {describe_bind_error(error)}")
+
+
+def run_program(
+    serve: Callable[[], Coroutine[object, object, None]], service: Service, alternative: str, drain_seconds: float = 0.0
+) -> None:
     """Run `serve` until its end, or until SIGINT or SIGTERM. Then exit, also if a tool still runs in a worker thread.
+
+    After SIGTERM, the requests in flight have `drain_seconds` to finish (`Service.drain`). A second SIGTERM, and
+    SIGINT, end them at once.
 
     Raise RuntimeError if an event loop runs already. The error recommends the `alternative`, a piece of code. Raise
     SystemExit if the lifespan failed.
@@ -46,10 +74,24 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], service: S
     handler = signal.getsignal(signal.SIGTERM)  # None if Python did not set it, so that Python cannot restore it
 
     async def until_terminated() -> None:
-        task = asyncio.current_task()
-        if task is not None and is_main_thread:
+        task, draining = asyncio.current_task(), list[asyncio.Task[None]]()
+        assert task is not None
+
+        async def drain() -> None:
+            try:
+                await service.drain(drain_seconds)
+            finally:
+                task.cancel()
+
+        def terminate() -> None:
+            if draining or not drain_seconds:
+                task.cancel()
+            else:
+                draining.append(asyncio.create_task(drain()))
+
+        if is_main_thread:
             with contextlib.suppress(NotImplementedError):  # Windows
-                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
         try:
             await serve()
         finally:

@@ -20,15 +20,15 @@ Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ..basic.lifecycle import Implementation
+from ..basic.mrtr import checked_key
 from ..features.caching import hints_by_method
+from ..features.registry import registering
 from ..jsonrpc.dispatcher import Limits
 from ..revisions import REVISIONS, Revision, find_method
 from ..transports.base import Trace, Transport
@@ -36,7 +36,7 @@ from ..transports.stdio.server import StdioServerTransport, claimed_stdio
 from ..transports.system import trace_from_environment
 from .catalog import Catalog
 from .context import Context
-from .main import describe_bind_error, run_program
+from .main import run_http_program, run_program
 from .session import begin
 
 if TYPE_CHECKING:
@@ -55,15 +55,13 @@ if TYPE_CHECKING:
     from ..features.resources import ResourceOptions, Resources
     from ..lib.http.asgi import Application
     from ..lib.http.message import HttpLimits
-    from .http import HttpOptions
     from .middleware import Middleware
+    from .options import HttpOptions
+    from .service import ServerStats
 
     M = TypeVar("M", bound=Middleware)
 
 F = TypeVar("F", bound=Callable[..., object])
-
-MIN_STATE_KEY_BYTES = 16
-"""Minimum length, in bytes, of the secret key that signs `requestState`."""
 
 
 class Server:
@@ -123,16 +121,20 @@ class Server:
         task_store: TaskStore | None = None,
         lifespan: Callable[[Server], AbstractAsyncContextManager[object]] | None = None,
     ) -> None:
-        state_key = state_key if state_key is not None else os.urandom(32)
-        if not isinstance(state_key, bytes):
-            raise TypeError("state_key must be bytes; convert a text setting with bytes.fromhex(setting)")
-        if len(state_key) < MIN_STATE_KEY_BYTES:
-            raise ValueError(f"state_key must have {MIN_STATE_KEY_BYTES} or more random bytes, not {len(state_key)}")
         self.info = Implementation(name, version, title, description, icons, website_url)
         hints = hints_by_method(cache_ttl, cache_scope)
         revisions = REVISIONS if revisions is None else revisions
         self.catalog = Catalog(
-            self.info, instructions, revisions, logging, page_size, extensions, task_store, executor, hints, state_key
+            self.info,
+            instructions,
+            revisions,
+            logging,
+            page_size,
+            extensions,
+            task_store,
+            executor,
+            hints,
+            checked_key(state_key),
         )
         """The tools, resources, prompts, completions and tasks of this server."""
         self.limits, self.trace = limits, trace
@@ -193,7 +195,7 @@ class Server:
             name: The tool's name. Default: the function's name.
             options: See `ToolOptions`.
         """
-        return _decorator("tool", name, lambda function: self.tools.add(function, name, **options))
+        return registering("tool", name, lambda function: self.tools.add(function, name, **options))
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function as a resource or template. The function returns the contents.
@@ -204,7 +206,7 @@ class Server:
             uri: The resource's URI, or a template such as `users://{id}/profile`, whose `id` has no capital letters.
             options: See `ResourceOptions`.
         """
-        return _decorator("resource", uri, lambda function: self.resources.add(uri, function, **options))
+        return registering("resource", uri, lambda function: self.resources.add(uri, function, **options))
 
     def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
         """Return a decorator that registers a function as a prompt. Its `str` parameters become prompt arguments.
@@ -213,7 +215,7 @@ class Server:
             name: The prompt's name. Default: the function's name.
             options: See `PromptOptions`.
         """
-        return _decorator("prompt", name, lambda function: self.prompts.add(function, name, **options))
+        return registering("prompt", name, lambda function: self.prompts.add(function, name, **options))
 
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
         """Return a decorator for a function that suggests values for an argument.
@@ -222,7 +224,7 @@ class Server:
             target: The name of a prompt, or the URI of a resource template.
             argument: The name of the prompt's argument, or of the template's variable.
         """
-        return _decorator("completion", target, partial(self.completions.add, target, argument))
+        return registering("completion", target, partial(self.completions.add, target, argument))
 
     def middleware(self, function: M) -> M:
         """Run a coroutine function around each request: `@server.middleware`. See middleware.py.
@@ -321,7 +323,7 @@ class Server:
         Raises:
             OSError: The address is in use, or does not belong to this machine.
         """
-        from .http import serve_http  # lazy: a server on stdio loads no HTTP
+        from .listening import serve_http  # lazy: a server on stdio loads no HTTP
 
         return serve_http(self.catalog, self.limits, self.trace, host, port, ssl, http_limits, **options)
 
@@ -336,6 +338,20 @@ class Server:
         app = HttpApp(self.catalog, self.limits, self.trace, **options)
         app.reopens = True
         return application(app.handle, app.close, start=app.start)
+
+    def stats(self) -> ServerStats:
+        """Return the numbers of sessions, streams and requests of this process. `health=True` serves them by HTTP."""
+        return self.catalog.service.stats()
+
+    async def drain(self, seconds: float = 10.0) -> None:
+        """Prepare to stop: begin no more sessions, end the subscriptions, and let the requests in flight finish.
+
+        `run_http` calls it at SIGTERM. Call it before `close()` under a framework that gets the signal itself.
+
+        Args:
+            seconds: Maximum time to wait, in seconds.
+        """
+        await self.catalog.service.drain(seconds)
 
     async def close(self) -> None:
         """End all sessions, requests and tasks. Then leave the lifespan, and end the worker threads.
@@ -364,37 +380,19 @@ class Server:
         *,
         ssl: SSLContext | None = None,
         http_limits: HttpLimits | None = None,
+        drain_seconds: float = 10.0,
         **options: Unpack[HttpOptions],
     ) -> None:
         """Run a program that serves over HTTP until SIGINT or SIGTERM arrives. Print the URL on standard error.
 
         Args:
             port: The port, 8000 by default.
+            drain_seconds: Time for requests in flight to finish after SIGTERM, in seconds (main.py).
             options: See `HttpOptions`. `serve_http` documents the other arguments.
 
         Raises:
             RuntimeError: An event loop runs already.
             SystemExit: The address is not available, or the lifespan failed. The text says why.
         """
-
-        async def listen() -> None:
-            async with self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options) as url:
-                print(f"{self.info.name}: {url}", file=sys.stderr, flush=True)
-                lifespan = self.catalog.service.lifespan
-                await (asyncio.Event() if lifespan is None else lifespan.ending).wait()
-
-        try:
-            run_program(listen, self.catalog.service, "`async with server.serve_http(...)`")
-        except (OSError, OverflowError) as error:
-            sys.exit(f"{self.info.name}: cannot serve on {host}:{port}: {describe_bind_error(error)}")
-
-
-def _decorator(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:
-    if callable(argument):  # the author wrote `@server.tool` without parentheses
-        raise TypeError(f"the decorator has no arguments: write @server.{name}(...), with parentheses")
-
-    def register(function: F) -> F:
-        add(function)
-        return function
-
-    return register
+        listening = self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)
+        run_http_program(listening, self.catalog.service, self.info.name, f"{host}:{port}", drain_seconds)

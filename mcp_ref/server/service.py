@@ -13,10 +13,12 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ..basic.access import MAX_SUBSCRIBED_BYTES, MAX_SUBSCRIBED_BYTES_PER_CALLER
 from ..lib.shares import Shares
+from ..revisions import Era
 
 if TYPE_CHECKING:
     from .lifespan import Lifespan
@@ -31,8 +33,34 @@ RETRY_SECONDS: Final = 1.0
 """Time after an attempt of an HTTP application to enter the lifespan, until it tries again, in seconds."""
 
 
+@dataclass(slots=True)
+class ServerStats:
+    """The numbers of a server at one moment, of this process: `Server.stats()`."""
+
+    sessions: int = 0
+    """Number of open sessions, which only the legacy era has."""
+    streams: int = 0
+    """Number of open event streams: subscriptions of the modern era, and streams of sessions that a client reads."""
+    legacy_in_flight: int = 0
+    """Number of requests of sessions that have no response yet."""
+    legacy_served: int = 0
+    """Number of requests of sessions since the start of the process."""
+    modern_in_flight: int = 0
+    """Number of stateless requests over HTTP that have no response yet, except subscriptions."""
+    modern_served: int = 0
+    """Number of stateless requests since the start of the process."""
+    unsaved_sessions: int = 0
+    """Number of sessions with changes that the event store has not saved yet. It grows while the storage fails."""
+
+
 class Member(Protocol):
     """A session or an HTTP application."""
+
+    def add_to(self, stats: ServerStats) -> None:
+        """Add the member's numbers to those of the server."""
+
+    async def finish_requests(self, seconds: float) -> None:
+        """Begin nothing that lasts, and wait at most `seconds` until the requests that are in flight have ended."""
 
     async def close(self) -> None:
         """End the session, or all sessions and subscriptions of the application."""
@@ -59,6 +87,8 @@ class Service:
         self.threads: list[threading.Thread] = []
         """The worker threads, and earlier threads that still run a function."""
         self._given_executor, self._close_tasks = executor, close_tasks
+        self.served: dict[Era, int] = {"legacy": 0, "modern": 0}
+        """Number of requests since the start of the process, by the era of the request."""
         self._workers: Executor | None = None  # our own executor; None until a plain `def` function runs
 
     @property
@@ -119,6 +149,17 @@ class Service:
                 return
             await asyncio.sleep(WORKER_END_SECONDS / 50)
         log.warning("the server has ended, but a handler still runs in a worker thread")
+
+    def stats(self) -> ServerStats:
+        """Return the numbers of the server."""
+        stats = ServerStats(legacy_served=self.served["legacy"], modern_served=self.served["modern"])
+        for member in self.members:
+            member.add_to(stats)
+        return stats
+
+    async def drain(self, seconds: float) -> None:
+        """Begin no more sessions over HTTP, end the subscriptions, and let the requests in flight finish."""
+        await asyncio.gather(*(member.finish_requests(seconds) for member in tuple(self.members)))
 
     async def close(self) -> None:
         """End all sessions and HTTP applications."""

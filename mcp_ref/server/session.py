@@ -37,6 +37,7 @@ from . import stateless
 from .announcements import Announcer, OpenSubscriptions
 from .catalog import Catalog
 from .context import Context
+from .service import ServerStats
 
 T = TypeVar("T")
 
@@ -86,6 +87,14 @@ class ServerSession(Session, Announcer):
         finally:
             await self.leave()
 
+    def add_to(self, stats: ServerStats) -> None:
+        if self.phase is not NEW:
+            stats.sessions += 1
+        stats.legacy_in_flight += len(self.dispatcher.serving)
+
+    async def finish_requests(self, seconds: float) -> None:
+        await self.dispatcher.finish(seconds)
+
     async def leave(self) -> None:
         """End all requests, and leave the catalog."""
         self.catalog.announcers.discard(self)
@@ -99,6 +108,7 @@ class ServerSession(Session, Announcer):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
             return stateless.serve_request(self.catalog, self.open_subscriptions, request, notify, drain, principal)
+        self.catalog.service.served["legacy"] += 1
         return super()._serve(request)
 
     def _notify_for(self, related: RequestId, method: str, params: Object) -> None:

@@ -199,6 +199,7 @@ async def serve_request(
     `notify` sends a notification that belongs to the request. `drain` waits until most notifications are read. `hold`
     holds back the result of a subscription until its end; None if the transport cannot do so.
     """
+    catalog.service.served["modern"] += 1
     if request.method == "initialize" and not versioning.is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name versions
         raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), catalog.revisions)

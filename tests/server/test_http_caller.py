@@ -11,7 +11,7 @@ from mcp_ref import Client, Context, EndpointLimits, HttpCaller, Server
 from mcp_ref.basic import access
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.revisions import REVISIONS
-from mcp_ref.server.http import has_small_result
+from mcp_ref.server.listening import has_small_result
 from tests.messages import initialize, notification, request, stateless_request
 from tests.raw_http_client import Talk, served_over_http
 from tests.raw_peers import connected_client

@@ -99,7 +99,7 @@ async def test_sessions_of_one_caller_need_at_most_the_memory_that_is_counted() 
                 await talk.handshake(capabilities=capabilities)
                 await talk.get()  # a session with a listening client is not idle
 
-        used, shares = await growth(fill), web.site._endpoint._table._shares
+        used, shares = await growth(fill), web.site._endpoint.table._shares
         refused = await Talk(web).post(initialize(capabilities=capabilities))
         assert refused.status == 503 and "your sessions need more than 7000000 bytes" in refused.why
         assert used <= shares.used <= 7_000_000
@@ -204,7 +204,7 @@ async def test_requests_of_one_http_caller_in_flight_need_at_most_the_memory_tha
         talks = [Talk(web) for _ in range(4)]
         for talk in () if modern else talks:
             await talk.handshake()  # a session of its own for each request: the limit is for all of a caller
-        shares, sent = web.site._endpoint._requests._shares, list[Reply]()
+        shares, sent = web.site._endpoint.requests._shares, list[Reply]()
 
         async def fill() -> None:
             for talk in talks[:3]:

@@ -111,6 +111,8 @@ class SseEndpoint:
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat = Heartbeat(self._limits.keep_alive, self._keep_alive)
         self._closing = False
+        self.is_draining = False
+        """True if no session begins any more, because the server will stop soon."""
 
     def handle(self, exchange: Exchange) -> Rest:
         """Serve one HTTP request to either path."""
@@ -124,7 +126,8 @@ class SseEndpoint:
         access.require(())
         limits, callers = self._limits, self._callers
         own = callers[access.caller]
-        if self._closing or callers.total() >= limits.sessions or own >= limits.sessions_per_caller:
+        is_ending = self._closing or self.is_draining
+        if is_ending or callers.total() >= limits.sessions or own >= limits.sessions_per_caller:
             raise HttpRefusal(503, "no session can begin now; try again later", RETRY_LATER)
         self._take(access.caller, SESSION_COST)
         callers[access.caller] += 1  # before the stream opens: parallel requests must not exceed the limits

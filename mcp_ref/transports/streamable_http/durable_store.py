@@ -236,6 +236,10 @@ class DurableEventStore(MemoryEventStore):
         self._changed.update(dict.fromkeys(self._saving))
         self._saving.clear()
 
+    @property
+    def unsaved_sessions(self) -> int:
+        return len(self._changed) + len(self._saving)
+
     async def flush(self, seconds: float) -> None:
         task = self._start_saving()
         await asyncio.wait([task], timeout=seconds)

@@ -281,6 +281,11 @@ class MemoryEventStore:
             self._count(session, restored, sum(len(event[3]) + EVENT_COST for event in stored.events))
         self._drop_excess(session, restored, self._clock())
 
+    @property
+    def unsaved_sessions(self) -> int:
+        """Number of sessions with changes that are not saved yet. This store saves nothing."""
+        return 0
+
     async def flush(self, seconds: float) -> None:
         """Save all changes for the next process. This store has nothing to save.
 

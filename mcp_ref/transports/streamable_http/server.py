@@ -98,15 +98,15 @@ class StreamableHttpEndpoint:
         self._serve_request, self._parameters = stateless, parameters
         per_caller, total = self._limits.request_bytes_per_caller, self._limits.request_bytes
         shares = Shares("requests in flight", per_caller, total)
-        self._table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace, shares)
-        self._requests = InFlight(self._limits.requests, self._limits.requests_per_caller, shares)
+        self.table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace, shares)
+        self.requests = InFlight(self._limits.requests, self._limits.requests_per_caller, shares)
         self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller, shares)
         self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)
 
     @property
     def sessions(self) -> dict[str, HttpSession]:
         """The sessions, by id."""
-        return self._table.by_id
+        return self.table.by_id
 
     def handle(self, exchange: Exchange) -> Rest:
         """Serve one HTTP request."""
@@ -116,7 +116,7 @@ class StreamableHttpEndpoint:
 
     def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Rest:
         # Not a coroutine, because its frame would take memory while the stream of the response is open.
-        if self._table.is_closing:
+        if self.table.is_closing:
             raise shutting_down()
         if checked.method == "POST":
             return self._post(exchange, checked, access)
@@ -124,25 +124,28 @@ class StreamableHttpEndpoint:
         return (self._get if checked.method == "GET" else self._delete)(exchange, checked, access)
 
     async def _delete(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        self._table.end(await self._find_session(checked, access))
+        self.table.end(await self._find_session(checked, access))
         exchange.respond(204, checked.cors, b"")
 
     def _keep_alive(self) -> bool:
-        for stateless in (*self._requests, *self._subscriptions):
+        for stateless in (*self.requests, *self._subscriptions):
             stateless.keep_alive()
-        self._table.keep_alive()
-        return bool(self.sessions or self._requests or self._subscriptions)
+        self.table.keep_alive()
+        return bool(self.sessions or self.requests or self._subscriptions)
 
     async def close(self) -> None:
         """End all sessions. A store in a file keeps the sessions for the next process."""
         self._heartbeat.close()
-        await self._table.close()
+        await self.table.close()
+
+    async def wait_served(self, seconds: float) -> None:
+        """Wait at most `seconds` until the stateless requests that are now in flight have ended."""
+        await finish(*[each.task for each in self.requests], timeout=seconds)
 
     async def finish(self, seconds: float) -> None:
         """Wait at most `seconds` until the stateless requests in flight have ended. Then cancel them."""
-        tasks = [each.task for each in self._requests]
-        await finish(*tasks, timeout=seconds)
-        await finish(*tasks, cancel=True, timeout=seconds)
+        await self.wait_served(seconds)
+        await finish(*[each.task for each in self.requests], cancel=True, timeout=seconds)
 
     def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Rest:
         message = decode(exchange.request.body)
@@ -160,7 +163,7 @@ class StreamableHttpEndpoint:
         session = None
         if checked.session_id is not None:
             self._check_revision(checked)
-            session = self._table.by_id.get(checked.session_id)
+            session = self.table.by_id.get(checked.session_id)
             if session is None or not session.initialized.done() or session.is_paused:
                 return self._wait_and_post(exchange, checked, access)
             session.admit(access)
@@ -194,7 +197,7 @@ class StreamableHttpEndpoint:
 
     async def _wait_and_post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         await (await self._find_session(checked, access)).reading()
-        if self._table.is_closing:
+        if self.table.is_closing:
             raise shutting_down()
         message = decode(exchange.request.body)  # again: to keep it during the wait would need much more memory
         if (rest := self._post_in_session(exchange, checked, message, access)) is not None:
@@ -210,7 +213,7 @@ class StreamableHttpEndpoint:
         stream.respond_to(exchange, checked.cors, access)
 
     async def _initialize(self, exchange: Exchange, checked: CheckedRequest, message: Request, access: Access) -> None:
-        session = self._table.begin(exchange.request.body, access)
+        session = self.table.begin(exchange.request.body, access)
         self._start_heartbeat()
         self._open_stream(session, exchange, checked, (message.id,), None)
         try:
@@ -219,14 +222,14 @@ class StreamableHttpEndpoint:
             await asyncio.shield(session.initialized)
         finally:
             if not (session.initialized.done() and session.initialized.result()):
-                self._table.end(session)
+                self.table.end(session)
 
     async def _find_session(self, checked: CheckedRequest, access: Access) -> HttpSession:
         """Return the session that a request names. Raises HttpRefusal without a known id or revision."""
         if checked.session_id is None:
             raise _session_missing()
         self._check_revision(checked)
-        session = await self._table.find(checked.session_id, access)
+        session = await self.table.find(checked.session_id, access)
         self._start_heartbeat()
         return session
 
@@ -278,8 +281,10 @@ class StreamableHttpEndpoint:
     def _serve_stateless(self, exchange: Exchange, checked: CheckedRequest, request: Request, access: Access) -> Rest:
         assert self._serve_request is not None
         accepts_sse = checked.accepts_sse and not self._json_responses
-        in_flight = self._requests
+        in_flight = self.requests
         if request.method in STREAMED_METHODS:
+            if self.table.is_draining:
+                raise shutting_down()
             if not checked.accepts_sse:
                 raise HttpRefusal(406, f"Accept must list {SSE_TYPE}: the response to {request.method} is a stream")
             accepts_sse = True

@@ -97,6 +97,8 @@ class SessionTable:
         self._shares = Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
         self._on_end = self._end_soon  # one object for all sessions
         self._tasks: set[asyncio.Task[None]] = set()
+        self.is_draining = False
+        """True if no session begins or is restored any more, because the server will stop soon."""
         self.is_closing = False
         """True after the server has begun to stop. Check this after each wait too."""
 
@@ -198,6 +200,8 @@ class SessionTable:
 
     def _free_place(self, caller: str, initialize: bytes) -> int:
         """Return the memory of a new session, after idle ones have made room. Raise HttpRefusal if none is idle."""
+        if self.is_draining:
+            raise shutting_down()
         own, limits = self._orders.get(caller, IdleOrder()), self._limits
         size = SESSION_COST + memory_of(initialize)
         while True:
@@ -257,5 +261,5 @@ class SessionTable:
 
 
 def shutting_down() -> HttpRefusal:
-    """Return the refusal of a request that comes, or still waits, while the server stops."""
+    """Return the refusal of a request that comes, or still waits, while the server drains or stops."""
     return HttpRefusal(503, "the server is shutting down", RETRY_LATER)

@@ -871,7 +871,7 @@ async def test_task_that_begins_while_the_http_server_stops_is_stopped() -> None
     reply = await Talk(web).send(stateless_request("tools/call", {"name": "late"}, capabilities=EXTENDED))
     await work.has(work.begun)
     stopping = asyncio.create_task(serving.__aexit__(None, None, None))
-    await eventually(lambda: site._endpoint._table.is_closing)
+    await eventually(lambda: site._endpoint.table.is_closing)
     work.go.set()  # the site is closed, and answers under way have their grace
     assert (await web.take(reply)).status == 200
     async with asyncio.timeout(PATIENCE):

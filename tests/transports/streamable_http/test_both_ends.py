@@ -113,7 +113,7 @@ async def test_a_client_whose_session_the_server_has_ended_begins_a_new_one(revi
             await eventually(lambda: any(request.method == "GET" for request in seen.requests))
             endpoint = web.site._endpoint
             (former,) = endpoint.sessions.values()
-            endpoint._table.end(former)
+            endpoint.table.end(former)
             seen.requests.clear()
             assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
             (latter,) = endpoint.sessions

@@ -613,7 +613,7 @@ async def test_calls_go_on_when_our_own_server_has_forgotten_its_sessions() -> N
             assert [result.text for result in results] == [str(n + 1) for n in range(10)]
             assert len(site._endpoint.sessions) == 1
             for session in tuple(site._endpoint.sessions.values()):
-                site._endpoint._table.end(session)
+                site._endpoint.table.end(session)
     assert not site._endpoint.sessions
     await site.close()
     await listening.close(0.0)

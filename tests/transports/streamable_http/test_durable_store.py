@@ -283,7 +283,7 @@ async def test_restored_session_serves_other_requests_if_the_first_is_cancelled(
     held, store = Held(), Storage()
     store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None)
     async with served_over_http(held.server, store=store) as web:
-        finding = asyncio.create_task(web.site._endpoint._table.find("earlier", Access()))
+        finding = asyncio.create_task(web.site._endpoint.table.find("earlier", Access()))
         while "earlier" not in web.site._endpoint.sessions:
             await asyncio.sleep(0)  # `eventually` would wait too long
         for _ in range(turns):

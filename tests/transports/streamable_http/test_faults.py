@@ -771,5 +771,5 @@ def test_signal_ends_a_server_with_streams_open_and_a_tool_running(tool: str, tm
         await asyncio.gather(test(terminated, signal.SIGTERM), test(interrupted, signal.SIGINT))
 
     file = server_file(tmp_path)
-    with serving(file) as terminated, serving(file) as interrupted:
+    with serving(file, "--drain", "0.2") as terminated, serving(file) as interrupted:
         run(both(terminated, interrupted))

@@ -211,7 +211,7 @@ async def test_post_that_waits_when_its_session_ends_is_refused(how: str, monkey
     held, expected = Held(), (503, "the server is shutting down")
     async with http_session(held.server) as talk:
         if how == "it cannot begin":
-            monkeypatch.setattr(talk.web.site._endpoint._table, "_begin_serving", fail)
+            monkeypatch.setattr(talk.web.site._endpoint.table, "_begin_serving", fail)
             expected = 503, "no session can begin now; try again later"
             sent = await Talk(talk.web).send(initialize(POLLED))
         else:
@@ -316,7 +316,7 @@ async def test_caller_with_all_its_sessions_ends_only_its_own_or_is_refused_with
         assert (full.status, full.why) == (503, "your 2 sessions are in use; try again later")
         for talk in (other, mine[1], mine[2]):
             assert (await talk.delete()).status == 204
-        assert not web.site._endpoint._table._orders
+        assert not web.site._endpoint.table._orders
 
 
 async def test_search_for_an_idle_session_among_busy_sessions_costs_one_look_for_each() -> None:

@@ -403,7 +403,7 @@ def test_a_function_that_will_not_be_cancelled_comes_to_its_end_and_nobody_is_to
             assert await next_step() == "it is done"
             if how == "half":
                 assert await asyncio.wait_for(reply.reader.read(), PATIENCE) == b""
-            await eventually(lambda: not web.site._endpoint._requests)
+            await eventually(lambda: not web.site._endpoint.requests)
 
     run(test())
     assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
@@ -426,7 +426,7 @@ async def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next(
         reply = await Talk(web).send(call("work"))
         await asyncio.to_thread(begun.wait, PATIENCE)
         await reply.cut()
-        await eventually(lambda: not web.site._endpoint._requests)
+        await eventually(lambda: not web.site._endpoint.requests)
         go.set()
         await asyncio.wait_for(heard.wait(), PATIENCE)
     server.catalog.service.executor.shutdown()

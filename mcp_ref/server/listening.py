@@ -1,0 +1,53 @@
+"""A server over HTTP that listens on a socket of its own. Under ASGI, another program listens.
+
+Used by: server.py. Uses: http.py (the server without sockets), lib/http/
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from ssl import SSLContext
+from typing import Final, Unpack
+
+from ..jsonrpc.dispatcher import Limits
+from ..jsonrpc.messages import Batch, Request, decode
+from ..lib.http.message import HttpLimits, bracket_ipv6
+from ..lib.http.server import start_server
+from ..transports.base import Trace
+from ..transports.streamable_http.checks import LOOPBACK
+from .catalog import Catalog
+from .http import FINISH_SECONDS, HttpApp
+from .options import HttpOptions
+
+_ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
+_SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "logging/setLevel"})
+
+
+def has_small_result(body: bytes) -> bool:
+    """Return True if the message in a POST has no result, or a result that is always small."""
+    message = decode(body)
+    return message.method in _SMALL_RESULTS if isinstance(message, Request) else not isinstance(message, Batch)
+
+
+@contextlib.asynccontextmanager
+async def serve_http(
+    catalog: Catalog, session_limits: Limits | None, trace: Trace | None, host: str, port: int,
+    ssl: SSLContext | None, http_limits: HttpLimits | None, **options: Unpack[HttpOptions],
+) -> AsyncIterator[str]:  # fmt: skip
+    """Serve over HTTP while the `async with` block runs. Yield the URL of the MCP endpoint."""
+    if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
+        options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}
+    app = HttpApp(catalog, session_limits, trace, **options)
+    try:
+        await app.start()
+        listening = await start_server(app.handle, host, port, ssl, http_limits, has_small_result)
+        try:
+            name, bound_port = listening.address
+            shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
+            yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{bound_port}{app.path}"
+        finally:
+            await app.end_sessions()  # first, because `listening.close` waits until all streams have ended
+            await listening.close(FINISH_SECONDS)
+    finally:
+        await app.close()

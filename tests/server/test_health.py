@@ -1,0 +1,196 @@
+"""The health of a server over HTTP: its routes, its numbers, and how it drains."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import Client, HttpClient, McpError, Server
+from mcp_ref.server.health import METRICS_TYPE
+from mcp_ref.server.http import HttpApp
+from tests.messages import initialize, stateless_request
+from tests.raw_http_client import Held, Talk, served_over_http
+from tests.server_programs import Program, serving
+from tests.settings import MODERN, PATIENCE, run
+
+LEGACY = "2025-11-25"
+ERAS = pytest.mark.parametrize("revision", [MODERN, LEGACY])
+
+
+async def test_health_routes_accept_every_host_and_need_no_authentication() -> None:
+    async def nobody(request: object) -> None:
+        return None
+
+    async with served_over_http(Server("s"), health=True, authenticate=nobody) as web:
+        assert (await web.ask("GET", "/livez", host="10.1.2.3:8000")).body == b"live\n"
+        assert (await web.ask("GET", "/readyz", host="10.1.2.3:8000")).body == b"ready\n"
+        reply = await web.ask("GET", "/metrics", host="10.1.2.3:8000")
+        assert (reply.status, reply.kind) == (200, METRICS_TYPE)
+        assert (await web.ask("POST", "/livez")).status == 405
+        assert (await web.ask("GET", "/livez", b"", "Origin: https://evil.example")).status == 403
+
+
+async def test_health_routes_are_off_by_default() -> None:
+    async with served_over_http(Server("s")) as web:
+        for path in ("/livez", "/readyz", "/metrics"):
+            assert (await web.ask("GET", path)).status == 404
+
+
+def test_health_paths_cannot_be_routes_of_the_author() -> None:
+    with pytest.raises(ValueError, match="the server itself uses the path /livez"):
+        HttpApp(Server("s").catalog, health=True, routes={"/livez": lambda request: "me"})
+    HttpApp(Server("s").catalog, routes={"/livez": lambda request: "me"})
+
+
+async def test_livez_responds_and_readyz_refuses_while_the_lifespan_fails() -> None:
+    @contextlib.asynccontextmanager
+    async def connect(server: Server) -> AsyncIterator[None]:
+        raise OSError("no database")
+        yield
+
+    async with served_over_http(Server("s", lifespan=connect), health=True) as web:
+        assert (await web.ask("GET", "/livez")).status == 200
+        reply = await web.ask("GET", "/readyz")
+        assert (reply.status, reply.body) == (503, b"not ready: the lifespan of the server has failed\n")
+
+
+@ERAS
+async def test_stats_count_the_requests_of_each_era(revision: str) -> None:
+    held = Held()
+    async with held.server.serve_http(health=True) as url, Client(url, revision=revision) as client:
+        calling = asyncio.create_task(client.call_tool("hold", {"name": "call"}))
+        await held.has_begun()
+        stats, before = held.server.stats(), 1 if revision == MODERN else 0
+        assert (stats.modern_in_flight, stats.legacy_in_flight) == ((1, 0) if revision == MODERN else (0, 1))
+        assert stats.sessions == 1 - before
+        held.go.set()
+        await calling
+        stats = held.server.stats()
+        assert (stats.modern_in_flight, stats.legacy_in_flight) == (0, 0)
+        assert (stats.modern_served > 0, stats.legacy_served > 0) == (revision == MODERN, revision != MODERN)
+        async with HttpClient() as http, http.request("GET", url.replace("/mcp", "/metrics"), {}) as response:
+            text = (await response.read(100_000)).decode()
+        assert f'\nmcp_requests_total{{era="modern"}} {stats.modern_served}\n' in text
+        assert f"\nmcp_sessions {stats.sessions}\n" in text
+
+
+async def test_stats_count_subscriptions_and_listening_streams() -> None:
+    server = Server("s")
+    server.tool("a")(lambda: None)
+    async with server.serve_http() as url, Client(url) as modern, Client(url, revision=LEGACY) as legacy:
+        async with modern.watch_lists("tools"):
+            async with asyncio.timeout(PATIENCE):
+                while server.stats().streams < 2:  # the listening stream of the legacy client opens by itself
+                    await asyncio.sleep(0.01)
+            assert server.stats().streams == 2
+            assert server.stats().sessions == 1
+        await legacy.ping()
+
+
+async def test_drain_refuses_new_sessions_and_serves_stateless_requests() -> None:
+    held = Held()
+    async with served_over_http(held.server, health=True) as web:
+        await web.site.finish_requests(0)
+        talk = Talk(web)
+        refused = await talk.post(initialize())
+        assert (refused.status, refused.headers["retry-after"]) == (503, "5")
+        assert (await web.ask("GET", "/sse")).status == 503
+        reply = await web.ask("GET", "/readyz")
+        assert (reply.status, reply.body) == (503, b"not ready: the server is draining\n")
+        assert (await web.ask("GET", "/livez")).status == 200
+        assert (await talk.post(stateless_request("tools/list"))).status == 200
+        assert (await talk.post(stateless_request("subscriptions/listen", {"notifications": {}}))).status == 503
+
+
+async def test_drain_ends_subscriptions_with_their_result() -> None:
+    async with served_over_http(Server("s")) as web:
+        talk = Talk(web)
+        stream = await talk.post(stateless_request("subscriptions/listen", {"notifications": {}}))
+        await web.site.finish_requests(0)
+        acknowledged, result = await stream.messages()
+        assert isinstance(acknowledged, dict) and str(acknowledged["method"]).endswith("/acknowledged")
+        assert isinstance(result, dict) and result["id"] == 1 and "result" in result
+
+
+@ERAS
+async def test_drain_waits_for_calls_in_flight_at_most_for_its_seconds(revision: str) -> None:
+    held = Held()
+    async with held.server.serve_http() as url, Client(url, revision=revision) as client:
+        calling = asyncio.create_task(client.call_tool("hold", {"name": "call"}))
+        await held.has_begun()
+        await held.server.drain(0.01)
+        assert not calling.done()
+        draining = asyncio.create_task(held.server.drain(PATIENCE))
+        await asyncio.sleep(0)
+        assert not draining.done()
+        held.go.set()
+        assert (await calling).text == "call"
+        await draining
+
+
+SLOW = """
+import asyncio, pathlib, sys
+from mcp_ref import Server
+
+server = Server("slow")
+
+@server.tool()
+async def wait_for(path: str) -> str:
+    pathlib.Path(path + "-begun").touch()
+    while not pathlib.Path(path).exists():
+        await asyncio.sleep(0.01)
+    return "found"
+"""
+
+
+async def _exists(path: Path) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not path.exists():
+            await asyncio.sleep(0.01)
+
+
+def test_sigterm_lets_the_calls_of_both_eras_finish_and_exits_with_0(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    flag = tmp_path / "flag"
+
+    async def drain(program: Program) -> None:
+        health = program.url.replace("/mcp", "/readyz")
+        async with HttpClient() as http, Client(program.url) as modern, Client(program.url, revision=LEGACY) as legacy:
+            calls = [asyncio.create_task(each.call_tool("wait_for", {"path": str(flag)})) for each in (modern, legacy)]
+            await _exists(tmp_path / "flag-begun")
+            await legacy.ping()  # a session starts its requests in order, so its call has begun too
+            program.process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    async with http.request("GET", health, {}) as response:
+                        if response.status == 503:
+                            break
+            flag.touch()
+            assert [(await each).text for each in calls] == ["found", "found"]
+
+    with serving(tmp_path / "slow.py", "--health") as program:
+        run(drain(program))
+        assert program.process.wait(PATIENCE) == 0
+
+
+def test_second_sigterm_ends_the_calls_at_once(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+
+    async def begin(program: Program) -> None:
+        async with Client(program.url) as client:
+            calling = asyncio.create_task(client.call_tool("wait_for", {"path": str(tmp_path / "never")}))
+            await _exists(tmp_path / "never-begun")
+            program.process.send_signal(signal.SIGTERM)
+            await asyncio.sleep(0.1)
+            assert program.process.poll() is None  # it drains
+            await asyncio.to_thread(program.stop, signal.SIGTERM)
+            with pytest.raises(McpError):
+                await calling
+
+    with serving(tmp_path / "slow.py", "--drain", "60") as program:
+        run(begin(program))
