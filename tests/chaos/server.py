@@ -103,6 +103,6 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         limits = EndpointLimits(session_idle=1.0, keep_alive=0.25, retry=50)
         routes = {"/state": state, "/step": step}
-        server.run_http(port=0, store=SqliteEventStore(sys.argv[1]), limits=limits, routes=routes)
+        server.run_http(port=0, store=SqliteEventStore(sys.argv[1]), limits=limits, routes=routes, drain_seconds=1)
     else:
         server.run()
