@@ -44,7 +44,7 @@ class Shown:
     def __init__(self, exchange: Exchange, receiver: str) -> None:
         self.exchange, self.request, self.on_disconnect = exchange, exchange.request, exchange.on_disconnect
         self.read_body, self.take_body = exchange.read_body, exchange.take_body
-        self.respond_later = exchange.respond_later
+        self.respond_later, self.forget_body = exchange.respond_later, exchange.forget_body
         self.name = f"{self.request.method} {self.request.path}"
         query = f"?{self.request.query}" if self.request.query else ""
         show(f"\n{self.name}{query} -> {receiver}", self.request.headers, self.request.body)

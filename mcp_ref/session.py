@@ -177,16 +177,11 @@ class Session(Channel):
             if on_progress is not None:
                 on_progress(notification.progress, notification.total, notification.message)
 
+        # With `max_timeout`, progress notifications restart the timeout, so ask for them without `on_progress` too.
+        wants_progress = on_progress is not None or max_timeout is not None
         send = functools.partial(
-            self.dispatcher.request,
-            method,
-            timeout=timeout,
-            max_timeout=max_timeout,
-            # With `max_timeout`, progress notifications restart the timeout, so ask for them without `on_progress` too.
-            on_progress=progressed if on_progress is not None or max_timeout is not None else None,
-            related=related,
-            before_send=before_send,
-        )
+            self.dispatcher.request, method, timeout=timeout, max_timeout=max_timeout, related=related,
+            on_progress=progressed if wants_progress else None, before_send=before_send)  # fmt: skip
         try:
             encoded = self.codec.encode(params)
             wire = await (send(encoded) if self.send_stateless is None else self.send_stateless(method, encoded, send))

@@ -383,6 +383,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's handler ends it, or `abort` cancels the task.",
     ("lib/http/connection.py", "HttpConnection.drain", "asyncio.shield(self._slow_reader.drained)"):
         "`resume_writing` ends it, at the latest after `HttpLimits.write_time` without any progress of the client.",
+    ("lib/http/connection.py", "HttpConnection.read_body", "self._body"):
+        "The body was refused before, so the wait ends at once.",
     ("lib/http/connection.py", "HttpConnection.read_body", "body"):
         "The end of the body, `HttpLimits.body_time` or the end of the connection ends it.",
     ("lib/http/connections.py", "Connections.wait_closed", "self._all_closed.wait()"):
@@ -585,6 +587,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The response to `initialize` or the end of the session ends it.",
     ("transports/streamable_http/server.py", "StreamableHttpEndpoint._initialize", "session.initialized.result()"):
         "The response to `initialize` or the end of the session ends it.",
+    ("transports/streamable_http/server.py", "_replay", "response.drain()"):
+        "See `HttpConnection.drain`.",
     ("transports/streamable_http/server.py", "StreamableHttpEndpoint._wait_and_post", "rest"):
         "The handler ends it, or the HTTP server cancels its task.",
     ("transports/streamable_http/session.py", "HttpSession.admit", "self.initialized.result()"):

@@ -160,7 +160,7 @@ class PrintedExchange:
     def __init__(self, exchange: Exchange, printer: ExchangePrinter) -> None:
         self.request, self.on_disconnect, self.stream = exchange.request, exchange.on_disconnect, exchange.stream
         self.read_body, self.take_body = exchange.read_body, exchange.take_body
-        self.respond_later = exchange.respond_later
+        self.respond_later, self.forget_body = exchange.respond_later, exchange.forget_body
         self._exchange, self._printer, request = exchange, printer, exchange.request
         text = request.query if request.method == "GET" else request.body.decode()
         self._step = printer.begin(request.method, request.path, request.headers, text)

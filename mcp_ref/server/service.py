@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 
 WORKER_END_SECONDS: Final = 0.2
 """Time for the worker threads to end after the last session or HTTP application, in seconds."""
-
-
 RETRY_SECONDS: Final = 1.0
 """Time after an attempt of an HTTP application to enter the lifespan, until it tries again, in seconds."""
 

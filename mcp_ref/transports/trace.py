@@ -228,6 +228,9 @@ class TracedExchange:
     def take_body(self) -> bool:
         return self._exchange.take_body()
 
+    def forget_body(self) -> None:
+        self._exchange.forget_body()
+
     def respond_later(self, on_cancel: Callable[[], object]) -> None:
         self._exchange.respond_later(on_cancel)
 

@@ -54,7 +54,8 @@ class _Logged:
 
     def __init__(self, exchange: Exchange, step: Step) -> None:
         self.request, self.on_disconnect, self.read_body = exchange.request, exchange.on_disconnect, exchange.read_body
-        self.take_body, self.respond_later = exchange.take_body, exchange.respond_later
+        self.take_body, self.forget_body = exchange.take_body, exchange.forget_body
+        self.respond_later = exchange.respond_later
         self._exchange, self._step = exchange, step
 
     def _note(self, status: int, headers: HeaderList, body: bytes) -> None:

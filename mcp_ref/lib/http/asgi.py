@@ -18,6 +18,7 @@ from typing import Final, TypeAlias, cast
 from ..turns import Turns, current_turns
 from .message import (
     CLIENT_DISCONNECTED,
+    MIN_COUNTED_SIZE,
     BodyError,
     BodyMemory,
     Exchange,
@@ -158,6 +159,11 @@ class AsgiExchange:
 
     def take_body(self) -> bool:
         return False  # an ASGI application always has to wait for a body
+
+    def forget_body(self) -> None:
+        if len(self.request.body) >= MIN_COUNTED_SIZE:
+            self.request.body = b""
+            self._bodies.remove(self)
 
     def _refuse_body(self, error: BodyError) -> None:
         self._body_refusal = error

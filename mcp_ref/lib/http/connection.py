@@ -132,7 +132,18 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Count a large buffer, which waits for the rest of a head or for the end of a handler."""
         if self._phase is not BODY:  # then the body counts
             self._buffer_counts = True
-            self._connections.bodies.update(self.parser, len(self.parser.buffer), lambda _: self._transport.abort())
+            self._connections.bodies.update(self.parser, len(self.parser.buffer), self._refuse_buffer)
+
+    def _refuse_buffer(self, error: BodyError) -> None:
+        """Refuse a body that its handler has not asked for yet. End the connection if the buffer is something else."""
+        if self._exchange is None or self._exchange.has_body or self._body is not None:
+            return self._transport.abort()
+        self.parser.clear()
+        self._transport.pause_reading()
+        self._reading_paused = True
+        self._body = self._loop.create_future()
+        self._body.set_exception(error)
+        self._body.exception()  # read now, because not every handler asks for the body
 
     def _forget_buffer(self) -> None:
         if self._buffer_counts:
@@ -155,6 +166,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     async def read_body(self) -> bytes:
         if self._phase is not RESPONSE:
             raise BodyError(CLIENT_DISCONNECTED, "the client has disconnected")
+        if self._body is not None:
+            return await self._body  # refused before
         self._forget_buffer()
         body: asyncio.Future[bytes] = self._loop.create_future()
         self._body = body
@@ -274,7 +287,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         except BaseException:  # the server stops, or the handler has cancelled its own task
             exchange.give_up()
             self._exchange = None
-            self._forget_body()
+            self.forget_body()
             self._transport.abort()
             if self._phase is CLOSED:
                 self._connections.remove(self)
@@ -300,7 +313,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not self._handler_returned:
             return
         self._handler_returned, self._exchange, self.response = False, None, None
-        self._forget_body()  # before the next request, whose handler can start at once and ask for its own body
+        self.forget_body()  # before the next request, whose handler can start at once and ask for its own body
         if self._phase is CLOSED:
             self._connections.remove(self)
         elif self.keep_alive and self._slow_reader is not None:
@@ -314,9 +327,9 @@ class HttpConnection(asyncio.BufferedProtocol):
     def forget_request(self) -> None:
         if self._handler_returned:
             self._exchange = None
-            self._forget_body()
+            self.forget_body()
 
-    def _forget_body(self) -> None:
+    def forget_body(self) -> None:
         if self._body is not None:
             self._body = None
             self._connections.bodies.remove(self)

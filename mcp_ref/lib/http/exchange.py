@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .framing import ResponseHeadWriter
-from .message import HeaderList, HttpRequest
+from .message import MIN_COUNTED_SIZE, HeaderList, HttpRequest
 from .parser import RequestHead
 
 
@@ -45,6 +45,9 @@ class Connection(Protocol):
     def continue_after_response(self) -> None:
         """Continue with the next request, if the handler has returned before the end of the response."""
 
+    def forget_body(self) -> None:
+        """Count the body no longer for `HttpLimits.bodies_size`."""
+
     def forget_request(self) -> None:
         """Free the memory of the request, if its handler has returned. A stream can stay open for hours."""
 
@@ -61,6 +64,11 @@ class HttpExchange:
         self.on_cancel: Callable[[], object] | None = None
         """The function of `respond_later`; None if the handler has not called it, or after the response has begun."""
 
+    @property
+    def has_body(self) -> bool:
+        """True if the whole body has arrived."""
+        return self._body is not None
+
     async def read_body(self) -> None:
         if self._body is None:
             self._body = await self._connection.read_body()
@@ -70,6 +78,11 @@ class HttpExchange:
         if self._body is not None:
             self.request.body = self._body
         return self._body is not None
+
+    def forget_body(self) -> None:
+        if len(self.request.body) >= MIN_COUNTED_SIZE:
+            self.request.body = self._body = b""
+            self._connection.forget_body()
 
     def on_disconnect(self, function: Callable[[], object]) -> None:
         self._on_disconnect = function

@@ -30,8 +30,6 @@ HeaderList: TypeAlias = list[tuple[str, str]]
 
 MAX_SHARED_NAMES: Final = 128
 """Maximum number of header names that all `Headers` share. Clients send the same few names, so each is stored once."""
-
-
 _IPV4_MAPPED: Final = bytes(10) + b"\xff\xff"
 
 
@@ -204,6 +202,9 @@ class Exchange(Protocol):
     def take_body(self) -> bool:
         """Set `request.body` if the whole body has arrived. Return False if `read_body` has to wait for it."""
 
+    def forget_body(self) -> None:
+        """Free a large `request.body` before the handler ends, so that it counts no longer for `bodies_size`."""
+
     def on_disconnect(self, function: Callable[[], object]) -> None:
         """Call a function if the client disconnects before the response has begun."""
 
@@ -257,7 +258,7 @@ class BodyMemory:
             refuse_largest(BodyError(503, "the server receives too many large bodies; try again later"))
 
     def remove(self, owner: object) -> None:
-        """Forget the owner's body. Called when its request is served."""
+        """Forget the owner's body. Called when its request is served, or when its handler has freed it."""
         self._used -= self._bodies.pop(owner, (0, None))[0]
 
 

@@ -56,10 +56,7 @@ class HttpServer:
         self._connections, self._sockets, self._tls = connections, sockets, tls
         self._starting: set[asyncio.Task[None]] = set()  # most end soon, but a TLS handshake takes time
         self._quiet_until = 0.0  # no log line about failures to accept until this time
-        self._tasks = [
-            asyncio.create_task(self._check_times()),
-            *(asyncio.create_task(self._accept(s)) for s in sockets),
-        ]
+        self._tasks = [asyncio.create_task(each) for each in (self._check_times(), *map(self._accept, sockets))]
 
     @property
     def address(self) -> tuple[str, int]:
@@ -129,12 +126,9 @@ class HttpServer:
         """Start a connection. With TLS, wait until the handshake has ended."""
         try:
             await self._connections.loop.connect_accepted_socket(
-                lambda: HttpConnection(self._connections),
-                accepted,
-                ssl=self._tls,
+                lambda: HttpConnection(self._connections), accepted, ssl=self._tls,
                 ssl_handshake_timeout=self._connections.limits.head_time if self._tls else None,
-                ssl_shutdown_timeout=LINGER_SECONDS if self._tls else None,
-            )
+                ssl_shutdown_timeout=LINGER_SECONDS if self._tls else None)  # fmt: skip
         except OSError as error:
             log.debug("a client has left before its connection was set up: %s", error)
         finally:
@@ -152,13 +146,9 @@ class HttpServer:
 
 
 async def start_server(
-    handler: Handler,
-    host: str | socket | None = "127.0.0.1",
-    port: int = 0,
-    ssl: SSLContext | None = None,
-    limits: HttpLimits | None = None,
-    is_urgent: Callable[[bytes], bool] = lambda body: False,
-) -> HttpServer:
+    handler: Handler, host: str | socket | None = "127.0.0.1", port: int = 0, ssl: SSLContext | None = None,
+    limits: HttpLimits | None = None, is_urgent: Callable[[bytes], bool] = lambda body: False,
+) -> HttpServer:  # fmt: skip
     """Return a listening server that calls the handler for each valid request. Close the server, or use `async with`.
 
     Args:

@@ -45,8 +45,7 @@ from ...jsonrpc.messages import (
     decode,
     encode,
 )
-from ...lib.http.message import Exchange, HeaderList, Rest
-from ...lib.http.sse import encode_event
+from ...lib.http.message import Exchange, Rest, StreamingResponse
 from ...lib.shares import Shares
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, REVISIONS_BY_NAME, Revision, find_revision
 from ..base import Begin, Trace, finish
@@ -65,7 +64,7 @@ from .checks import (
 )
 from .event_store import Event, MemoryEventStore, stream_of
 from .posted_session import EndpointLimits, Heartbeat, check_initialize
-from .session import HttpSession, Stream
+from .session import LISTENING, HttpSession
 from .session_table import SessionTable, shutting_down
 from .stateless import FindParameters, InFlight, ServeStateless, StatelessExchange, check_request
 
@@ -193,6 +192,7 @@ class StreamableHttpEndpoint:
         self._open_stream(session, exchange, checked, ids, access if isinstance(message, Request) else None)
         session.was_used = True
         session.receive(message, frame)
+        exchange.forget_body()  # the caller's share of `EndpointLimits.request_bytes` counts the message now
         return None
 
     async def _wait_and_post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
@@ -299,33 +299,42 @@ class StreamableHttpEndpoint:
         self._start_heartbeat()
         return reply.serve(self._serve_request, access)
 
-    def _send(
-        self, exchange: Exchange, stream: Stream, headers: HeaderList, missed: list[Event] | None, ends_at: float | None
-    ) -> None:
-        stream.attach(exchange.stream(200, [*SSE_HEADERS, *headers]), missed, ends_at)
-        if missed is None:
-            stream.send_first_id()
-
     async def _get(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Send the listening stream, or, with `Last-Event-ID`, the later events of a broken stream."""
         session = await self._find_session(checked, access)
         last = checked.last_event_id
-        if last is None:
-            return self._send(exchange, session.listening, checked.cors, None, access.ends_at)
-        missed = session.events_after(last)
-        if missed is None:
-            raise HttpRefusal(400, f"event {last[:100]!r} is unknown in this session, or a later event was dropped")
         # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay messages of a different stream
-        stream = session.streams.get(stream_of(last))
-        if stream is not None:
-            return self._send(exchange, stream, checked.cors, missed, access.ends_at)
-        if not missed and session.is_of_earlier_process(stream_of(last)):
+        name = stream_of(last) if last is not None else LISTENING
+        stream = session.streams.get(name)  # None after its end
+        missed = session.events_after(last) if last is not None else session.events_from(session.listening.first_unsent)
+        if missed is None:
+            raise HttpRefusal(400, f"event {last!r:.102} is unknown in this session, or a later event was dropped")
+        if stream is None and not missed and session.is_of_earlier_process(name):
             # After an empty response, the client would reconnect again and again.
-            raise HttpRefusal(400, f"no event follows {last[:100]!r}: its request was lost when the server restarted")
-        response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])  # the stream has ended
+            raise HttpRefusal(400, f"no event follows {last!r:.102}: its request was lost when the server restarted")
+        response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])
+        if stream is None:
+            return await _replay(session, response, missed)
+        stream.begin_replay(response, access.ends_at)
+        try:
+            await _replay(session, response, missed)
+        finally:
+            stream.attach(response)
+        if last is None:
+            stream.send_first_id()
+
+
+async def _replay(session: HttpSession, response: StreamingResponse, missed: list[Event] | None) -> None:
+    """Send missed events as fast as the client reads. Close the response if the store drops one meanwhile."""
+    while missed:
         for event in missed:
-            response.write(encode_event(event.data, id=event.id))
-            await response.drain()
+            response.write(session.encode(event.id, event.data))
+            if not response.has_room:
+                break
+        missed = None  # only the store, with its limits, keeps the later events while the client reads slowly
+        await response.drain()
+        missed = session.events_after(event.id) if not response.ended.done() else []
+    if missed is None:
         response.close()
 
 

@@ -51,12 +51,13 @@ class StreamState(Enum):
     """The states of a stream, from its first to its last message (diagram in `Stream`)."""
 
     UNDECIDED = auto()  # before the first message, which decides between a JSON response and an event stream
+    REPLAYING = auto()  # an HTTP response sends missed events first; new events go only to the event store
     CONNECTED = auto()  # an HTTP response sends the events
     DETACHED = auto()  # no HTTP response sends the events; the client can resume from the event store
     ENDED = auto()  # the last message was sent, or the session has ended
 
 
-UNDECIDED, CONNECTED, DETACHED, ENDED = StreamState  # globals are faster than attributes
+UNDECIDED, REPLAYING, CONNECTED, DETACHED, ENDED = StreamState  # globals are faster than attributes
 
 
 class Stream:
@@ -66,8 +67,9 @@ class Stream:
             | open                      ^
             v             end           |
         CONNECTED ----------------------+
-            |  ^                        |
-     detach v  | attach    end          |
+     detach |  ^ attach                 |
+            | REPLAYING ----------------+
+            v  ^ begin_replay           |
         DETACHED -----------------------+
 
     `end` leads to ENDED from UNDECIDED too, and a cancelled POST to DETACHED. The listening stream begins in DETACHED,
@@ -84,17 +86,15 @@ class Stream:
         self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
         self._access: Access | None = None
         self.headers: HeaderList = []
-        self._response: StreamingResponse | None = None  # only in CONNECTED
+        self._response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
-        self._first_unsent = ""  # the id of the first event without a response; "" without such events
+        self.first_unsent = ""
+        """The id of the first event that no response has sent; "" without such events."""
 
     def respond_to(self, exchange: Exchange, headers: HeaderList, access: Access | None) -> None:
-        """Send the messages in the response to this POST.
+        """Send the messages in the response to this POST, with these further headers.
 
-        Args:
-            exchange: The POST, which gets no other response.
-            headers: Further headers of the response.
-            access: The access of the POST; None for a batch. A refusal by the handler becomes the response.
+        `access` is the access of the POST; None for a batch. A refusal by the handler becomes the response.
         """
         self._exchange, self.headers, self._access = exchange, headers, access
         exchange.respond_later(self.cancel)
@@ -133,7 +133,9 @@ class Stream:
         if self.state is UNDECIDED:
             self.state = DETACHED
             if exchange is not None:
-                self.attach(exchange.stream(200, [*SSE_HEADERS, *self.headers]), [])
+                response = exchange.stream(200, [*SSE_HEADERS, *self.headers])
+                self.begin_replay(response)
+                self.attach(response)
 
     def send_first_id(self) -> None:
         """Send an event id first (from 2025-11-25), so that the client can resume before it receives a message."""
@@ -143,38 +145,31 @@ class Stream:
 
     def _emit(self, data: bytes) -> None:
         id = self.session.store_event(self.name, data)
-        if self._response is not None:
-            return self._response.write(self._encode(id, data))
-        self._first_unsent = self._first_unsent or id  # the store has it for a client that resumes, or listens next
+        if self.state is CONNECTED and self._response is not None:
+            return self._response.write(self.session.encode(id, data))
+        self.first_unsent = self.first_unsent or id  # the store has it for a client that resumes, or listens next
 
-    def _encode(self, id: str, data: bytes) -> bytes:
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD send retry before closing a connection
-        retry = self.session.limits.retry if not data else None
-        return encode_event(data, id=id or None, retry=retry)
-
-    def attach(
-        self, response: StreamingResponse, missed: list[Event] | None = None, ends_at: float | None = None
-    ) -> None:
-        """Send the `missed` events on this response (default: the unsent events), and then all further events.
-
-        The response stays open until the stream ends, the client disconnects, or at the time `ends_at`, in seconds
-        since 1970: the access token expires then. The client resumes with a new token.
-        """
-        previous, self._response = self._response, response
+    def begin_replay(self, response: StreamingResponse, ends_at: float | None = None) -> None:
+        """Reserve the stream for this response, which sends missed events until `attach`. It ends at the latest at the
+        time `ends_at`, in seconds since 1970: the access token expires then, and the client resumes with a new one."""
+        previous, self._response, self.state = self._response, response, REPLAYING
         self._cancel_expiry()
         if previous is not None:
             previous.close()  # the client has reconnected, so it no longer reads the previous response
-        for event in self.session.events_from(self._first_unsent) if missed is None else missed:
-            response.write(self._encode(event.id, event.data))
-        self._first_unsent = ""
+        if ends_at is not None:
+            loop, left = asyncio.get_running_loop(), max(0.0, ends_at - time.time())
+            self._expiry = loop.call_later(left, response.close)
+
+    def attach(self, response: StreamingResponse) -> None:
+        """Send all further events on the response of `begin_replay`, unless a later response has replaced it."""
+        if self._response is not response:
+            return
         if self.state is ENDED:
-            self._end_response(ENDED)
-        else:
-            self.state = CONNECTED
-            if ends_at is not None:
-                loop, left = asyncio.get_running_loop(), max(0.0, ends_at - time.time())
-                self._expiry = loop.call_later(left, response.close)
-        response.keep_open(self._detach)
+            return self._end_response(ENDED)
+        if not response.ended.done():
+            self.first_unsent = ""
+        self.state = CONNECTED
+        response.keep_open(self._detach)  # detaches at once if the response has ended
 
     def _detach(self, response: StreamingResponse) -> None:
         self.session.touch()
@@ -190,7 +185,7 @@ class Stream:
         if self.state is UNDECIDED:
             self._open()
             self.send_first_id()
-        if self.state is CONNECTED:
+        if self._response is not None:
             self._end_response(DETACHED)
         return True
 
@@ -200,7 +195,10 @@ class Stream:
             refuse(self._exchange, self.session.refusal(), self.headers)
             self._exchange = None
         self._open()
-        self._end_response(ENDED)
+        if self.state is REPLAYING:
+            self.state = ENDED  # the response still sends the stored events, and ends in `attach`
+        else:
+            self._end_response(ENDED)
         self.session.remove_stream(self)
 
     def _end_response(self, state: StreamState) -> None:
@@ -351,6 +349,11 @@ class HttpSession(SessionTransport):
             self.store = None  # a replay would have a gap
             return ""
 
+    def encode(self, id: str, data: bytes) -> bytes:
+        """Return an event as bytes."""
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD send retry before closing a connection
+        return encode_event(data, id=id or None, retry=self.limits.retry if not data else None)
+
     def events_after(self, event_id: str) -> list[Event] | None:
         """Return the later events of an event's stream, or None if some of them are lost."""
         return self.store.events_after(self.id, event_id) if self.store is not None else None
@@ -384,7 +387,7 @@ class HttpSession(SessionTransport):
     @property
     def is_idle(self) -> bool:
         """True if no request is in flight and no client reads the listening stream."""
-        return not self.streams_by_request and self.listening.state is not CONNECTED
+        return not self.streams_by_request and self.listening.state is DETACHED
 
     def keep_alive(self) -> None:
         for stream in self.streams.values():

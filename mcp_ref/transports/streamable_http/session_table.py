@@ -123,7 +123,7 @@ class SessionTable:
         return session
 
     def _run(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.create_task(work)
+        task = asyncio.Task(work)  # not an eager task, which could end a session before the POST has its stream
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

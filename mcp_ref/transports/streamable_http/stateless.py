@@ -148,6 +148,7 @@ class StatelessExchange:
         before anything was sent.
         """
         self._in_flight.add(self, access.caller)
+        self._exchange.forget_body()  # the caller's share counts the message now
         task = self.task = asyncio.current_task()
         assert task is not None
         self._expected_cancellations = task.cancelling()

@@ -341,6 +341,9 @@ class Recorded:
     def take_body(self) -> bool:
         return True
 
+    def forget_body(self) -> None:
+        self.request.body = b""
+
     def respond_later(self, on_cancel: Callable[[], object]) -> None:
         """Ignore the function: the server does not stop."""
 

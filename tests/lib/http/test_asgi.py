@@ -335,6 +335,7 @@ async def test_asgi_request_that_is_cancelled_at_once_leaves_no_coroutine_that_w
     async def outer(rest: Awaitable[None]) -> None:
         await rest
 
+    asyncio.get_running_loop().set_task_factory(None)  # an eager task would not be cancelled in time
     request = asyncio.ensure_future(calling(lambda exchange: outer(respond(exchange)), Call()))
     await asyncio.sleep(0)
     request.cancel()  # otherwise Python warns of `respond`, which is a failure of this test

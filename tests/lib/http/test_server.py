@@ -1143,6 +1143,46 @@ async def test_bodies_of_running_handlers_count_for_bodies_size() -> None:
         assert (await first.answer()).status == 200
 
 
+async def test_body_that_a_running_handler_has_freed_does_not_count_for_bodies_size() -> None:
+    go, freed = asyncio.Event(), list[int]()
+
+    async def wait(exchange: Exchange) -> None:
+        await exchange.read_body()
+        freed.append(len(exchange.request.body))
+        exchange.forget_body()
+        assert exchange.request.body == b""
+        await go.wait()
+        await echo(exchange)
+
+    async with bench(wait, HttpLimits(bodies_size=3 * LARGE)) as b:
+        clients = [await b.client() for _ in range(4)]
+        for number, client in enumerate(clients, 1):
+            await client.send(post(b"x" * 2 * LARGE))
+            await eventually(lambda count=number: freed == count * [2 * LARGE])  # type: ignore[misc]
+        go.set()
+        for client in clients:
+            assert (await client.answer()).status == 200
+            assert (await client.ask(GET)).status == 200  # the connection stays open
+
+
+async def test_body_that_its_handler_has_not_asked_for_is_refused_with_503_if_bodies_size_is_exceeded() -> None:
+    go = asyncio.Event()
+
+    async def wait(exchange: Exchange) -> None:
+        await go.wait()  # for example for a token that is checked elsewhere
+        await exchange.read_body()
+        await echo(exchange)
+
+    async with bench(wait, HttpLimits(bodies_size=LARGE // 32)) as b:
+        client = await b.client()
+        await client.send(post(b"x" * LARGE, length=2 * LARGE))
+        await eventually(lambda: any(each._body is not None for each in _open_connections(b.server)))
+        go.set()
+        answer = await client.answer()
+        assert (answer.status, answer.headers["connection"]) == (503, "close")
+        assert b"too many large bodies" in answer.body
+
+
 @pytest.mark.parametrize("first", [b"", GET], ids=["unfinished heads", "later requests"])
 async def test_heads_and_later_requests_share_bodies_size_and_the_largest_connection_ends(first: bytes) -> None:
     go = asyncio.Event()

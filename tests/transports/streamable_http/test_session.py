@@ -8,10 +8,11 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mcp_ref import Context, Server
+from mcp_ref import Context, Server, TextContent
 from mcp_ref.basic.access import Access
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
@@ -41,7 +42,7 @@ from tests.raw_http_client import (
     said,
     served_over_http,
 )
-from tests.settings import eventually, run
+from tests.settings import TASK_FACTORIES, eventually, run
 
 every_revision = pytest.mark.parametrize("revision", STREAMABLE)
 GONE = "unknown session, or it has ended: begin a new one with an initialize request"
@@ -202,8 +203,13 @@ def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+@pytest.mark.parametrize("task_factory", TASK_FACTORIES)
 @pytest.mark.parametrize("how", ["the client ends it", "the server stops", "it cannot begin"])
-async def test_post_that_waits_when_its_session_ends_is_refused(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_post_that_waits_when_its_session_ends_is_refused(
+    how: str, task_factory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.get_running_loop().set_task_factory(task_factory)
+
     async def fail(transport: object) -> ServedSession:
         raise OSError("no memory")
 
@@ -451,6 +457,64 @@ async def test_last_event_id_replays_the_rest_each_event_once_and_in_order(revis
         back = await talk.get(event["id"])
         held.go.set()
         assert await back.messages() == [said("x goes on"), answered("x")]
+
+
+LINES = [f"{number:02} " + "x" * 500_000 for number in range(24)]
+"""Log messages that need three times as much memory as a client may leave unread."""
+
+
+def talkative() -> tuple[Server, asyncio.Event]:
+    """Return a server whose tool sends `LINES`, and an event that the tool waits for before its end."""
+    server, go = Server("s"), asyncio.Event()
+
+    @server.tool()
+    async def talk(context: Context) -> TextContent:
+        for line in LINES:
+            await context.log("info", line)
+        await go.wait()
+        return TextContent("done")
+
+    return server, go
+
+
+@pytest.mark.spec("2025-11-25/basic/transports#resumability-and-redelivery-3")
+@pytest.mark.parametrize("when", ["the stream goes on", "the stream has ended", "the stream ends meanwhile"])
+async def test_replay_of_many_large_events_waits_for_the_client_and_loses_none(when: str) -> None:
+    server, go = talkative()
+    async with http_session(server) as talk:
+        posted = await talk.post(call("talk"))
+        first = await posted.event()
+        assert first is not None
+        await posted.cut()
+        table = talk.web.site._endpoint.sessions
+        [session] = table.values()
+        await eventually(
+            lambda: session.store is not None and len(session.store.events_from(session.id, first["id"])) == 25
+        )
+        if when == "the stream has ended":
+            go.set()
+            await eventually(lambda: not session.streams_by_request)
+        back = await talk.get(first["id"])
+        if when == "the stream ends meanwhile":
+            go.set()
+            await eventually(lambda: not session.streams_by_request)
+        received = [await back.message() for _ in LINES]
+        go.set()
+        assert received == [said(line) for line in LINES]
+        assert await back.messages() == [answered("done")]
+
+
+async def test_events_that_waited_for_a_get_are_all_sent_to_a_slow_client_and_another_get_continues() -> None:
+    server, go = talkative()
+    go.set()
+    async with http_session(server, json_responses=True) as talk:
+        assert (await talk.post(call("talk"))).status == 200
+        given_up = await talk.get()  # reads nothing more
+        listening = await talk.get()
+        assert [await listening.message() for _ in LINES] == [said(line) for line in LINES]
+        await given_up.cut()
+        server.list_changed("tools")
+        assert await listening.message() == CHANGED
 
 
 @every_revision

@@ -598,7 +598,7 @@ async def test_asgi_call_of_subscriptions_listen_that_is_cancelled_gives_its_pla
                 statuses.append(message["status"])  # noqa: B023
                 serving.cancel()  # noqa: B023
 
-        serving = asyncio.ensure_future(application(scope, inbox.get, send))  # type: ignore[arg-type]
+        serving: asyncio.Task[None] = asyncio.Task(application(scope, inbox.get, send))  # type: ignore[arg-type]
         await asyncio.wait([serving], timeout=PATIENCE)
         assert (serving.cancelled(), statuses) == (True, [200])
 
