@@ -7,6 +7,7 @@ from tests.waits import WAITS, find_waits
 
 def test_each_wait_is_on_the_list_with_the_reason_why_it_ends() -> None:
     found, listed = find_waits(), WAITS.keys()
-    assert not found - listed, "add these waits to tests/waits.py, and say why they end"
-    assert not listed - found, "these waits are no longer in the package"
+    new, stale = found - listed, listed - found
+    assert not new, f"add to tests/waits.py, with the reason why they end: {new}"
+    assert not stale, f"no longer in the package: {stale}"
     assert all(sentence.endswith(".") for sentence in WAITS.values())

@@ -587,8 +587,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The response to `initialize` or the end of the session ends it.",
     ("transports/streamable_http/server.py", "StreamableHttpEndpoint._initialize", "session.initialized.result()"):
         "The response to `initialize` or the end of the session ends it.",
-    ("transports/streamable_http/server.py", "_replay", "response.drain()"):
-        "See `HttpConnection.drain`.",
     ("transports/streamable_http/server.py", "StreamableHttpEndpoint._wait_and_post", "rest"):
         "The handler ends it, or the HTTP server cancels its task.",
     ("transports/streamable_http/session.py", "HttpSession.admit", "self.initialized.result()"):

@@ -303,14 +303,9 @@ class Server:
             await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment()))
 
     def serve_http(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        *,
-        ssl: SSLContext | None = None,
-        http_limits: HttpLimits | None = None,
-        **options: Unpack[HttpOptions],
-    ) -> AbstractAsyncContextManager[str]:
+        self, host: str = "127.0.0.1", port: int = 0, *, ssl: SSLContext | None = None,
+        http_limits: HttpLimits | None = None, **options: Unpack[HttpOptions],
+    ) -> AbstractAsyncContextManager[str]:  # fmt: skip
         """Return a context manager that serves over HTTP: `async with server.serve_http(port=8000) as url: ...`
 
         Args:
@@ -374,15 +369,9 @@ class Server:
         run_program(self.serve_stdio, self.catalog.service, "`await server.serve_stdio()`")
 
     def run_http(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 8000,
-        *,
-        ssl: SSLContext | None = None,
-        http_limits: HttpLimits | None = None,
-        drain_seconds: float = 10.0,
-        **options: Unpack[HttpOptions],
-    ) -> None:
+        self, host: str = "127.0.0.1", port: int = 8000, *, ssl: SSLContext | None = None,
+        http_limits: HttpLimits | None = None, drain_seconds: float = 10.0, **options: Unpack[HttpOptions],
+    ) -> None:  # fmt: skip
         """Run a program that serves over HTTP until SIGINT or SIGTERM arrives. Print the URL on standard error.
 
         Args:

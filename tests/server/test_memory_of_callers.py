@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mcp_ref import Context, Limits, MemoryTaskStore, ProtocolError, Server
+from mcp_ref import CallToolResult, Client, Context, Limits, MemoryTaskStore, ProtocolError, Server
 from mcp_ref.basic import access
 from mcp_ref.cli.limits import memory
 from mcp_ref.extensions.auth import dpop
 from mcp_ref.extensions.tasks import receiver
 from mcp_ref.extensions.tasks.types import new_task, with_status
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
+from mcp_ref.lib.http.message import HttpLimits
 from mcp_ref.lib.shares import ShareExceeded, Shares, memory_of
 from mcp_ref.transports.streamable_http.event_store import MAX_DROPPED_STREAMS, MemoryEventStore
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
@@ -129,6 +130,29 @@ async def test_messages_that_wait_for_a_get_are_only_in_the_event_store() -> Non
         listening = await talk.get()
         message = json.dumps(await listening.message())
         assert "notifications/message" in message and '"data": "0 ' not in message
+
+
+@pytest.mark.attack("request-memory")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_running_calls_leave_the_memory_for_bodies_to_other_callers(revision: str) -> None:
+    server, go, running = Server("s"), asyncio.Event(), list[int]()
+
+    @server.tool()
+    async def hold(text: str) -> int:
+        running.append(len(text))
+        await go.wait()
+        return len(text)
+
+    calls = list[asyncio.Task[CallToolResult]]()
+    async with (
+        server.serve_http(http_limits=HttpLimits(bodies_size=1_000_000)) as url,
+        Client(url, revisions=[revision]) as client,
+    ):
+        for _ in range(4):
+            calls.append(asyncio.create_task(client.call_tool("hold", {"text": "x" * 400_000})))
+            await eventually(lambda: len(running) == len(calls))
+        go.set()
+        assert [(await call).text for call in calls] == 4 * ["400000"]
 
 
 HOSTILE_TEXTS = {
