@@ -129,6 +129,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .lib.http.response import ClientLimits as ClientLimits
     from .revisions import NotInRevision as NotInRevision
     from .revisions import Revision as Revision
+    from .server.broadcast import Broadcast as Broadcast
     from .server.context import Context as Context
     from .server.middleware import Proceed as Proceed
     from .server.middleware import ServedRequest as ServedRequest
@@ -200,9 +201,10 @@ READING_ORDER = (
     "client/target.py", "client/connector.py", "client/requests.py", "client/subscriptions.py", "client/tools.py",
     "client/client.py", "client/sync.py",
     "server/__init__.py", "server/input_requests.py", "server/context.py", "server/lifespan.py", "server/workers.py",
-    "server/service.py", "server/announcements.py", "server/catalog.py", "server/subscriptions.py",
-    "server/stateless.py", "server/session.py", "server/middleware.py", "server/routes.py", "server/options.py",
-    "server/health.py", "server/http.py", "server/listening.py", "server/main.py", "server/server.py",
+    "server/announcements.py", "server/broadcast.py", "server/service.py", "server/options.py", "server/catalog.py",
+    "server/subscriptions.py", "server/stateless.py", "server/session.py", "server/middleware.py", "server/routes.py",
+    "server/http_options.py", "server/health.py", "server/http.py", "server/listening.py", "server/main.py",
+    "server/server.py",
     "host/__init__.py", "host/names.py", "host/configuration.py", "host/approval.py", "host/dangers.py",
     "host/launch.py", "host/supervisor.py", "host/policy.py", "host/results.py", "host/hosted.py", "host/host.py",
     "__init__.py",
@@ -228,8 +230,9 @@ OPTIONAL_READING = (
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/resumption.py",
     "client/options.py", "client/subscriptions.py", "client/sync.py",
     "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/service.py", "server/middleware.py",
-    "server/routes.py", "server/options.py", "server/health.py", "server/listening.py", "server/main.py", "host/",
-    "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
+    "server/broadcast.py", "server/options.py", "server/routes.py", "server/http_options.py", "server/health.py",
+    "server/listening.py", "server/main.py",
+    "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 
@@ -276,6 +279,7 @@ _NAMES_BY_MODULE = {
     "jsonrpc.errors": "ConnectionClosed InvalidMessage McpError ProtocolError RemoteError RequestTimeout",
     "revisions": "NotInRevision Revision",
     "client.client": "Client",
+    "server.broadcast": "Broadcast",
     "server.context": "Context",
     "server.middleware": "Proceed ServedRequest",
     "server.routes": "RouteResponse",

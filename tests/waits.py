@@ -425,6 +425,22 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `SUBSCRIPTION_END_SECONDS`.",
     ("server/context.py", "Context._until_cancelled", "coroutine"):
         "The context's own method ends it, or the cancellation of the request.",
+    ("server/broadcast.py", "Broadcaster._deliver", "self._received.get()"):
+        "A received change ends it; `Broadcaster.stop` cancels its task.",
+    ("server/broadcast.py", "Broadcaster._publish", "asyncio.sleep(COALESCE_SECONDS)"):
+        "It has a time limit.",
+    ("server/broadcast.py", "Broadcaster._publish", "self._filled.wait()"):
+        "A change ends it; `Broadcaster.stop` cancels its task.",
+    ("server/broadcast.py", "Broadcaster._reload", "self._run_in_worker(function)"):
+        "See `Service.run_in_worker`.",
+    ("server/broadcast.py", "Broadcaster._reload", "function()"):
+        "The author's function ends it. Until then, received changes wait in a queue of limited size.",
+    ("server/broadcast.py", "Broadcaster.publish", "_is_reloading.get()"):
+        "It reads a context variable, and does not wait.",
+    ("server/broadcast.py", "Broadcaster.stop", "asyncio.wait(self._tasks, timeout=STOP_SECONDS)"):
+        "It has a time limit.",
+    ("server/broadcast.py", "Broadcaster.stop", "asyncio.wait(self._tasks, timeout=2 * COALESCE_SECONDS)"):
+        "It has a time limit.",
     ("server/http.py", "HttpApp._start_and_handle", "rest"):
         "The handler ends it, or the HTTP server cancels its task.",
     ("server/http.py", "HttpApp.end_sessions", "asyncio.gather(*endings)"):
@@ -464,6 +480,9 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The end of the lifespan or a signal ends it; it is the idle state of a server.",
     ("server/main.py", "run_http_program.listen", "listening"):
         "Entering it only opens the socket, and leaving it has the time limits of `HttpServer.close`.",
+    ("server/service.py", "Service.run_in_worker",
+     "asyncio.get_running_loop().run_in_executor(self.executor, run, function)"):
+        "The author's function ends it; a cancellation ends the wait, but not the thread.",
     ("server/service.py", "Service.drain",
      "asyncio.gather(*(member.finish_requests(seconds) for member in tuple(self.members)))"):
         "Each member has the time limit `seconds`.",

@@ -61,7 +61,7 @@ _HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:
     """Serve over HTTP until Ctrl-C or SIGTERM. Return the exit code."""
-    from ..server.options import HttpOptions  # lazy: a stdio server loads no HTTP
+    from ..server.http_options import HttpOptions  # lazy: a stdio server loads no HTTP
 
     http_options = HttpOptions(json_responses=options.json_responses)
     if options.path:

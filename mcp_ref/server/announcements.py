@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
@@ -36,6 +37,10 @@ class Announcer:
     loop: asyncio.AbstractEventLoop
     _changes: dict[Change, None] | None = None  # an ordered set; None if no change is queued
     _sender: asyncio.Task[None] | None = None  # sends the queued changes, as fast as the client reads
+
+    def subscribed_uris(self) -> Collection[str]:
+        """Return the URIs of the resources whose updates the client wants."""
+        raise NotImplementedError
 
     def wants(self, method: str, subject: str | None) -> bool:
         """Return True if the client wants the notification."""
@@ -106,12 +111,21 @@ class Announcer:
 class Announcers(set[Announcer]):
     """The open sessions and subscriptions of a server, on all event loops."""
 
+    publish: Callable[[Change], None] | None = None
+    """Announces a change to the other processes of the server (broadcast.py); None without a broadcast."""
+
     def __init__(self) -> None:
         super().__init__()
         self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
 
     def announce(self, method: str, subject: str | None = None) -> None:
-        """Announce a change to the clients. Any thread can call this. `subject` is the changed URI or task id."""
+        """Announce a change to all clients. Any thread can call this. `subject` is the changed URI or task id."""
+        self.announce_here(method, subject)
+        if self.publish is not None:
+            self.publish((method, subject))
+
+    def announce_here(self, method: str, subject: str | None = None) -> None:
+        """Announce a change to the clients of this process."""
         for loop in {announcer.loop for announcer in tuple(self)}:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(self._queue_change, loop, (method, subject))

@@ -18,28 +18,28 @@ Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, cast
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, ServerCapabilities, declares
 from ..basic.meta import RequestParams, checked_extensions
+from ..basic.mrtr import checked_key
 from ..basic.ping import ping
 from ..codec import codec_for
-from ..features.caching import CacheHints
+from ..features.caching import hints_by_method
 from ..features.task_augmentation import EXTENSION, SERVER_CAPABILITY
 from ..jsonrpc.messages import Notification, Object, Request
 from ..revisions import Method, Revision, sorted_revisions
 from ..session import Handler, Route
 from .announcements import Announcers
 from .context import Context
+from .options import ServerOptions
 from .service import Service
 
 if TYPE_CHECKING:
     from ..extensions.tasks.receiver import Tasks
-    from ..extensions.tasks.store import TaskStore
     from ..features.completion import Completions, Reference
     from ..features.custom_methods import CustomMethod
     from ..features.discover import DiscoverResult
@@ -55,15 +55,16 @@ class Catalog:
     """The tools, resources, prompts, completions and tasks of a server. `Server` documents the arguments."""
 
     def __init__(
-        self, info: Implementation, instructions: str | None, revisions: Sequence[Revision | str], logging: bool,
-        page_size: int, extensions: Mapping[str, object] | None, task_store: TaskStore | None,
-        executor: Executor | None, cache_hints: Mapping[str, CacheHints], state_key: bytes,
+        self, info: Implementation, instructions: str | None, revisions: Sequence[Revision | str],
+        options: ServerOptions,
     ) -> None:  # fmt: skip
+        page_size = options.get("page_size", 1000)
         if page_size < 1:
             raise ValueError(f"page_size, the number of items in a page, must be at least 1, not {page_size}")
         self.info, self.instructions = info, instructions
         self.info_as_json: dict[Revision, Object] = {}
-        self.cache_hints, self.state_key = cache_hints, state_key
+        self.cache_hints = hints_by_method(options.get("cache_ttl", 0.0), options.get("cache_scope", "public"))
+        self.state_key = checked_key(options.get("state_key"))
         self.revisions = sorted_revisions(revisions)
         self.routes: dict[str, Route] = {}
         """The routes of stateless requests, by method."""
@@ -72,13 +73,14 @@ class Catalog:
         self.announcers = Announcers()
         self.needs_scopes = False
         """True if at least one tool, resource or prompt needs scopes."""
-        self._nonempty_features: set[str] = set()  # features that have, or have had, an item
-        self.logging, self._page_size = logging, page_size
-        self.service = Service(executor, self._close_tasks)
+        self.used_features: set[str] = set()
+        """The features that have, or have had, an item."""
+        self.logging, self._page_size = options.get("logging", True), page_size
+        self.service = Service(options.get("executor"), self._close_tasks, options.get("node"))
         """The sessions and HTTP applications that serve this catalog."""
-        self.extensions = checked_extensions(extensions)
+        self.extensions = checked_extensions(options.get("extensions"))
         self.custom_methods: dict[str, CustomMethod] = {}
-        self._task_store = task_store
+        self._task_store = options.get("task_store")
 
     @property
     def legacy_revisions(self) -> list[Revision]:
@@ -114,7 +116,7 @@ class Catalog:
         """The completions of prompt arguments and template variables."""
         from ..features.completion import Completions  # lazy: few servers have completions
 
-        added = partial(self._nonempty_features.add, "completions")
+        added = partial(self.used_features.add, "completions")
         return Completions(Context, self._completable_arguments, added)
 
     @cached_property
@@ -125,25 +127,25 @@ class Catalog:
         return Tasks(self._task_store, partial(self.announcers.announce, "notifications/tasks"))
 
     def _changed(self, feature: str) -> None:
-        self._nonempty_features.add(feature)
+        self.used_features.add(feature)
         self.needs_scopes = self.needs_scopes or bool(getattr(self, feature).scopes)
         self.announcers.announce(f"notifications/{feature}/list_changed")
 
     def _completable_arguments(self, ref: Reference) -> list[str] | None:
         """Return the names of the arguments of a prompt or template, or None if it is not registered."""
         if ref.type == "ref/prompt":
-            return self.prompts.arguments_of(ref.name) if "prompts" in self._nonempty_features else None
-        return self.resources.variables_of(ref.uri) if "resources" in self._nonempty_features else None
+            return self.prompts.arguments_of(ref.name) if "prompts" in self.used_features else None
+        return self.resources.variables_of(ref.uri) if "resources" in self.used_features else None
 
     def check(self) -> None:
         """Raise ValueError if a completion is for an argument that does not exist. Call it when serving begins."""
-        if "completions" in self._nonempty_features:
+        if "completions" in self.used_features:
             self.completions.check()
 
     def capabilities(self) -> ServerCapabilities:
         """Return the server's capabilities: features that have (or have had) an item, logging, tasks and extensions."""
         changes: Object = {"listChanged": True}
-        declared, has_tasks = self._nonempty_features, "tools" in self._nonempty_features and self.tools.can_be_tasks
+        declared, has_tasks = self.used_features, "tools" in self.used_features and self.tools.can_be_tasks
         return ServerCapabilities(
             logging={} if self.logging else None,
             completions={} if "completions" in declared else None,
@@ -162,7 +164,7 @@ class Catalog:
 
     def handler(self, method: Method) -> Handler | None:
         """Return the handler of a method, or None if the server has no such handler."""
-        if method.capability == "completions" and "completions" not in self._nonempty_features:
+        if method.capability == "completions" and "completions" not in self.used_features:
             return None  # the capability is new in 2025-03-26, so clients of earlier revisions do not check it
         if (custom := self.custom_methods.get(method.name)) is not None:
             return self.wrapped(method.name, custom.serve)
@@ -177,7 +179,7 @@ class Catalog:
 
     def scopes_of(self, call: Request | Notification) -> Collection[str]:
         """Return the scopes of the tool, resource or prompt that a message names."""
-        method, params, used = call.method, call.params, self._nonempty_features
+        method, params, used = call.method, call.params, self.used_features
         if method == "completion/complete" and isinstance(params.get("ref"), dict):
             params = cast(Object, params["ref"])
         name, uri = params.get("name"), params.get("uri")

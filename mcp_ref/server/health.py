@@ -35,6 +35,9 @@ METRICS: Final = (
      (('{era="legacy"}', "legacy_served"), ('{era="modern"}', "modern_served"))),
     ("mcp_unsaved_sessions", "gauge", "Sessions with changes that are not in the event store yet.",
      (("", "unsaved_sessions"),)),
+    ("mcp_unpublished_changes", "gauge", "Changes that the other processes do not know yet.",
+     (("", "unpublished_changes"),)),
+    ("mcp_broadcast_lag_seconds", "gauge", "Age of the oldest of these changes.", (("", "broadcast_lag"),)),
 )  # fmt: skip
 """Name, type and meaning of each metric, and its values: pairs of a label and a field of `ServerStats`."""
 

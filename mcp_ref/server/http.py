@@ -41,7 +41,6 @@ from ..transports.streamable_http.checks import (
     CheckedRequest,
     HttpRefusal,
     RequestChecks,
-    authorized_by,
     refuse,
 )
 from ..transports.streamable_http.posted_session import RETRY_LATER, EndpointLimits
@@ -51,7 +50,8 @@ from . import stateless
 from .announcements import OpenSubscriptions
 from .catalog import Catalog
 from .health import add_numbers, health_routes
-from .options import HttpOptions as HttpOptions
+from .http_options import HttpOptions as HttpOptions
+from .http_options import authorization_of
 from .routes import METHODS, call_route, check_routes
 from .service import Membership, ServerStats
 from .session import begin
@@ -73,8 +73,9 @@ class HttpApp:
         self.path = options.get("path", "/mcp")
         self._endpoint_paths = (self.path, self.path + "/")  # users often write a slash at the end
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
+        self._protection, authorize = authorization_of(options, catalog.needs_scopes)
         self._open_endpoints = partial(
-            self._open, session_limits, trace or trace_from_environment(), options, self._choose_authorization(options)
+            self._open, session_limits, trace or trace_from_environment(), options, authorize
         )
         self._open_endpoints()
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
@@ -110,7 +111,7 @@ class HttpApp:
             json_responses=options.get("json_responses", False), store=options.get("store"), limits=limits,
             authorize=authorize, scopes=catalog, trace=trace,
             stateless=partial(stateless.serve_request, catalog, self._subscriptions) if catalog.is_modern else None,
-            parameters=catalog.tools.parameter_headers,
+            parameters=catalog.tools.parameter_headers, id_prefix=catalog.service.id_prefix,
         )  # fmt: skip
         self._http_sse: SseEndpoint | None = None
         if options.get("http_sse", True) and catalog.legacy_revisions:
@@ -121,22 +122,8 @@ class HttpApp:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] only for legacy clients
             self._http_sse = SseEndpoint(
                 begin_session, *paths, hosts=hosts, origins=origins, limits=limits, authorize=authorize,
-                scopes=catalog, trace=trace,
+                scopes=catalog, trace=trace, id_prefix=catalog.service.id_prefix,
             )  # fmt: skip
-
-    def _choose_authorization(self, options: HttpOptions) -> Authorize | None:
-        """Return the function that checks callers, if any. Raise ValueError if scopes are needed without it."""
-        authenticate, self._protection = options.get("authenticate"), options.get("authorization")
-        if self._protection is not None:
-            if authenticate is not None:
-                raise ValueError("a server has either authorization= or authenticate=, not both")
-            return self._protection.authorize
-        if authenticate is not None:
-            return authorized_by(authenticate)
-        if self._catalog.needs_scopes:
-            raise ValueError("a tool, resource or prompt has scopes=, so the server needs authorization=Protection(...)"
-                             "; the command `run` needs --issuer and --resource")  # fmt: skip
-        return None
 
     async def start(self) -> None:
         """Enter the lifespan of the server, if it is not entered. Raise RuntimeError if the lifespan fails."""

@@ -18,7 +18,7 @@ from ..transports.base import Trace
 from ..transports.streamable_http.checks import LOOPBACK
 from .catalog import Catalog
 from .http import FINISH_SECONDS, HttpApp
-from .options import HttpOptions
+from .http_options import HttpOptions
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
 _SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "logging/setLevel"})

@@ -1,48 +1,53 @@
-"""The options of a server over HTTP: `Server.run_http`, `Server.serve_http` and `Server.asgi` have them all.
+"""The options of `Server` that are not about its name, its revisions and its lifespan.
 
-Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 basic/transports/streamable-http
+Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, server/utilities/caching
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, TypedDict
 
-from ..transports.streamable_http.checks import Authenticate
-from ..transports.streamable_http.posted_session import EndpointLimits
-from .routes import RouteHandler
+from ..features.caching import CacheScope
+from ..jsonrpc.dispatcher import Limits
+from ..transports.base import Trace
 
 if TYPE_CHECKING:
-    from ..basic.authorization.server import Protection
-    from ..transports.streamable_http.event_store import MemoryEventStore
+    from ..extensions.tasks.store import TaskStore
+    from .broadcast import Broadcast
+else:
+    TaskStore = Broadcast = object  # `check_options` accepts every object, because both are only protocols
 
 
-class HttpOptions(TypedDict, total=False):
-    """The options of a server over HTTP. The default of each option is in brackets."""
+class ServerOptions(TypedDict, total=False):
+    """The options of a server. The default of each option is in brackets."""
 
-    path: str
-    """The path of Streamable HTTP. ["/mcp"]"""
-    http_sse: bool
-    """True to serve HTTP+SSE too. Its paths are `sse` and `messages` in the parent folder of `path`. [True]"""
-    json_responses: bool
-    """True to send each response as JSON, not as a stream. In the legacy era, progress and log messages then use the
-    stream of a GET request. In the modern era they are dropped. Subscriptions always use a stream. [False]"""
-    allowed_hosts: Collection[str]
-    """Allowed values of the Host header, with or without port; "*" for any. [the loopback names, and `host`]"""
-    allowed_origins: Collection[str]
-    """Origins of the web pages that can use the server, such as "https://app.example"; "*" for any. [loopback]"""
-    authenticate: Authenticate
-    """A function that returns the principal of a request, or None to refuse the request with 401. [none]"""
-    authorization: Protection
-    """The protection of this server by access tokens, instead of `authenticate`. [no authorization]"""
-    store: MemoryEventStore
-    """The store of sent events. After a lost connection, a client resumes its stream from this store. [in memory]"""
-    routes: Mapping[str, RouteHandler]
-    """Further paths and their handlers, such as `{"/health": health}`, without authentication. [none]"""
-    health: bool
-    """True to serve `/livez`, `/readyz` and `/metrics` too, for load balancers (health.py). [False]"""
-    trusted_proxies: Collection[str]
-    """Addresses and networks of your proxies, such as "10.0.0.0/8". A client's address, for `context.http` and for all
-    limits of a caller, is then the one in their `Forwarded` or `X-Forwarded-For` (lib/http/proxies.py). [none]"""
-    limits: EndpointLimits
-    """Limits on sessions, streams and times. [`EndpointLimits()`]"""
+    logging: bool
+    """True if the server sends log messages. [True]"""
+    page_size: int
+    """Number of items in one page of a list. [1000]"""
+    executor: Executor | None
+    """The executor for plain `def` functions. In a program such as Blender, whose functions must run on the main
+    thread, give an executor that uses the main thread. [96 threads, of which one client uses at most 32]"""
+    limits: Limits | None
+    """The limits of each session. [`Limits()`]"""
+    trace: Trace | None
+    """Called with every sent and received message, for debugging. [none]"""
+    state_key: bytes | None
+    """The secret key that signs `requestState`, the state of a tool call that waits for the user: at least 16 random
+    bytes. Processes that serve the same clients need the same key. [a new key]"""
+    extensions: Mapping[str, object] | None
+    """The extensions that your handlers implement: a mapping from name to settings. Only for 2026-07-28. [none]"""
+    cache_ttl: float | Mapping[str, float]
+    """Time for which a client can reuse the results of `server/discover` and the list methods, in seconds. One number
+    for all methods, or a mapping such as `{"tools/list": 300.0}`. Only for 2026-07-28. [0.0]"""
+    cache_scope: CacheScope | Mapping[str, CacheScope]
+    """"public" if all users can get a cached result, "private" if only the requesting user can. ["public"]"""
+    task_store: TaskStore | None
+    """The store of the tasks. [in memory]"""
+    node: str | None
+    """The name of this process, with which its session ids begin: 1 to 32 letters of ASCII, digits and hyphens. A load
+    balancer can then send each request of a session to its process. [none]"""
+    broadcast: Broadcast | None
+    """The channel through which the processes of a server tell each other of changes (broadcast.py). [none]"""

@@ -21,42 +21,38 @@ Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ..basic.lifecycle import Implementation
-from ..basic.mrtr import checked_key
-from ..features.caching import hints_by_method
 from ..features.registry import registering
-from ..jsonrpc.dispatcher import Limits
+from ..lib.fields import check_options
 from ..revisions import REVISIONS, Revision, find_method
-from ..transports.base import Trace, Transport
+from ..transports.base import Transport
 from ..transports.stdio.server import StdioServerTransport, claimed_stdio
 from ..transports.system import trace_from_environment
 from .catalog import Catalog
 from .context import Context
 from .main import run_http_program, run_program
+from .options import ServerOptions
 from .session import begin
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
     from contextlib import AbstractAsyncContextManager
     from ssl import SSLContext
     from typing import Unpack
 
     from ..basic.content import Icon
     from ..extensions.tasks.receiver import Tasks
-    from ..extensions.tasks.store import TaskStore
-    from ..features.caching import CacheScope
     from ..features.completion import Completions
     from ..features.prompts import PromptOptions, Prompts
     from ..features.registered_tools import ToolOptions, Tools
     from ..features.resources import ResourceOptions, Resources
     from ..lib.http.asgi import Application
     from ..lib.http.message import HttpLimits
+    from .http_options import HttpOptions
     from .middleware import Middleware
-    from .options import HttpOptions
     from .service import ServerStats
 
     M = TypeVar("M", bound=Middleware)
@@ -76,22 +72,9 @@ class Server:
         website_url: The server's web page.
         instructions: A text that explains to the client's model how to use the server.
         revisions: The revisions that the server speaks, as `Revision` objects or names, in any order. Default: all.
-        logging: True if the server sends log messages.
-        page_size: Number of items in one page of a list. Default: 1000.
-        executor: The executor for plain `def` functions. Default: 96 threads, of which one client uses at most 32. In a
-            program such as Blender, whose functions must run on the main thread, give an executor that uses the main
-            thread.
-        limits: The limits of each session.
-        trace: Called with every sent and received message, for debugging.
-        state_key: The secret key that signs `requestState`, the state of a tool call that waits for the user: at least
-            16 random bytes. Default: a new key. Processes that serve the same clients need the same key.
-        extensions: The extensions that your handlers implement: a mapping from name to settings. Only for 2026-07-28.
-        cache_ttl: Time for which a client can reuse the results of `server/discover` and the list methods, in seconds.
-            One number for all methods, or a mapping such as `{"tools/list": 300.0}`. Only for 2026-07-28.
-        cache_scope: "public" if all users can get a cached result, "private" if only the requesting user can.
-        task_store: The store of the tasks. Default: in memory.
         lifespan: A function that returns an async context manager, which the server enters before it serves and leaves
             at the end. The value that it yields is `context.state`. See lifespan.py. Default: none.
+        options: See `ServerOptions`.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -109,39 +92,25 @@ class Server:
         website_url: str | None = None,
         instructions: str | None = None,
         revisions: Sequence[Revision | str] | None = None,
-        logging: bool = True,
-        page_size: int = 1000,
-        executor: Executor | None = None,
-        limits: Limits | None = None,
-        trace: Trace | None = None,
-        state_key: bytes | None = None,
-        extensions: Mapping[str, object] | None = None,
-        cache_ttl: float | Mapping[str, float] = 0.0,
-        cache_scope: CacheScope | Mapping[str, CacheScope] = "public",
-        task_store: TaskStore | None = None,
         lifespan: Callable[[Server], AbstractAsyncContextManager[object]] | None = None,
+        **options: Unpack[ServerOptions],
     ) -> None:
+        check_options(options, ServerOptions)
         self.info = Implementation(name, version, title, description, icons, website_url)
-        hints = hints_by_method(cache_ttl, cache_scope)
-        revisions = REVISIONS if revisions is None else revisions
-        self.catalog = Catalog(
-            self.info,
-            instructions,
-            revisions,
-            logging,
-            page_size,
-            extensions,
-            task_store,
-            executor,
-            hints,
-            checked_key(state_key),
-        )
+        self.catalog = Catalog(self.info, instructions, REVISIONS if revisions is None else revisions, options)
         """The tools, resources, prompts, completions and tasks of this server."""
-        self.limits, self.trace = limits, trace
+        self.limits, self.trace = options.get("limits"), options.get("trace")
+        service = self.catalog.service
         if lifespan is not None:
             from .lifespan import Lifespan  # lazy: few servers need it
 
-            self.catalog.service.lifespan = Lifespan(name, lifespan, self, self.catalog.service.fail)
+            service.lifespan = Lifespan(name, lifespan, self, service.fail)
+        if (broadcast := options.get("broadcast")) is not None:
+            from .broadcast import Broadcaster  # lazy: few servers have several processes
+
+            service.broadcaster = Broadcaster(
+                broadcast, self.catalog.announcers, self.catalog.used_features, service.reloads, service.run_in_worker
+            )
 
     def __repr__(self) -> str:
         loaded = vars(self.catalog)  # to read `self.tools` would load features that the server does not have
@@ -261,6 +230,21 @@ class Server:
         catalog = self.catalog
         return registrar(catalog.custom_methods, catalog.extensions, Context, name, extension, notification)
 
+    def on_change(self, feature: Literal["tools", "resources", "prompts"]) -> Callable[[F], F]:
+        """Return a decorator for a function without parameters that loads a list again, such as from a database.
+
+        The function runs when another process has announced a change, before the clients of this process are notified.
+
+        Args:
+            feature: The list that has changed.
+
+        Raises:
+            ValueError: The feature has no list.
+        """
+        self._changed_method(feature)
+        functions = self.catalog.service.reloads.setdefault(feature, [])
+        return registering("on_change", feature, lambda function: functions.append(function))
+
     def list_changed(self, feature: Literal["tools", "resources", "prompts"]) -> None:
         """Notify the clients of a changed list. Any thread can call this. `add` and `remove` call it automatically.
 
@@ -270,9 +254,12 @@ class Server:
         Raises:
             ValueError: The feature has no list.
         """
+        self.catalog.announcers.announce(self._changed_method(feature))
+
+    def _changed_method(self, feature: str) -> str:
         if not find_method(method := f"notifications/{feature}/list_changed", self.revisions[-1], "server"):
             raise ValueError(f"feature must be tools, resources or prompts, not {feature!r}")
-        self.catalog.announcers.announce(method)
+        return method
 
     def resource_updated(self, uri: str) -> None:
         """Notify all subscribers of a changed resource. Any thread can call this.

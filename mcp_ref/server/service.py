@@ -8,7 +8,9 @@ lifespan. A later session starts the service again.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -21,12 +23,17 @@ from ..lib.shares import Shares
 from ..revisions import Era
 
 if TYPE_CHECKING:
+    from .broadcast import Broadcaster
     from .lifespan import Lifespan
 
 log = logging.getLogger(__name__)
 
 WORKER_END_SECONDS: Final = 0.2
 """Time for the worker threads to end after the last session or HTTP application, in seconds."""
+
+
+_NODE: Final = re.compile(r"[A-Za-z0-9-]{1,32}")
+
 RETRY_SECONDS: Final = 1.0
 """Time after an attempt of an HTTP application to enter the lifespan, until it tries again, in seconds."""
 
@@ -49,6 +56,10 @@ class ServerStats:
     """Number of stateless requests since the start of the process."""
     unsaved_sessions: int = 0
     """Number of sessions with changes that the event store has not saved yet. It grows while the storage fails."""
+    unpublished_changes: int = 0
+    """Number of changes that the broadcast has not sent to the other processes yet. At most 1,000."""
+    broadcast_lag: float = 0.0
+    """Age of the oldest of these changes, in seconds. It grows while the engine of the broadcast is away."""
 
 
 class Member(Protocol):
@@ -64,15 +75,25 @@ class Member(Protocol):
         """End the session, or all sessions and subscriptions of the application."""
 
 
+def id_prefix_of(node: str | None) -> str:
+    """Return the first part of a node's session ids. Raise ValueError if a load balancer could not read the name."""
+    if node is not None and not _NODE.fullmatch(node):
+        raise ValueError(f"a node's name must have 1 to 32 letters of ASCII, digits and hyphens, not {node[:100]!r}")
+    return f"{node}." if node is not None else ""
+
+
 class Service:
     """The sessions and HTTP applications of a server, its lifespan, and its worker threads.
 
     Args:
         executor: The author's executor for plain `def` functions. None for our own threads.
         close_tasks: Called after the last session or application. Ends the tasks that still run.
+        node: The name of this process, if it has one.
     """
 
-    def __init__(self, executor: Executor | None, close_tasks: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, executor: Executor | None, close_tasks: Callable[[], Awaitable[None]], node: str | None = None
+    ) -> None:
         self.members: dict[Member, Callable[[], None] | None] = {}
         """The members, each with the function to call after the lifespan has failed, if any.
 
@@ -82,6 +103,12 @@ class Service:
         """The memory of the subscribed URIs of each caller."""
         self.lifespan: Lifespan | None = None
         """The author's context manager, entered while the service has members; None without one."""
+        self.broadcaster: Broadcaster | None = None
+        """The exchange of changes with the other processes of the server; None without one."""
+        self.reloads: dict[str, list[Callable[[], object]]] = {}
+        """The author's functions to call when another process has changed a list, by list (broadcast.py)."""
+        self.id_prefix = id_prefix_of(node)
+        """The first part of the session ids of this process: "a." for `Server(node="a")`."""
         self.threads: list[threading.Thread] = []
         """The worker threads, and earlier threads that still run a function."""
         self._given_executor, self._close_tasks = executor, close_tasks
@@ -105,6 +132,11 @@ class Service:
             self._workers = Workers(self.threads)
         return self._workers
 
+    async def run_in_worker(self, function: Callable[[], object]) -> object:
+        """Run a plain `def` function in a worker thread, with the context variables of the caller."""
+        run = contextvars.copy_context().run
+        return await asyncio.get_running_loop().run_in_executor(self.executor, run, function)
+
     async def add(self, member: Member, reopen: Callable[[], None] | None = None) -> None:
         """Add a session or an HTTP application that begins to serve. Raise RuntimeError if the lifespan fails.
 
@@ -118,6 +150,8 @@ class Service:
             except BaseException:
                 await self.remove(member)
                 raise
+        if self.broadcaster is not None:
+            self.broadcaster.start()
 
     async def remove(self, member: Member) -> None:
         """Remove a session or an HTTP application.
@@ -130,6 +164,8 @@ class Service:
         try:
             await self._close_tasks()
             await self._end_workers()
+            if self.broadcaster is not None and not self.members:
+                await self.broadcaster.stop()
         finally:
             has_new_member = bool(self.members)  # it can begin to serve while the tasks and threads end
             if self.lifespan is not None and not has_new_member:
@@ -153,6 +189,8 @@ class Service:
         stats = ServerStats(legacy_served=self.served["legacy"], modern_served=self.served["modern"])
         for member in self.members:
             member.add_to(stats)
+        if self.broadcaster is not None:
+            stats.unpublished_changes, stats.broadcast_lag = self.broadcaster.waiting, self.broadcaster.lag
         return stats
 
     async def drain(self, seconds: float) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -142,8 +142,11 @@ class ServerSession(Session, Announcer):
             )
         if not has_task_field(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
-        from ..extensions.tasks.requestor import RunningTask, cancel_in_background  # lazy: few clients run tasks
-        from ..extensions.tasks.types import CreateTaskResult  # lazy: few clients run tasks
+        from ..extensions.tasks.requestor import (  # lazy: few do this
+            CreateTaskResult,
+            RunningTask,
+            cancel_in_background,
+        )
 
         created = await self.request(method, params, CreateTaskResult, timeout=timeout, related=related)
         send = partial(self.request, timeout=DEFAULT_TIMEOUT, related=related)
@@ -211,6 +214,9 @@ class ServerSession(Session, Announcer):
 
     async def drain_changes(self) -> None:
         await self.transport.drain()
+
+    def subscribed_uris(self) -> Collection[str]:
+        return self.subscriptions
 
     def wants(self, method: str, subject: str | None) -> bool:
         if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":

@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
+from collections.abc import Collection
 from typing import Protocol
 
 from ..basic.access import Access, SubscribedResource, Subscriptions
@@ -123,6 +124,9 @@ class OpenSubscription(Announcer):
 
     async def drain_changes(self) -> None:
         await self._drain()
+
+    def subscribed_uris(self) -> Collection[str]:
+        return self._resources
 
     def wants(self, method: str, subject: str | None) -> bool:
         accepted = self._accepted

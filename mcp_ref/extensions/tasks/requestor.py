@@ -24,6 +24,7 @@ from ...jsonrpc.errors import InvalidMessage, McpError, RemoteError, RequestTime
 from ...jsonrpc.messages import Object
 from ...revisions import Revision
 from .types import DEFAULT_POLL_INTERVAL, Task, TaskRequestParams, UpdateTaskRequestParams, unknown_task
+from .types import CreateTaskResult as CreateTaskResult
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -97,6 +97,7 @@ class SseEndpoint:
         authorize: Authorize | None = None,
         scopes: ScopeTable | None = None,
         trace: Trace | None = None,
+        id_prefix: str = "",
     ) -> None:
         self.sessions: dict[str, SseSession] = {}
         self.paths = (stream_path, post_path)
@@ -110,7 +111,7 @@ class SseEndpoint:
         self._callers: Counter[str] = Counter()  # number of sessions by caller
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat = Heartbeat(self._limits.keep_alive, self._keep_alive)
-        self._closing = False
+        self._closing, self._id_prefix = False, id_prefix
         self.is_draining = False
         """True if no session begins any more, because the server will stop soon."""
 
@@ -142,7 +143,7 @@ class SseEndpoint:
     async def _stream(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         """Begin a session, and serve it until the session or its stream ends, or the last token expires."""
         response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])
-        id = secrets.token_urlsafe(24)
+        id = self._id_prefix + secrets.token_urlsafe(24)
         session = self.sessions[id] = SseSession(response, access, self._trace, self._in_flight)
         # [2024-11-05 basic/transports#http-with-sse] MUST send an `endpoint` event: a URI for the client's messages
         endpoint = f"{exchange.request.root}{self.paths[1]}?session={id}"

@@ -146,7 +146,7 @@ class MemoryEventStore:
         """Store a new session.
 
         Args:
-            session: The id of the session, without ".".
+            session: The id of the session.
             initialize: The `initialize` message, as JSON.
             principal: The authenticated caller, or None.
             caller: The caller whose share of the store the events use: see `Access.caller`.

@@ -83,13 +83,14 @@ class StreamableHttpEndpoint:
         scopes: The scopes that messages need. Default: none.
         stateless: Function that serves one stateless request. Default: the endpoint does not serve the modern era.
         parameters: Function that maps a tool's name to the headers that mirror the tool's arguments.
+        id_prefix: The first part of each session id.
     """
 
     def __init__(
         self, begin: Begin, *, checks: RequestChecks | None = None, json_responses: bool = False,
         store: MemoryEventStore | None = None, limits: EndpointLimits | None = None, authorize: Authorize | None = None,
         scopes: ScopeTable | None = None, trace: Trace | None = None, stateless: ServeStateless | None = None,
-        parameters: FindParameters = lambda name: {},
+        parameters: FindParameters = lambda name: {}, id_prefix: str = "",
     ) -> None:  # fmt: skip
         self._checks, self._authorize, self._scopes = checks or RequestChecks(), authorize, scopes
         self._limits, self._trace = limits or EndpointLimits(), trace
@@ -97,7 +98,7 @@ class StreamableHttpEndpoint:
         self._serve_request, self._parameters = stateless, parameters
         per_caller, total = self._limits.request_bytes_per_caller, self._limits.request_bytes
         shares = Shares("requests in flight", per_caller, total)
-        self.table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace, shares)
+        self.table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace, shares, id_prefix)
         self.requests = InFlight(self._limits.requests, self._limits.requests_per_caller, shares)
         self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller, shares)
         self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)

@@ -4,6 +4,7 @@ A server MAY assign a session id: it sends the id in the `Mcp-Session-Id` header
 client MUST then repeat the id on every request [2025-11-25 basic/transports#session-management].
 
 Rules, and their reasons:
+- The id of a node (`Server(node="a")`) begins with "a.", so that a load balancer finds its process. The rest is secret.
 - An id is random (192 bits from the operating system). An attacker who guesses an id could send requests in another
   client's session, or read its streams (session hijacking).
 - A session belongs to the principal (the authenticated caller) that opened it. A stolen id is useless to other callers.
@@ -86,14 +87,15 @@ class SessionTable:
     """The sessions of one endpoint, by id. An open session has no task; tasks run only its begin and its end."""
 
     def __init__(
-        self, begin: Begin, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None, in_flight: Shares
-    ) -> None:
+        self, begin: Begin, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None, in_flight: Shares,
+        id_prefix: str,
+    ) -> None:  # fmt: skip
         self.by_id: dict[str, HttpSession] = {}
         self.store = store
         self._order = IdleOrder()
         self._orders: dict[str, IdleOrder] = {}  # the order of each caller's sessions
         self._begin_serving, self._limits, self._trace = begin, limits, trace
-        self._in_flight = in_flight
+        self._in_flight, self._id_prefix = in_flight, id_prefix
         self._shares = Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
         self._on_end = self._end_soon  # one object for all sessions
         self._tasks: set[asyncio.Task[None]] = set()
@@ -106,7 +108,7 @@ class SessionTable:
         """Return a new session with a random id. Raise HttpRefusal if a limit is reached and no session is idle."""
         size = self._free_place(access.caller, initialize)
         # [2025-11-25 basic/transports#session-management] id: SHOULD be unique and secure, MUST be visible ASCII
-        id = secrets.token_urlsafe(24)
+        id = self._id_prefix + secrets.token_urlsafe(24)
         self.store.add_session(id, initialize, access.id, access.caller)
         return self._begin(id, access, size)
 

@@ -554,7 +554,7 @@ async def test_broader_scope_implies_the_narrower_ones(as_function: bool) -> Non
 @pytest.mark.parametrize("hide", [False, True])
 async def test_lists_hide_forbidden_items_only_if_asked(hide: bool) -> None:
     server, tokens = notes()[0], Tokens()
-    server.catalog.cache_hints["tools/list"] = server.catalog.cache_hints["tools/list"]._replace(ttl_ms=1)  # type: ignore[index]
+    server.catalog.cache_hints["tools/list"] = server.catalog.cache_hints["tools/list"]._replace(ttl_ms=1)
     tokens.grant("none")
     tokens.grant("all", "notes:write", "notes:secret", "notes:team", "notes:prompt")
     lists = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}

@@ -1,0 +1,264 @@
+"""Broadcast: each process of a server announces its changes to the other processes, whose clients want them too.
+
+Behind a load balancer, the stream of a client ends in one process, and a resource can change in another. So the
+processes share a channel of an engine, such as Redis or PostgreSQL. `Broadcast` is the interface to it.
+
+    resource_updated, list_changed, a task's status
+        -> the clients of this process, at once (announcements.py)
+        -> Broadcaster.publish -> a queue of different changes -> Broadcast.publish -> the engine
+    the engine -> Broadcast.listen -> receive -> `@server.on_change`, for a changed list -> the clients of this process
+
+    Wire between the processes:  {"from": "c2f1", "changes": [["notifications/resources/updated", "notes://1"]]}
+                                 {"from": "c2f1", "all": true}       everything may have changed
+
+- A message has the random name of its process, because an engine usually sends it back to its sender too.
+- While the engine is away, local clients get their changes. The queue has a limit: above it, one message says that
+  everything may have changed. It is sent when the engine is back.
+- A process that did not listen for a while has missed changes. So when listening begins again, it tells its own clients
+  that everything may have changed: each list, and each resource with a subscription.
+- A function of `@server.on_change` can add and remove tools. The changes that it causes stay in this process, because
+  otherwise two processes would announce them to each other forever.
+
+Used by: service.py, which runs it while the server has sessions or HTTP applications. See examples/many_machines/
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import json
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from itertools import islice
+from typing import Final, Protocol
+
+from ..jsonrpc.messages import JSON
+from .announcements import MAX_QUEUED_CHANGES, Announcers, Change
+
+log = logging.getLogger(__name__)
+
+COALESCE_SECONDS: Final = 0.01
+"""Time for which changes are collected before they are published, in seconds. Equal ones are published once."""
+PUBLISH_SECONDS: Final = 5.0
+"""Maximum time of one `publish`, in seconds."""
+RETRY_SECONDS: Final = 1.0
+"""Time after a failure of the engine until the next attempt, in seconds."""
+STOP_SECONDS: Final = 1.0
+"""Time for the author's channel to end after its cancellation, in seconds."""
+MAX_MESSAGE_BYTES: Final = 7500
+"""Maximum size of one message, in bytes. A payload of PostgreSQL's `NOTIFY` must be shorter than 8,000 bytes."""
+
+LISTS: Final = {f"notifications/{feature}/list_changed": feature for feature in ("tools", "resources", "prompts")}
+"""The notification of each changed list -> the list."""
+UPDATED: Final = "notifications/resources/updated"
+TASKS: Final = "notifications/tasks"
+
+_is_reloading = contextvars.ContextVar("is_reloading", default=False)
+"""True while a function of `@server.on_change` runs. Its changes are not published."""
+
+
+class Broadcast(Protocol):
+    """A channel of an engine, which all processes of a server share. Both methods can raise any exception."""
+
+    async def publish(self, change: bytes) -> None:
+        """Send a message to all processes that listen.
+
+        Args:
+            change: The message, at most `MAX_MESSAGE_BYTES` bytes of JSON.
+        """
+
+    async def listen(self, receive: Callable[[bytes], None], gap: Callable[[], None]) -> None:
+        """Listen until the task is cancelled, or raise an exception. It is then called again after a second.
+
+        Args:
+            receive: Call it on the event loop, with each message, also with those of this process.
+            gap: Call it whenever listening has begun, also after a lost connection: messages before it were missed.
+        """
+
+
+class Broadcaster:
+    """The changes of this process on their way to the others, and those of the others on their way to our clients.
+
+    Args:
+        broadcast: The author's channel.
+        announcers: The sessions and subscriptions of this process.
+        features: The features that the server has: a list of another one is not announced.
+        reloads: The functions of `@server.on_change`, by list.
+        run_in_worker: Runs a plain `def` function in a worker thread.
+    """
+
+    def __init__(
+        self, broadcast: Broadcast, announcers: Announcers, features: Collection[str],
+        reloads: Mapping[str, Sequence[Callable[[], object]]],
+        run_in_worker: Callable[[Callable[[], object]], Awaitable[object]],
+    ) -> None:  # fmt: skip
+        self._broadcast, self._announcers, self._features, self._reloads = broadcast, announcers, features, reloads
+        self._run_in_worker = run_in_worker
+        announcers.publish = self.publish
+        self._name = secrets.token_hex(8)
+        self._loop: asyncio.AbstractEventLoop | None = None  # not None while it runs
+        self._tasks: list[asyncio.Task[None]] = []
+        self._queue: dict[Change, float] = {}  # change -> time when it was queued (`time.monotonic`); the oldest first
+        self._all_since: float | None = None  # not None if the queue was full: everything may have changed
+        self._filled = asyncio.Event()
+        self._received: asyncio.Queue[Change | None] = asyncio.Queue(MAX_QUEUED_CHANGES)  # None: all may have changed
+        self._failed: set[str] = set()  # the methods of the channel that failed the last time
+
+    @property
+    def waiting(self) -> int:
+        """Number of changes that are not published yet."""
+        return len(self._queue) + (self._all_since is not None)
+
+    @property
+    def lag(self) -> float:
+        """Age of the oldest change that is not published yet, in seconds; 0.0 without one."""
+        oldest = [*islice(self._queue.values(), 1), *([self._all_since] if self._all_since is not None else [])]
+        return time.monotonic() - min(oldest) if oldest else 0.0
+
+    def start(self) -> None:
+        """Begin to publish and to listen, if this has not begun."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._filled, self._received = asyncio.Event(), asyncio.Queue(MAX_QUEUED_CHANGES)
+            self._tasks = [self._loop.create_task(run()) for run in (self._publish, self._listen, self._deliver)]
+
+    async def stop(self) -> None:
+        """Stop. Changes that are not published within `COALESCE_SECONDS` and one attempt are lost."""
+        if self._loop is None:
+            return
+        self._loop = None
+        if self._queue and "publish" not in self._failed:
+            await asyncio.wait(self._tasks, timeout=2 * COALESCE_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
+        self._tasks.clear()
+
+    def publish(self, change: Change) -> None:
+        """Queue a change for the other processes. Any thread can call this. Do nothing if nothing is served."""
+        if self._loop is not None and not _is_reloading.get():
+            self._loop.call_soon_threadsafe(self._put, change)
+
+    def _put(self, change: Change) -> None:
+        if self._all_since is None:
+            self._queue.setdefault(change, time.monotonic())
+        if len(self._queue) > MAX_QUEUED_CHANGES:
+            self._all_since = next(iter(self._queue.values()))
+            self._queue.clear()
+        self._filled.set()
+
+    async def _publish(self) -> None:
+        while True:
+            await self._filled.wait()
+            await asyncio.sleep(COALESCE_SECONDS)
+            message, changes = self._next_message()
+            try:
+                async with asyncio.timeout(PUBLISH_SECONDS):
+                    await self._broadcast.publish(message)
+            except Exception as error:
+                await self._wait_after("publish", error)
+                continue
+            self._note_success("publish")
+            for change in changes:
+                self._queue.pop(change, None)
+            if not changes:
+                self._all_since = None
+            if not self.waiting:
+                self._filled.clear()
+
+    def _next_message(self) -> tuple[bytes, list[Change]]:
+        """Return the next message, and its changes; none if it says that everything may have changed."""
+        head: dict[str, object] = {"from": self._name}
+        changes: list[Change] = []
+        size = len(json.dumps(head)) + 20
+        for change in self._queue if self._all_since is None else ():
+            size += len(json.dumps(change)) + 2
+            if size > MAX_MESSAGE_BYTES:
+                break
+            changes.append(change)
+        if changes:
+            return json.dumps({**head, "changes": changes}).encode(), changes
+        if self._all_since is None:  # the first change alone is too long for a message
+            self._all_since = self._queue.pop(next(iter(self._queue)))
+        return json.dumps({**head, "all": True}).encode(), []
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._broadcast.listen(self._receive, self._note_gap)
+                raise ConnectionError("`listen` has returned, although it must listen until it is cancelled")
+            except Exception as error:
+                await self._wait_after("listen", error)
+
+    def _note_gap(self) -> None:
+        self._note_success("listen")
+        self._deliver_later(None)
+
+    def _receive(self, message: bytes) -> None:
+        try:
+            value: JSON = json.loads(message)
+            if not isinstance(value, dict) or value["from"] == self._name:
+                return
+            changes = [(method, subject) for method, subject in value.get("changes", ())]  # type: ignore[union-attr, misc, str-unpack]
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            log.warning("ignored a message of the broadcast that is not of this package: %.200r", message)
+            return
+        for method, subject in changes:
+            if method in LISTS or (method in (UPDATED, TASKS) and isinstance(subject, str)):
+                self._deliver_later((str(method), subject if isinstance(subject, str) else None))
+        if value.get("all") is True:
+            self._deliver_later(None)
+
+    def _deliver_later(self, change: Change | None) -> None:
+        """Queue a received change, because the functions of `@server.on_change` can wait."""
+        if self._received.full():
+            while not self._received.empty():
+                self._received.get_nowait()
+            change = None
+        self._received.put_nowait(change)
+
+    async def _deliver(self) -> None:
+        announcers = self._announcers
+        while True:
+            change = await self._received.get()
+            if change is not None and change[0] not in LISTS:
+                announcers.announce_here(*change)
+                continue
+            for method in LISTS if change is None else (change[0],):
+                await self._reload(LISTS[method])
+                if LISTS[method] in self._features:
+                    announcers.announce_here(method)
+            if change is not None:
+                continue
+            for uri in {uri for announcer in tuple(announcers) for uri in tuple(announcer.subscribed_uris())}:
+                announcers.announce_here(UPDATED, uri)
+
+    async def _reload(self, feature: str) -> None:
+        """Call the functions of `@server.on_change` for a list."""
+        for function in self._reloads.get(feature, ()):
+            token = _is_reloading.set(True)
+            try:
+                if inspect.iscoroutinefunction(function):
+                    await function()
+                else:
+                    await self._run_in_worker(function)
+            except Exception:
+                log.exception("a function of @server.on_change(%r) failed, so clients can get an old list", feature)
+            finally:
+                _is_reloading.reset(token)
+
+    async def _wait_after(self, method: str, error: Exception) -> None:
+        """Log the first failure after a success, and wait."""
+        if method not in self._failed:
+            self._failed.add(method)
+            why = f"{type(error).__name__}: {error}"
+            log.error("the broadcast has failed (%s: %s); it is tried again every second", method, why, exc_info=error)
+        await asyncio.sleep(RETRY_SECONDS)
+
+    def _note_success(self, method: str) -> None:
+        if method in self._failed:
+            self._failed.discard(method)
+            log.warning("the broadcast works again (%s)", method)

@@ -1,0 +1,68 @@
+"""The options of a server over HTTP: `Server.run_http`, `Server.serve_http` and `Server.asgi` have them all.
+
+Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 basic/transports/streamable-http
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, TypedDict
+
+from ..transports.streamable_http.checks import Authenticate, Authorize, authorized_by
+from ..transports.streamable_http.posted_session import EndpointLimits
+from .routes import RouteHandler
+
+if TYPE_CHECKING:
+    from ..basic.authorization.server import Protection
+    from ..transports.streamable_http.event_store import MemoryEventStore
+
+
+class HttpOptions(TypedDict, total=False):
+    """The options of a server over HTTP. The default of each option is in brackets."""
+
+    path: str
+    """The path of Streamable HTTP. ["/mcp"]"""
+    http_sse: bool
+    """True to serve HTTP+SSE too. Its paths are `sse` and `messages` in the parent folder of `path`. [True]"""
+    json_responses: bool
+    """True to send each response as JSON, not as a stream. In the legacy era, progress and log messages then use the
+    stream of a GET request. In the modern era they are dropped. Subscriptions always use a stream. [False]"""
+    allowed_hosts: Collection[str]
+    """Allowed values of the Host header, with or without port; "*" for any. [the loopback names, and `host`]"""
+    allowed_origins: Collection[str]
+    """Origins of the web pages that can use the server, such as "https://app.example"; "*" for any. [loopback]"""
+    authenticate: Authenticate
+    """A function that returns the principal of a request, or None to refuse the request with 401. [none]"""
+    authorization: Protection
+    """The protection of this server by access tokens, instead of `authenticate`. [no authorization]"""
+    store: MemoryEventStore
+    """The store of sent events. After a lost connection, a client resumes its stream from this store. [in memory]"""
+    routes: Mapping[str, RouteHandler]
+    """Further paths and their handlers, such as `{"/health": health}`, without authentication. [none]"""
+    health: bool
+    """True to serve `/livez`, `/readyz` and `/metrics` too, for load balancers (health.py). [False]"""
+    trusted_proxies: Collection[str]
+    """Addresses and networks of your proxies, such as "10.0.0.0/8". A client's address, for `context.http` and for all
+    limits of a caller, is then the one in their `Forwarded` or `X-Forwarded-For` (lib/http/proxies.py). [none]"""
+    limits: EndpointLimits
+    """Limits on sessions, streams and times. [`EndpointLimits()`]"""
+
+
+def authorization_of(options: HttpOptions, needs_scopes: bool) -> tuple[Protection | None, Authorize | None]:
+    """Return the protection, and the function that checks callers, if any. Raise ValueError for a contradiction.
+
+    Args:
+        options: The options of the server.
+        needs_scopes: True if a tool, resource or prompt needs scopes, so that the server needs the protection.
+    """
+    authenticate, protection = options.get("authenticate"), options.get("authorization")
+    if protection is not None:
+        if authenticate is not None:
+            raise ValueError("a server has either authorization= or authenticate=, not both")
+        return protection, protection.authorize
+    if authenticate is not None:
+        return None, authorized_by(authenticate)
+    if needs_scopes:
+        raise ValueError("a tool, resource or prompt has scopes=, so the server needs authorization=Protection(...)"
+                         "; the command `run` needs --issuer and --resource")  # fmt: skip
+    return None, None

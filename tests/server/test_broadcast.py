@@ -1,0 +1,304 @@
+"""The broadcast: changes of one process reach the clients of the others. Here the processes are servers in one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from mcp_ref import Client, Server
+from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.server import broadcast
+from mcp_ref.server.announcements import MAX_QUEUED_CHANGES
+from mcp_ref.server.broadcast import MAX_MESSAGE_BYTES
+from tests.messages import initialize
+from tests.raw_http_client import Talk, served_over_http
+from tests.settings import MODERN, PATIENCE
+
+LEGACY = "2025-11-25"
+ERAS = pytest.mark.parametrize("revision", [MODERN, LEGACY])
+URI = "notes://1"
+
+
+class Hub:
+    """An engine in memory, with a channel for each server."""
+
+    def __init__(self) -> None:
+        self.published: list[Object] = []
+        self.is_away = False
+        self._listeners: dict[Channel, tuple[Callable[[bytes], None], Callable[[], None]]] = {}
+        self._changed = asyncio.Condition()
+
+    def channel(self) -> Channel:
+        """Return a new channel."""
+        return Channel(self)
+
+    async def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds, which depends on the calls of the channels."""
+        async with asyncio.timeout(PATIENCE), self._changed:
+            await self._changed.wait_for(condition)
+
+    async def note(self) -> None:
+        """Check the conditions of `wait_for` again."""
+        async with self._changed:
+            self._changed.notify_all()
+
+    @property
+    def listening(self) -> int:
+        """The number of channels that listen."""
+        return len(self._listeners)
+
+    def gap(self) -> None:
+        """Tell all that messages were missed."""
+        for _, gap in self._listeners.values():
+            gap()
+
+    def send(self, message: bytes) -> None:
+        """Send a message to all, including the sender."""
+        for receive, _ in self._listeners.values():
+            receive(message)
+
+
+class Channel:
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def publish(self, change: bytes) -> None:
+        assert len(change) <= MAX_MESSAGE_BYTES
+        if self._hub.is_away:
+            await self._hub.note()
+            raise ConnectionError("the engine is away")
+        self._hub.published.append(json.loads(change))
+        self._hub.send(change)
+        await self._hub.note()
+
+    async def listen(self, receive: Callable[[bytes], None], gap: Callable[[], None]) -> None:
+        self._hub._listeners[self] = receive, gap
+        gap()
+        await self._hub.note()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            del self._hub._listeners[self]
+
+
+def server_of(hub: Hub, **options: Any) -> Server:
+    """Return a server with a tool and a resource."""
+    server = Server("s", broadcast=hub.channel(), **options)
+    server.tool("add")(lambda: None)
+    server.resource("notes://{id}")(lambda id: id)
+    return server
+
+
+@contextlib.asynccontextmanager
+async def two(hub: Hub) -> AsyncIterator[tuple[Server, Server, str, str]]:
+    """Serve two servers over HTTP, and wait until both listen."""
+    a, b = server_of(hub), server_of(hub)
+    async with a.serve_http() as first, b.serve_http() as second:
+        await hub.wait_for(lambda: hub.listening == 2)
+        yield a, b, first, second
+    assert hub.listening == 0
+
+
+@ERAS
+async def test_resource_updated_in_one_process_reaches_a_subscriber_of_another(revision: str) -> None:
+    async with two(Hub()) as (a, b, _, url), Client(url, revision=revision) as client, client.subscribe(URI) as updates:
+        async with asyncio.timeout(PATIENCE):
+            a.resource_updated(URI)
+            assert await anext(updates) == URI
+            b.resource_updated(URI)
+            assert await anext(updates) == URI
+
+
+@ERAS
+async def test_list_changed_in_one_process_calls_on_change_before_the_clients_of_another(revision: str) -> None:
+    hub = Hub()
+    async with two(hub) as (a, b, _, url):
+
+        @b.on_change("tools")
+        def reload() -> None:
+            b.tool("new")(lambda: None)
+
+        async with Client(url, revision=revision) as client, client.watch_lists("tools") as changes:
+            async with asyncio.timeout(PATIENCE):
+                a.tool("new")(lambda: None)
+                assert await anext(changes) == "tools"
+                assert [each.name for each in (await client.list_tools())] == ["add", "new"]
+    assert [each["changes"] for each in hub.published] == [[["notifications/tools/list_changed", None]]]
+
+
+async def test_on_change_can_be_a_coroutine_function_and_fail(caplog: pytest.LogCaptureFixture) -> None:
+    hub = Hub()
+    async with two(hub) as (a, b, _, url), Client(url) as client, client.watch_lists("resources", "tools") as changes:
+
+        @b.on_change("tools")
+        async def reload() -> None:
+            raise OSError("no database")
+
+        async with asyncio.timeout(PATIENCE):
+            a.list_changed("prompts")  # b has no prompts
+            a.list_changed("tools")
+            a.list_changed("resources")
+            assert {await anext(changes), await anext(changes)} == {"tools", "resources"}
+    assert "a function of @server.on_change('tools') failed" in caplog.text
+    caplog.clear()
+
+
+def test_on_change_needs_a_list() -> None:
+    with pytest.raises(ValueError, match="feature must be tools, resources or prompts, not 'tool'"):
+        Server("s").on_change("tool")  # type: ignore[arg-type]
+
+
+async def test_equal_changes_are_published_once() -> None:
+    hub = Hub()
+    async with two(hub) as (a, _, _, _):
+        for number in range(20):
+            a.resource_updated(f"notes://{number % 2}")
+        await hub.wait_for(lambda: bool(hub.published))
+    (message,) = hub.published
+    assert message["changes"] == [["notifications/resources/updated", f"notes://{number}"] for number in range(2)]
+
+
+async def test_changes_wait_while_the_engine_is_away_and_local_clients_get_theirs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(broadcast, "RETRY_SECONDS", 0.01)
+    hub = Hub()
+    async with contextlib.AsyncExitStack() as stack:
+        a, _, near, far = await stack.enter_async_context(two(hub))
+        client, other = [await stack.enter_async_context(Client(each)) for each in (near, far)]
+        updates, distant = [await stack.enter_async_context(each.subscribe(URI)) for each in (client, other)]
+        async with asyncio.timeout(PATIENCE):
+            hub.is_away = True
+            a.resource_updated(URI)
+            assert await anext(updates) == URI
+            while "the broadcast has failed (publish: ConnectionError: the engine is away)" not in caplog.text:
+                await asyncio.sleep(0.01)
+            stats = a.stats()
+            assert stats.unpublished_changes == 1 and stats.broadcast_lag > 0
+            hub.is_away = False
+            assert await anext(distant) == URI
+            await hub.wait_for(lambda: a.stats().unpublished_changes == 0)
+    assert caplog.text.count("the broadcast has failed") == 1
+    assert "the broadcast works again (publish)" in caplog.text
+    caplog.clear()
+
+
+async def test_many_changes_become_one_message_that_everything_may_have_changed() -> None:
+    hub = Hub()
+    async with two(hub) as (a, _, _, url), Client(url) as client, client.subscribe(URI) as updates:
+        for number in range(MAX_QUEUED_CHANGES + 1):
+            a.resource_updated(f"notes://{number}/x")
+        async with asyncio.timeout(PATIENCE):
+            assert await anext(updates) == URI
+    assert [each.get("all") for each in hub.published] == [True]
+
+
+async def test_change_that_is_too_long_for_a_message_becomes_everything() -> None:
+    hub = Hub()
+    async with two(hub) as (a, _, _, url), Client(url) as client, client.subscribe(URI) as updates:
+        a.resource_updated("notes://" + "x" * MAX_MESSAGE_BYTES)
+        async with asyncio.timeout(PATIENCE):
+            assert await anext(updates) == URI
+    assert [each.get("all") for each in hub.published] == [True]
+
+
+@ERAS
+async def test_gap_tells_every_local_subscriber_that_everything_may_have_changed(revision: str) -> None:
+    hub = Hub()
+    async with contextlib.AsyncExitStack() as stack:
+        url = (await stack.enter_async_context(two(hub)))[-1]
+        client = await stack.enter_async_context(Client(url, revision=revision))
+        updates = await stack.enter_async_context(client.subscribe(URI))
+        async with client.watch_lists("tools", "resources") as lists:
+            hub.gap()
+            async with asyncio.timeout(PATIENCE):
+                assert await anext(updates) == URI
+                assert {await anext(lists), await anext(lists)} == {"tools", "resources"}
+
+
+async def test_listen_that_fails_begins_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(broadcast, "RETRY_SECONDS", 0.01)
+    attempts = 0
+
+    class Failing:
+        async def publish(self, change: bytes) -> None:
+            raise AssertionError
+
+        async def listen(self, receive: Callable[[bytes], None], gap: Callable[[], None]) -> None:
+            nonlocal attempts
+            attempts += 1
+            if attempts == 1:
+                raise OSError("refused")
+            if attempts == 2:
+                return
+            gap()
+            began.set()
+            await asyncio.Event().wait()
+
+    began = asyncio.Event()
+    async with Server("s", broadcast=Failing()).serve_http(), asyncio.timeout(PATIENCE):
+        await began.wait()
+    assert caplog.text.count("the broadcast has failed (listen: OSError: refused)") == 1
+    assert "the broadcast works again (listen)" in caplog.text
+    caplog.clear()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"", b"\xff", b"[]", b"{}", b'{"from": "x", "changes": 1}', b'{"from": "x", "changes": [1]}',
+     b'{"from": "x", "changes": [["a", "b", "c"]]}', b'{"from": "x", "changes": [["initialize", null]]}',
+     b'{"from": "x", "changes": [["notifications/resources/updated", null]]}', b"[" * 100_000],
+)  # fmt: skip
+async def test_message_of_another_program_is_ignored(message: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    hub = Hub()
+    async with two(hub) as (a, _, _, url), Client(url) as client, client.subscribe(URI) as updates:
+        hub.send(message)
+        a.resource_updated(URI)
+        async with asyncio.timeout(PATIENCE):
+            assert await anext(updates) == URI
+    caplog.clear()
+
+
+async def test_changes_before_and_after_serving_are_not_published() -> None:
+    hub = Hub()
+    server = server_of(hub)
+    server.resource_updated(URI)
+    async with server.serve_http():
+        await hub.wait_for(lambda: hub.listening == 1)
+    server.resource_updated(URI)
+    assert not hub.published
+
+
+async def test_last_change_before_the_end_is_published() -> None:
+    hub = Hub()
+    async with server_of(hub).serve_http(), server_of(hub).serve_http():
+        await hub.wait_for(lambda: hub.listening == 2)
+        server = server_of(hub)
+        async with server.serve_http():
+            server.resource_updated(URI)
+            await asyncio.sleep(0)
+        assert len(hub.published) == 1
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "x" * 33, "a\n"])
+def test_node_name_that_a_load_balancer_cannot_read_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="a node's name must have 1 to 32 letters"):
+        Server("s", node=name)
+
+
+async def test_session_ids_of_a_node_begin_with_its_name_on_both_transports() -> None:
+    async with served_over_http(Server("s", node="eu-1")) as web:
+        talk = Talk(web)
+        reply = await talk.post(initialize())
+        name, _, secret = reply.headers["mcp-session-id"].partition(".")
+        assert name == "eu-1" and len(secret) == 32
+        stream = await web.ask("GET", "/sse")
+        event = await stream.event()
+        assert event is not None and event["data"].startswith("/messages?session=eu-1.")
