@@ -200,7 +200,7 @@ def test_a_time_that_cannot_be_said_is_refused_at_registration(ttl: float) -> No
 
 
 def test_cache_hints_with_an_unknown_scope_or_method_are_refused_at_registration() -> None:
-    with pytest.raises(ValueError, match='cache_scope must be "public" or "private"'):
+    with pytest.raises(TypeError, match="the option cache_scope must have the type CacheScope"):
         Server("s", cache_scope="shared")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="the option cache_scope must have the type CacheScope, not str"):
         Server("s").resources.add("test://a", lambda: "a", cache_scope="Public")  # type: ignore[arg-type]
