@@ -443,6 +443,9 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has a time limit.",
     ("server/http.py", "HttpApp._start_and_handle", "rest"):
         "The handler ends it, or the HTTP server cancels its task.",
+    ("server/http.py", "HttpApp.finish_requests",
+     "asyncio.gather(self._endpoint.wait_served(seconds), asyncio.sleep(notice))"):
+        "Both have the time limit `seconds`.",
     ("server/http.py", "HttpApp.end_sessions", "asyncio.gather(*endings)"):
         "See `SessionTable.close` and the others, which have the time limit `CLOSE_SECONDS`.",
     ("server/input_requests.py", "InputRequests.gather_inputs", "asyncio.gather(*requests, return_exceptions=True)"):

@@ -73,8 +73,7 @@ class Catalog:
         self.announcers = Announcers()
         self.needs_scopes = False
         """True if at least one tool, resource or prompt needs scopes."""
-        self.used_features: set[str] = set()
-        """The features that have, or have had, an item."""
+        self.used_features: set[str] = set()  # features that have, or have had, an item
         self.logging, self._page_size = options.get("logging", True), page_size
         self.service = Service(options.get("executor"), self._close_tasks, options.get("node"))
         """The sessions and HTTP applications that serve this catalog."""

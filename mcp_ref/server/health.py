@@ -23,6 +23,10 @@ from ..transports.streamable_http.session import CONNECTED
 from .routes import RouteHandler, RouteResponse
 from .service import Membership, ServerStats
 
+NOTICE_SECONDS: Final = 1.0
+"""Minimum time from SIGTERM to the end of the server, in seconds, in which load balancers notice that `/readyz` has
+changed. Until then, they still send requests, which the server still serves."""
+
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """The media type of the text format of Prometheus."""
 

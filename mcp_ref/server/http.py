@@ -4,8 +4,7 @@
     /sse, /messages      HTTP+SSE, for clients of 2024-11-05
     /.well-known/oauth-protected-resource/mcp
                          the metadata of a server with `authorization=`, from which clients learn where to get tokens
-    /livez, /readyz, /metrics
-                         for load balancers, with `health=True` (health.py)
+    /livez and others    for load balancers, with `health=True` (health.py)
     others               the author's `routes=` (routes.py)
 
 By default a server listens only on the loopback address 127.0.0.1. The server also refuses a request whose Host or
@@ -49,7 +48,7 @@ from ..transports.system import trace_from_environment
 from . import stateless
 from .announcements import OpenSubscriptions
 from .catalog import Catalog
-from .health import add_numbers, health_routes
+from .health import NOTICE_SECONDS, add_numbers, health_routes
 from .http_options import HttpOptions as HttpOptions
 from .http_options import authorization_of
 from .routes import METHODS, call_route, check_routes
@@ -83,12 +82,12 @@ class HttpApp:
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
         self._proxies = TrustedProxies(options["trusted_proxies"]) if "trusted_proxies" in options else None
         self._membership = Membership(catalog.service, self, self._reopen)
-        is_draining, stats = (lambda: self._endpoint.table.is_draining), catalog.service.stats
-        self._health = health_routes(self._membership, is_draining, stats) if options.get("health", False) else {}
+        health = health_routes(self._membership, lambda: self.is_draining, catalog.service.stats)
+        self._health = health if options.get("health", False) else {}
         taken = [*self._endpoint_paths, *self._health, *(self._http_sse.paths if self._http_sse is not None else ())]
-        self._routes = {**options.get("routes", {})}
-        check_routes(self._routes, [*taken, *(self._protection.paths if self._protection is not None else ())])
-        self._routes |= self._health
+        routes = options.get("routes", {})
+        check_routes(routes, [*taken, *(self._protection.paths if self._protection is not None else ())])
+        self._routes = {**routes, **self._health}
         self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
         self._health_checks = RequestChecks(("*",), origins, ("GET", "HEAD"), has_messages=False)
         self.reopens = False
@@ -178,7 +177,13 @@ class HttpApp:
             self._http_sse.is_draining = True
         self._endpoint.table.is_draining = True
         await self._subscriptions.end()
-        await self._endpoint.wait_served(seconds)
+        notice = min(seconds, NOTICE_SECONDS) if self._health else 0.0
+        await asyncio.gather(self._endpoint.wait_served(seconds), asyncio.sleep(notice))
+
+    @property
+    def is_draining(self) -> bool:
+        """True if no session and no subscription begins any more, because the server will stop soon."""
+        return self._endpoint.table.is_draining
 
     def add_to(self, stats: ServerStats) -> None:
         stats.streams += len(self._subscriptions.members) + (len(self._http_sse.sessions) if self._http_sse else 0)

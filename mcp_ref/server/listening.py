@@ -20,6 +20,10 @@ from .catalog import Catalog
 from .http import FINISH_SECONDS, HttpApp
 from .http_options import HttpOptions
 
+LAST_REQUEST_SECONDS: Final = 0.05
+"""Time for the last requests to arrive after the port is closed, in seconds, if the server has drained. They get 503,
+and the load balancer gives them to another process."""
+
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
 _SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "logging/setLevel"})
 
@@ -48,6 +52,6 @@ async def serve_http(
             yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{bound_port}{app.path}"
         finally:
             await app.end_sessions()  # first, because `listening.close` waits until all streams have ended
-            await listening.close(FINISH_SECONDS)
+            await listening.close(FINISH_SECONDS, LAST_REQUEST_SECONDS if app.is_draining else 0.0)
     finally:
         await app.close()

@@ -71,15 +71,25 @@ class HttpServer:
         """Number of connections. A closed connection counts until its handler has ended."""
         return len(self._connections.open)
 
-    async def close(self, grace: float = 3.0) -> None:
-        """Accept no more connections. Give the handlers `grace` seconds to finish, then cancel unfinished handlers."""
+    async def close(self, grace: float = 3.0, last_requests: float = 0.0) -> None:
+        """Accept no more connections. Give the handlers `grace` seconds to finish, then cancel unfinished handlers.
+
+        Args:
+            grace: Time for the handlers, in seconds.
+            last_requests: Time for requests on connections without one, in seconds. A load balancer that has just
+                connected would otherwise lose its request.
+        """
         if not self._sockets:
             return
         sockets, self._sockets = self._sockets, []
         time_check, *accepting = self._tasks
         await end_tasks(accepting)
         for listening in sockets:
+            if last_requests:
+                self._accept_queued(listening)
             listening.close()
+        if last_requests:
+            await asyncio.sleep(last_requests)
         await end_tasks(self._starting)
         for connection in tuple(self._connections.open):
             connection.close_after_response()
@@ -121,6 +131,14 @@ class HttpServer:
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             self._starting.add(asyncio.Task(self._start(accepted), loop=loop))
+
+    def _accept_queued(self, listening: socket) -> None:
+        """Accept the connections that wait in the operating system, which would be reset by `listening.close()`."""
+        with contextlib.suppress(OSError):  # also BlockingIOError: no further connection waits
+            while len(self._connections.open) + len(self._starting) < self._connections.max_open:
+                accepted, _ = listening.accept()
+                accepted.setblocking(False)
+                self._starting.add(asyncio.Task(self._start(accepted), loop=self._connections.loop))
 
     async def _start(self, accepted: socket) -> None:
         """Start a connection. With TLS, wait until the handshake has ended."""

@@ -216,7 +216,7 @@ class RequestChecks:
             if name in UNIQUE_HEADERS:
                 raise HttpRefusal(400, f"duplicate header {name}: send it once")
         host = headers.get("host")
-        if host is None or not self._is_our_host(host.lower()):
+        if not self._is_our_host((host or "").lower()):  # HTTP/1.0 needs no Host, and "*" accepts this too
             raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed; add it to the server's setting allowed_hosts")
         origin = headers.get("origin")
         # [2025-11-25 basic/transports#security-warning] MUST validate Origin; present and invalid: MUST be 403

@@ -1,0 +1,259 @@
+"""Start nginx, Redis and four nodes on free ports, and show what works behind a load balancer.
+
+    python3 examples/many_machines/run.py               needs nginx, redis-server, and the Python package redis
+    python3 examples/many_machines/run.py --haproxy     HAProxy instead of nginx
+    python3 examples/many_machines/run.py --postgres postgresql://user@host/database     changes go over PostgreSQL
+
+Each line is one observation, for a client of the modern era (2026-07-28) and for one of the legacy era (2025-11-25).
+The program ends with exit code 1 if one of them is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parents[1])]
+
+from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, McpError  # noqa: E402
+
+NODES = "abcd"
+ERAS = ("2026-07-28", "2025-11-25")
+SECONDS = 10.0
+"""Time limit of each step, in seconds."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of the loopback address that no program uses."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+async def accepts(port: int) -> None:
+    """Wait until a program listens on a port."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.02)
+            else:
+                writer.close()
+                return
+
+
+class Cluster:
+    """Redis, a load balancer, and the nodes behind it, as processes of this machine.
+
+    Args:
+        folder: A folder for the files of Redis and the load balancer.
+        environment: More environment variables of the nodes.
+        balancer: "nginx" or "haproxy".
+    """
+
+    def __init__(self, folder: Path, environment: dict[str, str] | None = None, balancer: str = "nginx") -> None:
+        self.folder, self._balancer = folder, balancer
+        self.port, self.redis_port, *ports = free_ports(2 + len(NODES))
+        self.ports = dict(zip(NODES, ports, strict=True))
+        self.processes: dict[str, asyncio.subprocess.Process] = {}
+        """The running programs: "redis", "balancer", and the names of the nodes."""
+        self._environment = os.environ | {
+            "PYTHONPATH": str(HERE.parents[1]),
+            "STATE_KEY": secrets.token_hex(32),
+            "REDIS_URL": f"redis://127.0.0.1:{self.redis_port}",
+            **(environment or {}),
+        }
+
+    @property
+    def url(self) -> str:
+        """The URL of the load balancer."""
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    async def start(self, name: str, port: int, *command: str, node: str = "") -> None:
+        """Start a program, and wait until it listens."""
+        environment = self._environment | {"NODE": node}
+        with open(self.folder / f"{name}.log", "ab") as log:
+            self.processes[name] = await asyncio.create_subprocess_exec(
+                *command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        await accepts(port)
+
+    async def start_redis(self, *options: str) -> None:
+        """Start an empty Redis that writes nothing to the disk."""
+        port = str(self.redis_port)
+        await self.start("redis", self.redis_port, "redis-server", "--port", port, "--bind", "127.0.0.1",
+                         "--save", "", "--dir", str(self.folder), *options)  # fmt: skip
+
+    async def start_node(self, name: str) -> None:
+        """Start a node."""
+        port = str(self.ports[name])
+        command = (sys.executable, "-m", "mcp_ref", "run", str(HERE / "server.py"), "--http", "--port", port)
+        await self.start(name, self.ports[name], *command, "--health", "--trust-proxy", "127.0.0.1", node=name)
+
+    async def start_balancer(self) -> None:
+        """Start the load balancer with the configuration of this folder, whose ports are replaced."""
+        source = HERE / ("nginx.conf" if self._balancer == "nginx" else "haproxy.cfg")
+        ports = {8000: self.port, **{8001 + index: port for index, port in enumerate(self.ports.values())}}
+        text = re.sub(r"(?<=127\.0\.0\.1:)\d{4}", lambda found: str(ports[int(found[0])]), source.read_text())
+        own = self.folder / source.name
+        if self._balancer == "nginx":  # without the rights of root, nginx cannot use its usual folders
+            kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+            paths = "".join(f"    {kind}_temp_path {self.folder}/{kind};\n" for kind in kinds)
+            own.write_text(text.replace("http {\n", f"http {{\n{paths}", 1))
+            user = ("-g", "user root;") if os.geteuid() == 0 else ()
+            command = ("nginx", "-p", str(self.folder), "-c", str(own), "-e", "stderr", *user)
+        else:
+            own.write_text(text)
+            command = ("haproxy", "-db", "-f", str(own))
+        await self.start("balancer", self.port, *command)
+
+    async def stop(self, name: str, number: int = signal.SIGTERM) -> int:
+        """End a program by a signal, and return its exit code."""
+        process = self.processes.pop(name)
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(number)
+        async with asyncio.timeout(2 * SECONDS):
+            return await process.wait()
+
+    async def __aenter__(self) -> Cluster:
+        try:
+            await self.start_redis()
+            await asyncio.gather(*(self.start_node(name) for name in NODES))
+            await self.start_balancer()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(self.stop(name, signal.SIGKILL) for name in tuple(self.processes)))
+
+
+async def answer(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+    """Fill in the form of `greet`."""
+    return ElicitResult("accept", {"name": "Ada"})
+
+
+def client_of(url: str, revision: str) -> Client:
+    """Return a client that can be asked."""
+    return Client(url, revision=revision, elicitation=answer, timeout=SECONDS)
+
+
+async def calls(url: str, revision: str, count: int = 12) -> Counter[str]:
+    """Return how many calls each node has served."""
+    async with client_of(url, revision) as client:
+        return Counter([(await client.call_tool("which_node")).text for _ in range(count)])
+
+
+async def updates(url: str, revision: str, count: int = 8) -> int:
+    """Return how many updates of a note arrive, when other clients change it through the load balancer."""
+    async with client_of(url, revision) as client, client.subscribe("notes://shared") as changed:
+        arrived = 0
+        for number in range(count):
+            async with client_of(url, ERAS[0]) as writer:
+                await writer.call_tool("write", {"name": "shared", "text": str(number)})
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SECONDS / 5):
+                    await anext(changed)
+                    arrived += 1
+        return arrived
+
+
+async def tools(cluster: Cluster, revision: str, word: str) -> set[int]:
+    """Return the different numbers of tools of the nodes, after one of them has learned a word."""
+    async with client_of(cluster.url, revision) as client, client.watch_lists("tools") as changed:
+        learned = await client.call_tool("learn", {"word": word})
+        assert not learned.is_error, learned.text
+        async with asyncio.timeout(SECONDS):
+            await anext(changed)
+    counts: set[int] = set()
+    for _ in range(100):  # the other nodes load their list at the same time
+        counts = set()
+        for port in cluster.ports.values():
+            async with client_of(f"http://127.0.0.1:{port}/mcp", revision) as client:
+                counts.add(len(await client.list_tools()))
+        if len(counts) == 1:
+            break
+        await asyncio.sleep(0.05)
+    return counts
+
+
+async def rolling_restart(cluster: Cluster, revision: str) -> tuple[int, int]:
+    """Restart each node while clients call tools. Return the number of calls, and of those that failed."""
+    done, made, failed = asyncio.Event(), 0, 0
+
+    async def load() -> None:
+        nonlocal made, failed
+        while not done.is_set():
+            try:
+                async with client_of(cluster.url, revision) as client:
+                    for _ in range(20):
+                        made += 1
+                        await client.call_tool("slow", {"seconds": 0.01})
+            except McpError as error:
+                failed += 1
+                print(f"    {revision}: {error}", file=sys.stderr)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(4):
+            group.create_task(load())
+        for name in NODES:
+            assert await cluster.stop(name) == 0
+            await cluster.start_node(name)
+            await asyncio.sleep(0.2)
+        done.set()
+    return made, failed
+
+
+async def observations(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
+    """Yield each observation, and True if it is right."""
+    for revision in ERAS:
+        served = await calls(cluster.url, revision)
+        wanted = {3} if revision == ERAS[0] else {12}
+        yield f"{revision}: 12 calls: {dict(served)}", set(served.values()) == wanted
+        async with client_of(cluster.url, revision) as client:
+            texts = [(await client.call_tool("greet")).text for _ in range(4)]
+        yield f"{revision}: elicitation: {texts[0]!r}, ...", all(text.startswith("Ada on ") for text in texts)
+        arrived = await updates(cluster.url, revision)
+        yield f"{revision}: updates of a resource, changed on any node: {arrived} of 8", arrived == 8
+        counts = await tools(cluster, revision, f"w{revision[:4]}")
+        yield f"{revision}: tools of the nodes after one has learned one: {counts}", len(counts) == 1
+    made, failed = await rolling_restart(cluster, ERAS[0])
+    yield f"{ERAS[0]}: calls during a restart of each node: {made}, failed: {failed}", made > 0 and failed == 0
+
+
+async def main(arguments: Iterable[str] | None = None) -> int:
+    """Show all observations. Return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--haproxy", action="store_true")
+    parser.add_argument("--postgres", metavar="URL")
+    options = parser.parse_args(arguments if arguments is None else [*arguments])
+    environment = {"BROADCAST": options.postgres} if options.postgres else {}
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="mcp_ref-") as folder:
+        async with Cluster(Path(folder), environment, "haproxy" if options.haproxy else "nginx") as cluster:
+            async for text, is_right in observations(cluster):
+                print("right" if is_right else "WRONG", text, flush=True)
+                wrong += not is_right
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

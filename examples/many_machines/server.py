@@ -1,0 +1,99 @@
+"""One node of a server with many nodes: what it stores is in Redis, so that every node serves the same.
+
+Its environment is its configuration:
+
+    NODE        the name of this node, for the load balancer: a, b, c, ...
+    STATE_KEY   the secret key of all nodes, 32 random bytes in hexadecimal
+    REDIS_URL   the Redis of all nodes
+    BROADCAST   the PostgreSQL that carries the changes instead of Redis, if it is set
+
+`run.py` starts four nodes. By hand, one node is `NODE=a ... python3 -m mcp_ref run server.py --http --health`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from postgres_broadcast import PostgresBroadcast
+from redis.asyncio import Redis
+from redis_broadcast import RedisBroadcast
+
+from mcp_ref import Context, Server
+
+NODE, REDIS_URL = os.environ["NODE"], os.environ["REDIS_URL"]
+
+server = Server(
+    "notes",
+    node=NODE,
+    state_key=bytes.fromhex(os.environ["STATE_KEY"]),
+    broadcast=PostgresBroadcast(os.environ["BROADCAST"]) if "BROADCAST" in os.environ else RedisBroadcast(REDIS_URL),
+)
+redis = Redis.from_url(REDIS_URL)
+known: set[str] = set()
+"""The words for which this node has a tool."""
+
+
+@server.tool()
+async def which_node() -> str:
+    """Return the name of the node that serves this call."""
+    return NODE
+
+
+@server.tool()
+async def write(name: str, text: str) -> str:
+    """Change a note, and notify its subscribers on all nodes."""
+    await redis.hset("notes", name, text)
+    server.resource_updated(f"notes://{name}")
+    return NODE
+
+
+@server.resource("notes://{name}")
+async def note(name: str) -> str:
+    """A note."""
+    return bytes(await redis.hget("notes", name) or b"").decode()
+
+
+@dataclass
+class Name:
+    """The form of `greet`."""
+
+    name: str
+
+
+@server.tool()
+async def greet(context: Context) -> str:
+    """Ask the user for a name. In the modern era, the reply can reach another node, which continues the call."""
+    reply = await context.elicit("Who are you?", Name, key="name")
+    return f"{(reply.content or {}).get('name')} on {NODE}"
+
+
+@server.tool()
+async def slow(seconds: float) -> str:
+    """Return after some time."""
+    await asyncio.sleep(seconds)
+    return NODE
+
+
+@server.tool()
+async def learn(word: str) -> str:
+    """Add a tool that says a word, on all nodes."""
+    await redis.sadd("words", word)
+    await load_tools()
+    return NODE
+
+
+@server.on_change("tools")
+async def load_tools() -> None:
+    """Add the tools that other nodes have learned. The server calls this at its start too."""
+    words = {bytes(word).decode() for word in await redis.smembers("words")}
+    for word in sorted(words - known):
+        known.add(word)
+        server.tools.add(saying(word), f"say_{word}", description=f"Say {word}.")
+
+
+def saying(word: str) -> Callable[[], str]:
+    """Return a function that says a word."""
+    return lambda: word

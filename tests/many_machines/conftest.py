@@ -1,0 +1,66 @@
+"""Real engines for the tests: nginx, HAProxy, Redis and PostgreSQL, as processes of the test on loopback.
+
+Without an engine, or without its Python library, a test skips and says why. With MCP_REF_ENGINES=1, as in `.ci/run`,
+the missing engine is a failure.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.settings import ROOT
+
+sys.path.append(str(ROOT / "examples" / "many_machines"))
+
+POSTGRES = [*Path("/usr/lib/postgresql").glob("*/bin")]
+"""The folders of PostgreSQL's programs on Debian, which are not in PATH."""
+
+
+def need(*names: str) -> None:
+    """Skip the test, or fail, if a program or a Python library is missing."""
+    for name in names:
+        is_there = bool(POSTGRES) if name == "postgres" else bool(shutil.which(name) or importlib.util.find_spec(name))
+        if not is_there:
+            why = f"{name} is not installed; `.ci/engines` installs it on Debian"
+            if os.environ.get("MCP_REF_ENGINES"):
+                pytest.fail(why)
+            pytest.skip(why)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """Run an empty PostgreSQL. Give the URL of a database."""
+    need("postgres", "psycopg")
+    # PostgreSQL does not run as root. Its user cannot enter the folders of pytest, which are closed to others.
+    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    folder = Path(tempfile.mkdtemp(prefix="mcp_ref-postgres-"))
+    try:
+        if as_user:
+            shutil.chown(folder, "postgres")
+        data, binaries = folder / "data", POSTGRES[-1]
+        initdb = [*as_user, str(binaries / "initdb"), "-D", str(data), "-A", "trust", "-N", "-U", "postgres"]
+        subprocess.run(initdb, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
+        from run import free_ports
+
+        (port,) = free_ports(1)
+        options = f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off"
+        control = [*as_user, str(binaries / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log")]
+        subprocess.run(
+            [*control, "-o", options, "start"], cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60
+        )
+        try:
+            yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        finally:
+            stop = [*control, "-m", "immediate", "stop"]
+            subprocess.run(stop, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
+    finally:
+        shutil.rmtree(folder)
