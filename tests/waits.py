@@ -397,6 +397,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Bytes or the end of the connection end it, or the time limit `head_time` or `idle` of its caller.",
     ("lib/http/response.py", "HttpResponse._read_piece", "self.connection.wait()"):
         "See `ClientConnection.wait`.",
+    ("lib/http/server.py", "HttpServer._accept_queued", "listening.accept()"):
+        "The socket does not block.",
     ("lib/http/server.py", "HttpServer._accept", "asyncio.sleep(0)"):
         "It is the loop of the server's own task, which `close` cancels.",
     ("lib/http/server.py", "HttpServer._accept", "asyncio.sleep(ACCEPT_RETRY_SECONDS)"):

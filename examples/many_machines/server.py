@@ -1,4 +1,4 @@
-"""One node of a server with many nodes: what it stores is in Redis, so that every node serves the same.
+"""One node of a server with many nodes. Its notes and its list of tools are in Redis, so all nodes have the same.
 
 Its environment is its configuration:
 
@@ -31,7 +31,7 @@ server = Server(
     state_key=bytes.fromhex(os.environ["STATE_KEY"]),
     broadcast=PostgresBroadcast(os.environ["BROADCAST"]) if "BROADCAST" in os.environ else RedisBroadcast(REDIS_URL),
 )
-redis = Redis.from_url(REDIS_URL)
+redis = Redis.from_url(REDIS_URL, decode_responses=True)
 known: set[str] = set()
 """The words for which this node has a tool."""
 
@@ -53,7 +53,7 @@ async def write(name: str, text: str) -> str:
 @server.resource("notes://{name}")
 async def note(name: str) -> str:
     """A note."""
-    return bytes(await redis.hget("notes", name) or b"").decode()
+    return str(await redis.hget("notes", name) or "")
 
 
 @dataclass
@@ -88,7 +88,7 @@ async def learn(word: str) -> str:
 @server.on_change("tools")
 async def load_tools() -> None:
     """Add the tools that other nodes have learned. The server calls this at its start too."""
-    words = {bytes(word).decode() for word in await redis.smembers("words")}
+    words = {str(word) for word in await redis.smembers("words")}
     for word in sorted(words - known):
         known.add(word)
         server.tools.add(saying(word), f"say_{word}", description=f"Say {word}.")

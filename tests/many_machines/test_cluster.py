@@ -1,4 +1,4 @@
-"""The example with four nodes behind real load balancers: each row of its README, and what it costs."""
+"""The example with four nodes behind real load balancers: each row of its README, and the cost of a call."""
 
 from __future__ import annotations
 
