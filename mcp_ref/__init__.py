@@ -139,6 +139,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .transports.streamable_http.durable_store import DurableEventStore as DurableEventStore
     from .transports.streamable_http.durable_store import SessionChange as SessionChange
     from .transports.streamable_http.event_store import MemoryEventStore as MemoryEventStore
+    from .transports.streamable_http.event_store import SessionOwned as SessionOwned
     from .transports.streamable_http.event_store import StoredSession as StoredSession
     from .transports.streamable_http.posted_session import EndpointLimits as EndpointLimits
     from .transports.streamable_http.sqlite_store import SqliteEventStore as SqliteEventStore
@@ -185,9 +186,11 @@ READING_ORDER = (
     "transports/stdio/__init__.py", "transports/stdio/lines.py", "transports/stdio/server.py",
     "transports/stdio/client.py", "transports/memory.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
-    "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
+    "transports/streamable_http/event_store.py", "transports/streamable_http/leases.py",
+    "transports/streamable_http/durable_store.py",
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/posted_session.py",
-    "transports/streamable_http/session.py", "transports/streamable_http/session_table.py",
+    "transports/streamable_http/session.py", "transports/streamable_http/idle_order.py",
+    "transports/streamable_http/session_table.py",
     "transports/streamable_http/stateless.py", "transports/streamable_http/server.py",
     "transports/streamable_http/stateless_client.py", "transports/streamable_http/resumption.py",
     "transports/http_sse/__init__.py", "transports/http_sse/server.py", "transports/http_sse/client.py",
@@ -228,6 +231,7 @@ OPTIONAL_READING = (
     "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/resumption.py",
+    "transports/streamable_http/leases.py", "transports/streamable_http/idle_order.py",
     "client/options.py", "client/subscriptions.py", "client/sync.py",
     "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/service.py", "server/middleware.py",
     "server/broadcast.py", "server/options.py", "server/routes.py", "server/http_options.py", "server/health.py",
@@ -257,7 +261,7 @@ _NAMES_BY_MODULE = {
     "extensions.tasks.store": "MemoryTaskStore TaskStore",
     "extensions.tasks.types": "Task",
     "transports.streamable_http.durable_store": "DurableEventStore SessionChange",
-    "transports.streamable_http.event_store": "MemoryEventStore StoredSession",
+    "transports.streamable_http.event_store": "MemoryEventStore SessionOwned StoredSession",
     "transports.streamable_http.sqlite_store": "SqliteEventStore",
     "transports.streamable_http.posted_session": "EndpointLimits",
     "transports.trace": "tracer",

@@ -117,7 +117,8 @@ CHANGES
   `run --drain`); it ended them after one second before. `server.drain()` does the same under a framework.
 - Several processes: `Server(node=...)` names the process in session ids, so that a load balancer finds it, and
   `Server(broadcast=...)` announces changes to the other processes. `@server.on_change("tools")` loads a list again.
-  `examples/many_machines/` has both, with nginx, HAProxy, Redis, PostgreSQL and Kubernetes.
+  A `DurableEventStore` with `lease_seconds` is shared by several processes: a session continues in another one.
+  `examples/many_machines/` has all three, with nginx, HAProxy, Redis, PostgreSQL and Kubernetes.
 - An option of `Server` of the wrong type is a TypeError, such as `page_size="5"` or an unknown `cache_scope`.
 - `Client(eras=...)` remembers the era of a command for its folder and environment only. Earlier entries are not used.
 - A transport of your own that does not derive from `Transport` needs the attribute `in_flight` (None is enough).

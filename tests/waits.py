@@ -574,6 +574,12 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `RENEWAL_SECONDS` in `_repeat_handshake`.",
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport.close", "asyncio.shield(self._closing)"):
         "The task `_close` ends it, whose waits have time limits.",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore._renew_leases",
+     "self._thread.run(partial(self.renew, sessions))"):
+        "The author's storage ends it. Meanwhile the leases end, so the process serves none of these sessions.",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore.flush",
+     "self._thread.run(partial(self.release, self._leases.end_all()))"):
+        "It has the time limit `seconds`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore._save_changes",
      "asyncio.sleep(RETRY_SECONDS)"):
         "It is the loop of the store's own task, which `flush` cancels.",
@@ -606,6 +612,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The loop has at most `MAX_RECONNECTIONS` attempts without a message.",
     ("transports/streamable_http/resumption.py", "read_and_resume", "get(resume_header(parser))"):
         "See `HttpClient.request`, of which this is the context manager.",
+    ("transports/streamable_http/leases.py", "Leases._renew_all", "asyncio.sleep(self._seconds / 3)"):
+        "It has a time limit; `end_all` cancels the task.",
+    ("transports/streamable_http/leases.py", "Leases._renew_all", "self._renew(sessions)"):
+        "See `DurableEventStore._renew_leases`.",
     ("transports/streamable_http/server.py", "StreamableHttpEndpoint._initialize",
      "asyncio.shield(session.initialized)"):
         "The response to `initialize` or the end of the session ends it.",

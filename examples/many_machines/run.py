@@ -76,6 +76,7 @@ class Cluster:
         self._environment = os.environ | {
             "PYTHONPATH": str(HERE.parents[1]),
             "STATE_KEY": secrets.token_hex(32),
+            "LEASE": "2",  # short, so that nobody has to wait
             "REDIS_URL": f"redis://127.0.0.1:{self.redis_port}",
             **(environment or {}),
         }
@@ -87,7 +88,7 @@ class Cluster:
 
     async def start(self, name: str, port: int, *command: str, node: str = "") -> None:
         """Start a program, and wait until it listens."""
-        environment = self._environment | {"NODE": node}
+        environment = self._environment | {"NODE": node, "PORT": str(port)}
         with open(self.folder / f"{name}.log", "ab") as log:
             self.processes[name] = await asyncio.create_subprocess_exec(
                 *command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -102,9 +103,7 @@ class Cluster:
 
     async def start_node(self, name: str) -> None:
         """Start a node."""
-        port = str(self.ports[name])
-        command = (sys.executable, "-m", "mcp_ref", "run", str(HERE / "server.py"), "--http", "--port", port)
-        await self.start(name, self.ports[name], *command, "--health", "--trust-proxy", "127.0.0.1", node=name)
+        await self.start(name, self.ports[name], sys.executable, str(HERE / "server.py"), node=name)
 
     async def start_balancer(self) -> None:
         """Start the load balancer with the configuration of this folder, whose ports are replaced."""
@@ -195,6 +194,29 @@ async def tools(cluster: Cluster, revision: str, word: str) -> set[int]:
     return counts
 
 
+async def failover(cluster: Cluster, number: int) -> tuple[str, str]:
+    """End the node of a session. Return the names of the nodes before and after; "" if the session has ended."""
+    handshakes = 0
+
+    def trace(direction: str, frame: bytes) -> None:
+        nonlocal handshakes
+        handshakes += direction == "->" and b'"initialize"' in frame
+
+    async with Client(cluster.url, revision=ERAS[1], timeout=SECONDS, trace=trace) as client:
+        before = (await client.call_tool("which_node")).text
+        await cluster.stop(before, number)
+        async with asyncio.timeout(2 * SECONDS):
+            while True:
+                try:
+                    after = (await client.call_tool("which_node")).text
+                    break
+                except McpError:  # until the lease of the killed node has ended
+                    await asyncio.sleep(0.1)
+        await cluster.start_node(before)
+        again = (await client.call_tool("which_node")).text  # the session stays where it is
+        return before, after if handshakes == 1 and again == after else ""
+
+
 async def rolling_restart(cluster: Cluster, revision: str) -> tuple[int, int]:
     """Restart each node while clients call tools. Return the number of calls, and of those that failed."""
     done, made, failed = asyncio.Event(), 0, 0
@@ -235,8 +257,12 @@ async def observations(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
         yield f"{revision}: updates of a resource, changed on any node: {arrived} of 8", arrived == 8
         counts = await tools(cluster, revision, f"w{revision[:4]}")
         yield f"{revision}: tools of the nodes after one has learned one: {counts}", len(counts) == 1
-    made, failed = await rolling_restart(cluster, ERAS[0])
-    yield f"{ERAS[0]}: calls during a restart of each node: {made}, failed: {failed}", made > 0 and failed == 0
+    for number, end in ((signal.SIGTERM, "stopped"), (signal.SIGKILL, "killed")):
+        before, after = await failover(cluster, number)
+        yield f"{ERAS[1]}: a session of a {end} node continues: from {before} on {after}", after not in (before, "")
+    for revision in ERAS:
+        made, failed = await rolling_restart(cluster, revision)
+        yield f"{revision}: calls during a restart of each node: {made}, failed: {failed}", made > 0 and failed == 0
 
 
 async def main(arguments: Iterable[str] | None = None) -> int:

@@ -6,8 +6,10 @@ Its environment is its configuration:
     STATE_KEY   the secret key of all nodes, 32 random bytes in hexadecimal
     REDIS_URL   the Redis of all nodes
     BROADCAST   the PostgreSQL that carries the changes instead of Redis, if it is set
+    LEASE       time after which the sessions of a dead node can continue in another one, in seconds; 10 by default
+    PORT        the port of this node
 
-`run.py` starts four nodes. By hand, one node is `NODE=a ... python3 -m mcp_ref run server.py --http --health`.
+`run.py` starts four nodes.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from postgres_broadcast import PostgresBroadcast
 from redis.asyncio import Redis
 from redis_broadcast import RedisBroadcast
+from redis_store import RedisEventStore
 
 from mcp_ref import Context, Server
 
@@ -97,3 +100,12 @@ async def load_tools() -> None:
 def saying(word: str) -> Callable[[], str]:
     """Return a function that says a word."""
     return lambda: word
+
+
+if __name__ == "__main__":
+    server.run_http(
+        port=int(os.environ["PORT"]),
+        store=RedisEventStore(REDIS_URL, lease_seconds=float(os.environ.get("LEASE", "10"))),
+        health=True,
+        trusted_proxies=["127.0.0.1"],  # the load balancer
+    )

@@ -10,6 +10,8 @@ The event loop uses only the memory, so a slow disk never blocks it. A thread co
 - After a failure, the thread saves the events that the memory still has. If the memory has dropped an unsaved event,
   the storage deletes the session's earlier events too. So a stored session has no gap, and unsaved events need no
   second copy in memory.
+- Several processes can share a storage (`lease_seconds`). Then a process serves a session only while it has the
+  session's lease (leases.py).
 - An event is sent before it is saved. If the process is killed in between, a client that received the event cannot
   resume after it. The server then refuses the GET, as for a dropped event. Later processes use other event numbers.
 
@@ -25,14 +27,23 @@ import logging
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from typing import Final, TypeVar, Unpack
 
-from .event_store import MemoryEventStore, SessionEvents, StoredEvent, StoredSession, StoreFailed, StoreLimits
+from .event_store import (
+    MemoryEventStore,
+    SessionEvents,
+    SessionOwned,
+    StoredEvent,
+    StoredSession,
+    StoreFailed,
+    StoreLimits,
+)
+from .leases import Leases
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -80,11 +91,17 @@ class DurableEventStore(MemoryEventStore):
 
     A thread calls both methods, one call at a time. So they can block, and raise any exception.
 
+    For a storage that several processes share, set `lease_seconds`, and override `renew` and `release` too.
+
     Args:
         process_number: Number of earlier processes that used the storage, also if they saved nothing. It makes the ids
             of events unique.
         limits: The limits in `StoreLimits`.
     """
+
+    lease_seconds: float | None = None
+    """Time for which a process has a session after its last `load`, `save` or `renew`, in seconds. None if only one
+    process uses the storage."""
 
     def __init__(self, process_number: int, **limits: Unpack[StoreLimits]) -> None:
         super().__init__(time.time, **limits)
@@ -95,13 +112,19 @@ class DurableEventStore(MemoryEventStore):
         self._save_task: asyncio.Task[None] | None = None  # runs while there are changes
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
+        self._leases: Leases | None = None
+        if self.lease_seconds is not None:
+            self._leases = Leases(self.lease_seconds, self._renew_leases, self._lose)
 
     @abstractmethod
-    def save(self, changes: Sequence[SessionChange]) -> None:
+    def save(self, changes: Sequence[SessionChange]) -> Collection[str] | None:
         """Save all changes, or raise any exception. A thread calls this method.
 
         Args:
             changes: The changes, at most one for each session.
+
+        Returns:
+            With `lease_seconds`: the sessions that another process has taken over. Their changes MUST NOT be saved.
         """
         raise NotImplementedError
 
@@ -113,13 +136,53 @@ class DurableEventStore(MemoryEventStore):
             session: The id of the session.
 
         Returns:
-            The session with its events, or None if it is unknown.
+            The session with its events, or None if it is unknown. With `lease_seconds`, this process has its lease.
+
+        Raises:
+            SessionOwned: Another process has its lease.
         """
         raise NotImplementedError
+
+    def renew(self, sessions: Sequence[str]) -> Collection[str]:
+        """Renew the leases of sessions, or raise any exception. A thread calls this method.
+
+        Args:
+            sessions: The ids of all sessions that this process has in memory and in the storage.
+
+        Returns:
+            The sessions that another process has taken over, or that the storage has lost.
+        """
+        return ()
+
+    def release(self, sessions: Sequence[str]) -> None:
+        """End the leases of sessions, because the process ends. A thread calls this method.
+
+        Args:
+            sessions: The ids of the sessions.
+        """
+
+    def holds(self, session: str) -> bool:
+        return self._leases is None or self._leases.has(session)
+
+    async def _renew_leases(self, sessions: Sequence[str]) -> Collection[str] | None:
+        try:
+            return await self._thread.run(partial(self.renew, sessions))
+        except StoreFailed as failure:
+            self._note_failure(failure)
+            return None
+
+    def _lose(self, session: str) -> None:
+        log.warning("another process has taken over a session of this process, which ends its copy")
+        self._save_states.pop(session, None)
+        self._changed.pop(session, None)
+        super().delete_session(session)
+        self.on_lost(session)
 
     def add_session(self, session: str, initialize: bytes, principal: str | None, caller: str = "") -> None:
         super().add_session(session, initialize, principal, caller)
         self._save_states[session] = _SaveState((initialize, principal))
+        if self._leases is not None:
+            self._leases.begin(session)
         self._note_change(session)
 
     def append(self, session: str, stream: str, data: bytes) -> str:
@@ -132,6 +195,10 @@ class DurableEventStore(MemoryEventStore):
         self._note_change(session)
 
     def delete_session(self, session: str) -> None:
+        if self._leases is not None:
+            if session not in self._sessions:
+                return  # another process has taken it over
+            self._leases.end(session)
         super().delete_session(session)
         state = self._save_states.pop(session, None)
         if state is not None and not state.is_stored:
@@ -140,6 +207,7 @@ class DurableEventStore(MemoryEventStore):
             self._note_change(session)
 
     async def find_session(self, session: str) -> StoredSession | None:
+        began = time.monotonic()
         try:
             async with asyncio.timeout(LOAD_SECONDS):
                 stored = await self._thread.run(partial(self._load_checked, session))
@@ -150,11 +218,18 @@ class DurableEventStore(MemoryEventStore):
         except StoreFailed as failure:
             self._note_failure(failure)
             raise
+        if isinstance(stored, SessionOwned):
+            raise stored
         is_deleted = session in self._changed or session in self._saving
+        if stored is not None and self._leases is not None and session not in self._sessions:
+            self._leases.note_loaded(session, began)
         return None if is_deleted else stored
 
-    def _load_checked(self, session: str) -> StoredSession | None:
-        stored = self.load(session)
+    def _load_checked(self, session: str) -> StoredSession | SessionOwned | None:
+        try:
+            stored = self.load(session)
+        except SessionOwned as owned:
+            return owned
         if stored is None or isinstance(stored, StoredSession):
             return stored
         raise TypeError(f"load returned {stored!r:.100}; it must return a StoredSession or None")
@@ -162,6 +237,8 @@ class DurableEventStore(MemoryEventStore):
     def restore_session(self, session: str, stored: StoredSession, caller: str = "") -> None:
         super().restore_session(session, stored, caller)
         self._save_states[session] = _SaveState(None, stored.events[-1][2] if stored.events else 0, is_stored=True)
+        if self._leases is not None:
+            self._leases.keep(session)
         self._note_change(session)
 
     def _note_change(self, session: str) -> None:
@@ -180,15 +257,19 @@ class DurableEventStore(MemoryEventStore):
         try:
             while self._changed:
                 self._take_changes(max_count)
+                began = time.monotonic()
                 try:
-                    await self._thread.run(partial(self.save, [*self._saving.values()]))
+                    lost = await self._thread.run(partial(self.save, [*self._saving.values()]))
                 except StoreFailed as failure:
                     self._note_failure(failure)
                     max_count = 0
                     self._return_changes()
                     await asyncio.sleep(RETRY_SECONDS)
                 else:
+                    saved = [*self._saving]
                     self._note_saved()
+                    if self._leases is not None:
+                        self._leases.extend(saved, began, lost or ())
                     max_count = min(2 * max_count + 1, EVENTS_PER_SAVE)
         finally:
             self._return_changes()
@@ -247,6 +328,10 @@ class DurableEventStore(MemoryEventStore):
             await asyncio.wait([task])
             count = len(self._changed)
             self._note_failure(StoreFailed(f"the changes of {count} sessions were not saved within {seconds:g} s"))
+        if self._leases is not None:
+            with suppress(StoreFailed, TimeoutError):  # the leases end later by themselves
+                async with asyncio.timeout(seconds):
+                    await self._thread.run(partial(self.release, self._leases.end_all()))
 
 
 class _DaemonThread:

@@ -37,6 +37,8 @@ from ...lib.fields import CheckedFields, check_options
 
 EVENT_COST = 300
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
+NUMBERS_PER_TAKEOVER = 2**20
+"""Number of events that a process can have sent, but not saved, before another process continues its session."""
 MAX_DROPPED_STREAMS = 100
 """Maximum number of streams of one session for which a store remembers that it dropped events."""
 
@@ -80,6 +82,12 @@ class StoredSession(CheckedFields):
     initialize: bytes
     principal: str | None
     events: Sequence[StoredEvent] = ()
+    last_number: int = 0
+    """Number of the latest event, also if it is not among the `events` any more. 0 if the storage does not know it."""
+
+
+class SessionOwned(Exception):
+    """Another process serves the session now: its lease has not ended."""
 
 
 class StoreFailed(Exception):
@@ -141,6 +149,17 @@ class MemoryEventStore:
         self._sessions: dict[str, SessionEvents] = {}
         self._by_caller: dict[str, CallerEvents] = {}  # the callers with events
         self._number = self._size = 0  # number of the latest event; size of all events, in bytes
+
+    on_lost: Callable[[str], None] = staticmethod(lambda session: None)
+    """Called with the id of a session that another process has taken over."""
+
+    def holds(self, session: str) -> bool:
+        """Return True if this process is allowed to serve a session that it has in memory.
+
+        Args:
+            session: The id of the session.
+        """
+        return True
 
     def add_session(self, session: str, initialize: bytes, principal: str | None, caller: str = "") -> None:
         """Store a new session.
@@ -263,6 +282,7 @@ class MemoryEventStore:
             The session, or None if it is unknown. A store in memory knows no session of an earlier process.
 
         Raises:
+            SessionOwned: Another process serves the session now.
             StoreFailed: The storage of a `DurableEventStore` has failed.
         """
         return None
@@ -277,6 +297,9 @@ class MemoryEventStore:
         """
         MemoryEventStore.delete_session(self, session)
         restored = self._sessions[session] = SessionEvents(caller, list(stored.events))
+        latest = max(stored.last_number, stored.events[-1][2] if stored.events else 0)
+        if latest >= self._number:  # another process has numbered them
+            self._number = latest + NUMBERS_PER_TAKEOVER
         if restored.events:
             self._count(session, restored, sum(len(event[3]) + EVENT_COST for event in stored.events))
         self._drop_excess(session, restored, self._clock())

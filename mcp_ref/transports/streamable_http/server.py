@@ -163,8 +163,8 @@ class StreamableHttpEndpoint:
         session = None
         if checked.session_id is not None:
             self._check_revision(checked)
-            session = self.table.by_id.get(checked.session_id)
-            if session is None or not session.initialized.done() or session.is_paused:
+            session = self.table.ready(checked.session_id)
+            if session is None:
                 return self._wait_and_post(exchange, checked, access)
             session.admit(access)
             self._start_heartbeat()

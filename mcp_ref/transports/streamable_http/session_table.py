@@ -13,6 +13,13 @@ Rules, and their reasons:
 - The number of sessions is limited, and idle sessions end, because a client can disappear without sending DELETE.
 - Each caller has a share of the sessions and of their memory. Above it, a new session ends an idle one of this caller.
 
+A store can give a session to a later process, or to another one (durable_store.py, leases.py). The session then keeps
+and loses:
+
+    kept   its id, principal, revision and capabilities; its events, so that a client can resume its streams
+    lost   requests in flight (resuming their streams gets 400), subscriptions, the log level, and tasks without
+           authentication: the client must send these requests again
+
 2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes], because a load balancer had
 to send every request of a session to the same process.
 
@@ -25,7 +32,6 @@ import asyncio
 import logging
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Coroutine
 from typing import Final
 
@@ -34,7 +40,8 @@ from ...jsonrpc.messages import Notification, Request, decode
 from ...lib.shares import ShareExceeded, Shares, memory_of
 from ..base import Begin, Trace, finish
 from .checks import HttpRefusal, unknown_session
-from .event_store import MemoryEventStore, StoreFailed
+from .event_store import MemoryEventStore, SessionOwned, StoreFailed
+from .idle_order import IdleOrder
 from .posted_session import RETRY_LATER, SESSION_COST, EndpointLimits
 from .session import HttpSession
 
@@ -44,43 +51,6 @@ CLOSE_SECONDS: Final = 2.0
 """Time for sessions to end when the server stops, and again after they were cancelled, in seconds."""
 FLUSH_SECONDS: Final = 1.0
 """Time to save the last events when the server stops, in seconds."""
-
-
-class IdleOrder:
-    """The order in which the table ends the idle sessions of one caller, or of all callers.
-
-    Sessions without a request come first, then the sessions that were used longest ago. A use does not move a session:
-    `next_idle` moves the first session to the end if it was used since the last look, so a use costs at most one move.
-    """
-
-    def __init__(self) -> None:
-        self.size = 0
-        """Number of sessions, idle or not."""
-        self._unused: OrderedDict[HttpSession, float] = OrderedDict()  # session -> time of its last known use
-        self._used: OrderedDict[HttpSession, float] = OrderedDict()
-
-    def add(self, session: HttpSession) -> None:
-        """Add a session at the end."""
-        (self._used if session.was_used else self._unused)[session] = session.last_used
-
-    def remove(self, session: HttpSession) -> None:
-        """Remove a session that has ended."""
-        self._unused.pop(session, None)
-        self._used.pop(session, None)
-        session.at_next_use.clear()
-
-    def next_idle(self) -> HttpSession | None:
-        """Return the session to end, or None if no session is idle."""
-        for queue in (self._unused, self._used):
-            while queue:
-                session, since = queue.popitem(last=False)
-                if not session.is_idle:
-                    session.at_next_use.append(self.add)
-                elif session.last_used == since:
-                    return session
-                else:
-                    self.add(session)
-        return None
 
 
 class SessionTable:
@@ -99,6 +69,7 @@ class SessionTable:
         self._shares = Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
         self._on_end = self._end_soon  # one object for all sessions
         self._tasks: set[asyncio.Task[None]] = set()
+        store.on_lost = self._lose
         self.is_draining = False
         """True if no session begins or is restored any more, because the server will stop soon."""
         self.is_closing = False
@@ -156,11 +127,20 @@ class SessionTable:
                 self._remove(session)
             await session.close()
 
+    def ready(self, id: str) -> HttpSession | None:
+        """Return the session if it can serve a request now. If not, `find` waits for it, or refuses the request."""
+        session = self.by_id.get(id)
+        if session is None or session.is_paused or not session.initialized.done() or not self.store.holds(id):
+            return None
+        return session
+
     async def find(self, id: str, access: Access) -> HttpSession:
         """Return the principal's session with this id. Raise HttpRefusal: 404 for other ids, 503 if restoring fails."""
         session = self.by_id.get(id) or await self._restore(id, access)
         if session is None:
             raise unknown_session()
+        if not self.store.holds(id):
+            raise _served_elsewhere()
         if not session.initialized.done():
             await asyncio.shield(session.initialized)
             if self.is_closing:
@@ -172,6 +152,8 @@ class SessionTable:
         """Restore a session of an earlier process: handle its stored `initialize` message again, without the client."""
         try:
             stored = await self.store.find_session(id)
+        except SessionOwned:
+            raise _served_elsewhere() from None
         except StoreFailed as failure:
             why = "the server cannot read its stored sessions now; try again later"
             raise HttpRefusal(503, why, RETRY_LATER) from failure
@@ -228,6 +210,12 @@ class SessionTable:
         self._remove(session)
         session.end()
 
+    def _lose(self, id: str) -> None:
+        """End the copy of a session that another process has taken over."""
+        if (session := self.by_id.get(id)) is not None:
+            session.refusal = _served_elsewhere
+            self.end(session)
+
     def _remove(self, session: HttpSession) -> None:
         if self.by_id.pop(session.id, None) is not None:
             session.store = None
@@ -238,7 +226,8 @@ class SessionTable:
             if not self._orders[session.caller].size:
                 del self._orders[session.caller]
             try:
-                if not session.is_restoring:  # the server can refuse a stored `initialize` only for now
+                was_refused = session.is_restoring and not (session.initialized.done() and session.initialized.result())
+                if not was_refused:  # the server can refuse a stored `initialize` only for now
                     self.store.delete_session(session.id)
             except Exception:
                 log.exception("an ended session could not be deleted from the store")
@@ -260,6 +249,11 @@ class SessionTable:
         await finish(*self._tasks, timeout=CLOSE_SECONDS)
         await finish(*self._tasks, cancel=True, timeout=CLOSE_SECONDS)
         await self.store.flush(FLUSH_SECONDS)
+
+
+def _served_elsewhere() -> HttpRefusal:
+    # the load balancer has sent the request to the wrong process, or the lease of a dead process has not ended yet
+    return HttpRefusal(503, "another process serves the session; try again in a second", [("Retry-After", "1")])
 
 
 def shutting_down() -> HttpRefusal:

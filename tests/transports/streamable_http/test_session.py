@@ -20,9 +20,9 @@ from mcp_ref.lib.shares import Shares
 from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.base import ServedSession
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
+from mcp_ref.transports.streamable_http.idle_order import IdleOrder
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from mcp_ref.transports.streamable_http.session import HttpSession, StreamState
-from mcp_ref.transports.streamable_http.session_table import IdleOrder
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.messages import initialize, notification, request
 from tests.raw_http_client import (

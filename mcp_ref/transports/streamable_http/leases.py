@@ -1,0 +1,92 @@
+"""The leases of sessions, if several processes share a storage: at most one process serves a session at a time.
+
+    add_session (a new session), or load -> this process has the lease -> renewed every third of its time
+        -> flush, at the end of the process: release, and another process can load the session at once
+        -> the process is killed, paused or cut off: the lease ends, and another process can load the session
+    load, while another process has the lease -> SessionOwned: 503, and the client tries again after a second
+
+The storage decides who has a lease, and counts the processes that have had it (fencing). This page is about the time:
+a process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended. So it
+checks the clock before each request. The clock also runs while the process is paused. If no other process has taken
+the session over, a later `renew` continues it. If one has, `save` and `renew` say so, and this process ends its copy.
+
+A lease begins before the call of the storage, not after it: the time of the call counts too.
+
+Used by: durable_store.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+
+
+class Leases:
+    """The leases of one process.
+
+    Args:
+        seconds: Time for which a process has a session after a call of the storage, in seconds.
+        renew: Renews leases in the storage. Returns the lost sessions, or None if the storage has failed.
+        lose: Called with each session that another process has taken over.
+    """
+
+    def __init__(
+        self, seconds: float, renew: Callable[[Sequence[str]], Awaitable[Collection[str] | None]],
+        lose: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._seconds, self._renew, self._lose = seconds, renew, lose
+        self._ends: dict[str, float] = {}  # session -> end of its lease (`time.monotonic`); infinite until it is saved
+        self._loaded: dict[str, float] = {}  # the same for a session that is loaded, but not in memory yet
+        self._task: asyncio.Task[None] | None = None  # renews the leases
+
+    def has(self, session: str) -> bool:
+        """Return True if this process is allowed to serve the session now."""
+        return self._ends.get(session, 0.0) > time.monotonic()
+
+    def begin(self, session: str, end: float = math.inf) -> None:
+        """Begin the lease of a session. That of a new session has no end until it is in the storage."""
+        self._ends[session] = end
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._renew_all())
+
+    def note_loaded(self, session: str, began: float) -> None:
+        """Note a `load` that began at a time."""
+        self._loaded[session] = began + self._seconds
+
+    def keep(self, session: str) -> None:
+        """Keep the lease of a loaded session, because the session is in memory now."""
+        self.begin(session, self._loaded.pop(session, 0.0))
+
+    def end(self, session: str) -> None:
+        """Forget a session that was deleted."""
+        self._ends.pop(session, None)
+
+    def extend(self, sessions: Iterable[str], began: float, lost: Collection[str]) -> None:
+        """Note the result of a `save` or `renew` that began at a time. End the lost sessions."""
+        for session in sessions:
+            if session in self._ends:
+                self._ends[session] = began + self._seconds
+        for session in lost:
+            if self._ends.pop(session, None) is not None:
+                self._lose(session)
+
+    def end_all(self) -> list[str]:
+        """Stop to renew. Return the sessions whose leases the storage can end."""
+        if self._task is not None:
+            self._task.cancel()
+        sessions = [*self._ends, *self._loaded]
+        self._ends.clear()
+        self._loaded.clear()
+        return sessions
+
+    async def _renew_all(self) -> None:
+        while self._ends:
+            await asyncio.sleep(self._seconds / 3)
+            now = time.monotonic()
+            self._loaded = {session: end for session, end in self._loaded.items() if end > now}
+            sessions = [session for session, end in self._ends.items() if end != math.inf]
+            lost = await self._renew(sessions) if sessions else ()
+            if lost is not None:
+                self.extend(sessions, now, lost)

@@ -1,0 +1,228 @@
+"""Several processes with one storage of sessions: at most one of them serves a session at a time.
+
+The processes are servers in one, and the storage is a dictionary with a lock of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from mcp_ref import DurableEventStore, Server, SessionChange, SessionOwned, StoredSession
+from mcp_ref.transports.streamable_http.event_store import StoredEvent
+from tests.messages import initialize, notification, request
+from tests.raw_http_client import Talk, Web, served_over_http
+from tests.settings import PATIENCE
+
+LEASE = 0.3
+
+
+@dataclass
+class Row:
+    """One session in the storage."""
+
+    initialize: bytes
+    principal: str | None
+    owner: str
+    fence: int = 1
+    lease_end: float = 0.0
+    events: list[StoredEvent] = field(default_factory=list)
+
+
+class Shared(DurableEventStore):
+    """The store of one process. All stores have the same rows."""
+
+    lease_seconds = LEASE
+
+    def __init__(self, name: str, rows: dict[str, Row]) -> None:
+        super().__init__(0)
+        self.name, self.rows = name, rows
+        self.is_away = False
+        self.refused: list[SessionChange] = []
+        """The changes that came after the lease was lost."""
+
+    def check(self) -> None:
+        if self.is_away:
+            raise OSError("the storage is away")
+
+    def save(self, changes: Sequence[SessionChange]) -> Collection[str]:
+        self.check()
+        lost = []
+        for change in changes:
+            if change.initialize is not None:
+                self.rows.setdefault(change.session, Row(change.initialize, change.principal, self.name))
+            row = self.rows.get(change.session)
+            if row is None or row.owner != self.name:
+                self.refused.append(change)
+                lost.append(change.session)
+            elif change.is_deleted:
+                del self.rows[change.session]
+            else:
+                row.lease_end = time.monotonic() + LEASE
+                row.events += change.events
+        return lost
+
+    def load(self, session: str) -> StoredSession | None:
+        self.check()
+        row = self.rows.get(session)
+        if row is None:
+            return None
+        if row.owner != self.name and row.lease_end > time.monotonic():
+            raise SessionOwned
+        row.owner, row.fence, row.lease_end = self.name, row.fence + 1, time.monotonic() + LEASE
+        return StoredSession(row.initialize, row.principal, [*row.events])
+
+    def renew(self, sessions: Sequence[str]) -> Collection[str]:
+        self.check()
+        lost = [each for each in sessions if each not in self.rows or self.rows[each].owner != self.name]
+        for session in {*sessions} - {*lost}:
+            self.rows[session].lease_end = time.monotonic() + LEASE
+        return lost
+
+    def release(self, sessions: Sequence[str]) -> None:
+        self.check()
+        for session in sessions:
+            if session in self.rows and self.rows[session].owner == self.name:
+                self.rows[session].lease_end = 0.0
+
+
+@dataclass
+class Node:
+    """One process, and a session that its client has."""
+
+    store: Shared
+    web: Web
+
+    def talk(self, id: str | None = None) -> Talk:
+        """Return a client with the id of a session."""
+        return Talk(self.web, id)
+
+
+@asynccontextmanager
+async def node(name: str, rows: dict[str, Row]) -> AsyncIterator[Node]:
+    """Serve as one process."""
+    store = Shared(name, rows)
+    server = Server("s", node=name)
+    server.tool("name")(lambda: name)
+    async with served_over_http(server, store=store) as web:
+        yield Node(store, web)
+
+
+async def begun(node: Node) -> str:
+    """Begin a session, wait until it is in the storage, and return its id."""
+    talk = node.talk()
+    reply = await talk.post(initialize())
+    talk.id = reply.headers["mcp-session-id"]
+    assert (await talk.post(notification("notifications/initialized"))).status == 202
+    async with asyncio.timeout(PATIENCE):
+        while talk.id not in node.store.rows or node.store.unsaved_sessions:
+            await asyncio.sleep(0.01)
+    return talk.id
+
+
+async def status_of(node: Node, id: str) -> int:
+    """Return the status of a request in a session."""
+    reply = await node.talk(id).post(request("tools/call", {"name": "name"}))
+    if reply.status == 503:
+        assert reply.headers["retry-after"] == "1" and "another process serves the session" in reply.why
+    return reply.status
+
+
+async def test_session_of_a_live_process_is_503_elsewhere_and_continues_there_after_its_end() -> None:
+    rows: dict[str, Row] = {}
+    async with node("b", rows) as other:
+        async with node("a", rows) as owner:
+            id = await begun(owner)
+            await asyncio.sleep(LEASE * 1.5)  # so that the lease was renewed
+            assert [await status_of(owner, id), await status_of(other, id), await status_of(owner, id)] == [
+                200,
+                503,
+                200,
+            ]
+        assert await status_of(other, id) == 200  # at once, because the lease was given back
+    assert (rows[id].owner, rows[id].fence) == ("b", 2)
+
+
+async def test_process_that_lost_the_storage_serves_no_session_until_it_has_renewed_the_lease() -> None:
+    async with node("a", {}) as owner:
+        id = await begun(owner)
+        owner.store.is_away = True
+        async with asyncio.timeout(PATIENCE):
+            while await status_of(owner, id) == 200:
+                await asyncio.sleep(0.02)
+            owner.store.is_away = False
+            while await status_of(owner, id) == 503:
+                await asyncio.sleep(0.02)
+        assert await status_of(owner, id) == 200
+
+
+async def test_process_whose_session_was_taken_over_ends_its_copy_and_changes_nothing() -> None:
+    rows: dict[str, Row] = {}
+    async with node("a", rows) as paused, node("b", rows) as other:
+        id = await begun(paused)
+        stream = await paused.talk(id).get()
+        paused.store.is_away = True
+        async with asyncio.timeout(PATIENCE):
+            while await status_of(other, id) == 503:
+                await asyncio.sleep(0.02)
+            assert await status_of(paused, id) == 503
+            paused.store.is_away = False
+            await stream.events()  # the stream ends, so its client opens another one, which reaches the other process
+            while id in paused.web.site._endpoint.sessions:
+                await asyncio.sleep(0.02)
+        assert await status_of(paused, id) == 503
+        assert await status_of(other, id) == 200
+    assert (rows[id].owner, rows[id].fence) == ("b", 2)
+    assert not any(change.is_deleted for change in paused.store.refused)
+
+
+async def test_new_session_is_served_before_it_is_in_the_storage() -> None:
+    async with node("a", {}) as owner:
+        owner.store.is_away = True
+        talk = owner.talk()
+        talk.id = (await talk.post(initialize())).headers["mcp-session-id"]
+        await talk.post(notification("notifications/initialized"))
+        await asyncio.sleep(1.5 * LEASE)
+        assert await status_of(owner, talk.id) == 200
+        owner.store.is_away = False
+
+
+async def test_delete_in_the_new_process_ends_a_session_everywhere() -> None:
+    rows: dict[str, Row] = {}
+    async with node("b", rows) as other:
+        async with node("a", rows) as owner:
+            id = await begun(owner)
+        assert (await other.talk(id).delete()).status == 204
+        async with asyncio.timeout(PATIENCE):
+            while id in rows:
+                await asyncio.sleep(0.01)
+        assert (await other.talk(id).post(request("ping"))).status == 404
+
+
+@pytest.mark.spec("2025-11-25/basic/transports#resumability-and-redelivery-4")
+async def test_events_of_a_process_are_resumed_in_another_and_later_numbers_are_higher() -> None:
+    rows: dict[str, Row] = {}
+    async with node("b", rows) as other:
+        other.store._number = 0
+        async with node("a", rows) as owner:
+            owner.store._number = 1000
+            id = await begun(owner)
+            talk = owner.talk(id)
+            talk.accept = "text/event-stream"
+            reply = await talk.post(request("tools/call", {"name": "name"}))
+            first = await reply.event()
+            assert first is not None
+            last = first["id"]
+            assert [each["data"] for each in await reply.events()]
+            async with asyncio.timeout(PATIENCE):
+                while owner.store.unsaved_sessions:
+                    await asyncio.sleep(0.01)
+        resumed = await other.talk(id).get(last)
+        (event,) = await resumed.events()
+        assert '"a"' in event["data"]
+        assert other.store._number > int(event["id"].rpartition(".")[2])
