@@ -186,7 +186,7 @@ READING_ORDER = (
     "transports/stdio/__init__.py", "transports/stdio/lines.py", "transports/stdio/server.py",
     "transports/stdio/client.py", "transports/memory.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
-    "transports/streamable_http/event_store.py", "transports/streamable_http/leases.py",
+    "transports/streamable_http/leases.py", "transports/streamable_http/event_store.py",
     "transports/streamable_http/durable_store.py",
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/posted_session.py",
     "transports/streamable_http/session.py", "transports/streamable_http/idle_order.py",

@@ -578,7 +578,7 @@ WAITS: dict[tuple[str, str, str], str] = {
      "self._thread.run(partial(self.renew, sessions))"):
         "The author's storage ends it. Meanwhile the leases end, so the process serves none of these sessions.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush",
-     "self._thread.run(partial(self.release, self._leases.end_all()))"):
+     "self._thread.run(partial(self.release, self.leases.end_all()))"):
         "It has the time limit `seconds`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore._save_changes",
      "asyncio.sleep(RETRY_SECONDS)"):
@@ -626,6 +626,8 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/session.py", "HttpSession.admit", "self.initialized.result()"):
         "The future or task is done, so its result does not block.",
     ("transports/streamable_http/session.py", "HttpSession.send", "self.initialized.result()"):
+        "The future or task is done, so its result does not block.",
+    ("transports/streamable_http/session_table.py", "SessionTable._remove", "session.initialized.result()"):
         "The future or task is done, so its result does not block.",
     ("transports/streamable_http/session_table.py", "SessionTable._end_soon", "session.initialized.result()"):
         "The future or task is done, so its result does not block.",

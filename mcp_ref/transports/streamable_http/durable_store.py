@@ -112,9 +112,8 @@ class DurableEventStore(MemoryEventStore):
         self._save_task: asyncio.Task[None] | None = None  # runs while there are changes
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
-        self._leases: Leases | None = None
         if self.lease_seconds is not None:
-            self._leases = Leases(self.lease_seconds, self._renew_leases, self._lose)
+            self.leases = Leases(self.lease_seconds, self._renew_leases, self._lose)
 
     @abstractmethod
     def save(self, changes: Sequence[SessionChange]) -> Collection[str] | None:
@@ -161,9 +160,6 @@ class DurableEventStore(MemoryEventStore):
             sessions: The ids of the sessions.
         """
 
-    def holds(self, session: str) -> bool:
-        return self._leases is None or self._leases.has(session)
-
     async def _renew_leases(self, sessions: Sequence[str]) -> Collection[str] | None:
         try:
             return await self._thread.run(partial(self.renew, sessions))
@@ -181,8 +177,8 @@ class DurableEventStore(MemoryEventStore):
     def add_session(self, session: str, initialize: bytes, principal: str | None, caller: str = "") -> None:
         super().add_session(session, initialize, principal, caller)
         self._save_states[session] = _SaveState((initialize, principal))
-        if self._leases is not None:
-            self._leases.begin(session)
+        if self.leases is not None:
+            self.leases.begin(session)
         self._note_change(session)
 
     def append(self, session: str, stream: str, data: bytes) -> str:
@@ -195,10 +191,10 @@ class DurableEventStore(MemoryEventStore):
         self._note_change(session)
 
     def delete_session(self, session: str) -> None:
-        if self._leases is not None:
+        if self.leases is not None:
             if session not in self._sessions:
                 return  # another process has taken it over
-            self._leases.end(session)
+            self.leases.end(session)
         super().delete_session(session)
         state = self._save_states.pop(session, None)
         if state is not None and not state.is_stored:
@@ -221,8 +217,8 @@ class DurableEventStore(MemoryEventStore):
         if isinstance(stored, SessionOwned):
             raise stored
         is_deleted = session in self._changed or session in self._saving
-        if stored is not None and self._leases is not None and session not in self._sessions:
-            self._leases.note_loaded(session, began)
+        if stored is not None and self.leases is not None and session not in self._sessions:
+            self.leases.note_loaded(session, began)
         return None if is_deleted else stored
 
     def _load_checked(self, session: str) -> StoredSession | SessionOwned | None:
@@ -237,8 +233,8 @@ class DurableEventStore(MemoryEventStore):
     def restore_session(self, session: str, stored: StoredSession, caller: str = "") -> None:
         super().restore_session(session, stored, caller)
         self._save_states[session] = _SaveState(None, stored.events[-1][2] if stored.events else 0, is_stored=True)
-        if self._leases is not None:
-            self._leases.keep(session)
+        if self.leases is not None:
+            self.leases.keep(session)
         self._note_change(session)
 
     def _note_change(self, session: str) -> None:
@@ -268,8 +264,8 @@ class DurableEventStore(MemoryEventStore):
                 else:
                     saved = [*self._saving]
                     self._note_saved()
-                    if self._leases is not None:
-                        self._leases.extend(saved, began, lost or ())
+                    if self.leases is not None:
+                        self.leases.extend(saved, began, lost or ())
                     max_count = min(2 * max_count + 1, EVENTS_PER_SAVE)
         finally:
             self._return_changes()
@@ -328,10 +324,10 @@ class DurableEventStore(MemoryEventStore):
             await asyncio.wait([task])
             count = len(self._changed)
             self._note_failure(StoreFailed(f"the changes of {count} sessions were not saved within {seconds:g} s"))
-        if self._leases is not None:
+        if self.leases is not None:
             with suppress(StoreFailed, TimeoutError):  # the leases end later by themselves
                 async with asyncio.timeout(seconds):
-                    await self._thread.run(partial(self.release, self._leases.end_all()))
+                    await self._thread.run(partial(self.release, self.leases.end_all()))
 
 
 class _DaemonThread:

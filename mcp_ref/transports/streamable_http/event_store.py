@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypedDict, Unpack
 
 from ...lib.fields import CheckedFields, check_options
+from .leases import Leases
 
 EVENT_COST = 300
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
@@ -153,13 +154,8 @@ class MemoryEventStore:
     on_lost: Callable[[str], None] = staticmethod(lambda session: None)
     """Called with the id of a session that another process has taken over."""
 
-    def holds(self, session: str) -> bool:
-        """Return True if this process is allowed to serve a session that it has in memory.
-
-        Args:
-            session: The id of the session.
-        """
-        return True
+    leases: Leases | None = None
+    """The leases of the sessions, if several processes share the storage. Serve a session only while it has one."""
 
     def add_session(self, session: str, initialize: bytes, principal: str | None, caller: str = "") -> None:
         """Store a new session.

@@ -163,7 +163,7 @@ class StreamableHttpEndpoint:
         session = None
         if checked.session_id is not None:
             self._check_revision(checked)
-            session = self.table.ready(checked.session_id)
+            session = self._find_ready(checked.session_id)
             if session is None:
                 return self._wait_and_post(exchange, checked, access)
             session.admit(access)
@@ -195,6 +195,13 @@ class StreamableHttpEndpoint:
         session.receive(message, frame)
         exchange.forget_body()  # the caller's share of `EndpointLimits.request_bytes` counts the message now
         return None
+
+    def _find_ready(self, id: str) -> HttpSession | None:
+        """Return the session if it can serve a request now. If not, the request must wait, or is refused."""
+        session, leases = self.table.by_id.get(id), self.table.store.leases
+        if session is None or session.is_paused or not session.initialized.done():
+            return None
+        return session if leases is None or leases.has(id) else None
 
     async def _wait_and_post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         await (await self._find_session(checked, access)).reading()

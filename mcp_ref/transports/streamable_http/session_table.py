@@ -127,19 +127,12 @@ class SessionTable:
                 self._remove(session)
             await session.close()
 
-    def ready(self, id: str) -> HttpSession | None:
-        """Return the session if it can serve a request now. If not, `find` waits for it, or refuses the request."""
-        session = self.by_id.get(id)
-        if session is None or session.is_paused or not session.initialized.done() or not self.store.holds(id):
-            return None
-        return session
-
     async def find(self, id: str, access: Access) -> HttpSession:
         """Return the principal's session with this id. Raise HttpRefusal: 404 for other ids, 503 if restoring fails."""
         session = self.by_id.get(id) or await self._restore(id, access)
         if session is None:
             raise unknown_session()
-        if not self.store.holds(id):
+        if self.store.leases is not None and not self.store.leases.has(id):
             raise _served_elsewhere()
         if not session.initialized.done():
             await asyncio.shield(session.initialized)
