@@ -25,6 +25,7 @@ Used by: service.py, which runs it while the server has sessions or HTTP applica
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import json
@@ -126,7 +127,7 @@ class Broadcaster:
             self._tasks = [self._loop.create_task(run()) for run in (self._publish, self._listen, self._deliver)]
 
     async def stop(self) -> None:
-        """Stop. Changes that are not published within `COALESCE_SECONDS` and one attempt are lost."""
+        """Stop. The changes of the last `COALESCE_SECONDS` are still published, unless the engine is away or slow."""
         if self._loop is None:
             return
         self._loop = None
@@ -140,50 +141,55 @@ class Broadcaster:
     def publish(self, change: Change) -> None:
         """Queue a change for the other processes. Any thread can call this. Do nothing if nothing is served."""
         if self._loop is not None and not _is_reloading.get():
-            self._loop.call_soon_threadsafe(self._put, change)
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self._put, change)
 
     def _put(self, change: Change) -> None:
-        if self._all_since is None:
-            self._queue.setdefault(change, time.monotonic())
-        if len(self._queue) > MAX_QUEUED_CHANGES:
-            self._all_since = next(iter(self._queue.values()))
-            self._queue.clear()
+        self._queue.setdefault(change, time.monotonic())
+        self._forget_excess()
         self._filled.set()
+
+    def _forget_excess(self) -> None:
+        """Keep only the time of the oldest change if the queue is full, or if everything may have changed anyway."""
+        if self._queue and (self._all_since is not None or len(self._queue) > MAX_QUEUED_CHANGES):
+            self._all_since = self._all_since or next(iter(self._queue.values()))
+            self._queue.clear()
 
     async def _publish(self) -> None:
         while True:
             await self._filled.wait()
             await asyncio.sleep(COALESCE_SECONDS)
-            message, changes = self._next_message()
+            # Take the changes first: an equal change during the publication is another one, which must follow.
+            changes, all_since = self._take_changes()
+            said = {"all": True} if all_since is not None else {"changes": [*changes]}
             try:
                 async with asyncio.timeout(PUBLISH_SECONDS):
-                    await self._broadcast.publish(message)
+                    await self._broadcast.publish(json.dumps({"from": self._name, **said}).encode())
             except Exception as error:
+                self._queue = {**changes, **self._queue}
+                self._all_since = all_since or self._all_since
+                self._forget_excess()
                 await self._wait_after("publish", error)
-                continue
-            self._note_success("publish")
-            for change in changes:
-                self._queue.pop(change, None)
-            if not changes:
-                self._all_since = None
-            if not self.waiting:
-                self._filled.clear()
+            else:
+                self._note_success("publish")
+                if not self.waiting:
+                    self._filled.clear()
 
-    def _next_message(self) -> tuple[bytes, list[Change]]:
-        """Return the next message, and its changes; none if it says that everything may have changed."""
-        head: dict[str, object] = {"from": self._name}
-        changes: list[Change] = []
-        size = len(json.dumps(head)) + 20
-        for change in self._queue if self._all_since is None else ():
-            size += len(json.dumps(change)) + 2
-            if size > MAX_MESSAGE_BYTES:
+    def _take_changes(self) -> tuple[dict[Change, float], float | None]:
+        """Take the changes of one message out of the queue. If everything may have changed, return the time of this."""
+        all_since, self._all_since = self._all_since, None
+        taken: dict[Change, float] = {}
+        size = len(json.dumps({"from": self._name, "changes": []}))
+        while self._queue and all_since is None:
+            change = next(iter(self._queue))
+            size += len(json.dumps(change)) + len(", ")
+            if size > MAX_MESSAGE_BYTES and taken:
                 break
-            changes.append(change)
-        if changes:
-            return json.dumps({**head, "changes": changes}).encode(), changes
-        if self._all_since is None:  # the first change alone is too long for a message
-            self._all_since = self._queue.pop(next(iter(self._queue)))
-        return json.dumps({**head, "all": True}).encode(), []
+            since = self._queue.pop(change)
+            if size > MAX_MESSAGE_BYTES:  # this change alone is too long for a message
+                return {}, since
+            taken[change] = since
+        return taken, all_since
 
     async def _listen(self) -> None:
         while True:

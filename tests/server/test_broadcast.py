@@ -302,3 +302,25 @@ async def test_session_ids_of_a_node_begin_with_its_name_on_both_transports() ->
         stream = await web.ask("GET", "/sse")
         event = await stream.event()
         assert event is not None and event["data"].startswith("/messages?session=eu-1.")
+
+
+async def test_change_during_the_publication_of_an_equal_one_is_published_too() -> None:
+    hub = Hub()
+    async with two(hub) as (a, _, _, _):
+        channel = a.catalog.service.broadcaster
+        assert channel is not None
+        publish, began, go = channel._broadcast.publish, asyncio.Event(), asyncio.Event()
+
+        async def slow(change: bytes) -> None:
+            began.set()
+            await go.wait()
+            await publish(change)
+
+        channel._broadcast.publish = slow  # type: ignore[method-assign]
+        a.resource_updated(URI)
+        async with asyncio.timeout(PATIENCE):
+            await began.wait()
+            a.resource_updated(URI)
+            await asyncio.sleep(0)  # it is queued by a callback of the event loop
+            go.set()
+            await hub.wait_for(lambda: len(hub.published) == 2)
