@@ -115,7 +115,7 @@ CHANGES
 - `health=True` of a server over HTTP (`run --health`) serves `/livez`, `/readyz` and `/metrics`, and `server.stats()`
   returns the numbers. After SIGTERM, `run_http` lets the requests in flight finish for 10 seconds (`drain_seconds`,
   `run --drain`); it ended them after one second before. `server.drain()` does the same under a framework.
-- Several processes: `Server(node=...)` names the process in session ids, so that a load balancer finds it, and
+- Several processes: `Server(node=...)` names the process in the ids of sessions and tasks, for a load balancer, and
   `Server(broadcast=...)` announces changes to the other processes. `@server.on_change("tools")` loads a list again.
   A `DurableEventStore` with `lease_seconds` is shared by several processes: a session continues in another one.
   `examples/many_machines/` has all three, with nginx, HAProxy, Redis, PostgreSQL and Kubernetes.

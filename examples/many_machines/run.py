@@ -253,6 +253,9 @@ async def observations(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
         async with client_of(cluster.url, revision) as client:
             texts = [(await client.call_tool("greet")).text for _ in range(4)]
         yield f"{revision}: elicitation: {texts[0]!r}, ...", all(text.startswith("Ada on ") for text in texts)
+        async with client_of(cluster.url, revision) as client:
+            done = [(await client.call_tool("count_to", {"number": 5})).text for _ in range(4)]
+        yield f"{revision}: results of tasks: {done[0]!r}, ...", all(text.startswith("5 on ") for text in done)
         arrived = await updates(cluster.url, revision)
         yield f"{revision}: updates of a resource, changed on any node: {arrived} of 8", arrived == 8
         counts = await tools(cluster, revision, f"w{revision[:4]}")

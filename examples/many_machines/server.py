@@ -80,6 +80,13 @@ async def slow(seconds: float) -> str:
     return NODE
 
 
+@server.tool(task="required")
+async def count_to(number: int) -> str:
+    """Count, as a task: the client fetches the result later, from this node."""
+    await asyncio.sleep(number / 100)
+    return f"{number} on {NODE}"
+
+
 @server.tool()
 async def learn(word: str) -> str:
     """Add a tool that says a word, on all nodes."""

@@ -32,6 +32,7 @@ class SharedObjects(Protocol):
     """The objects that all handlers of a server share."""
 
     subscribed: Shares  # the memory of all subscribed URIs
+    id_prefix: str  # the first part of the ids of sessions and tasks: "a." for `Server(node="a")`, else ""
 
     @property
     def executor(self) -> Executor:

@@ -47,7 +47,7 @@ class ServerOptions(TypedDict, total=False):
     task_store: TaskStore | None
     """The store of the tasks. [in memory]"""
     node: str | None
-    """The name of this process, with which its session ids begin: 1 to 32 letters of ASCII, digits and hyphens. A load
-    balancer can then send each request of a session to its process. [none]"""
+    """The name of this process, with which the ids of its sessions and tasks begin: 1 to 32 letters of ASCII, digits
+    and hyphens. A load balancer can then send each request about a session or a task to its process. [none]"""
     broadcast: Broadcast | None
     """The channel through which the processes of a server tell each other of changes (broadcast.py). [none]"""

@@ -108,7 +108,7 @@ class Service:
         self.reloads: dict[str, list[Callable[[], object]]] = {}
         """The author's functions to call when another process has changed a list, by list (broadcast.py)."""
         self.id_prefix = id_prefix_of(node)
-        """The first part of the session ids of this process: "a." for `Server(node="a")`."""
+        """The first part of the ids of sessions and tasks of this process: "a." for `Server(node="a")`."""
         self.threads: list[threading.Thread] = []
         """The worker threads, and earlier threads that still run a function."""
         self._given_executor, self._close_tasks = executor, close_tasks

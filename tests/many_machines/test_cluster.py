@@ -27,7 +27,7 @@ async def test_every_observation_of_run_is_right(balancer: str, tmp_path: Path) 
     need(balancer, "redis-server", "redis", "psycopg")
     async with Cluster(tmp_path, balancer=balancer) as cluster:
         seen = [(text, is_right) async for text, is_right in observations(cluster)]
-    assert len(seen) == 9 and all(is_right for _, is_right in seen), seen
+    assert len(seen) == 14 and all(is_right for _, is_right in seen), seen
 
 
 async def test_changes_reach_the_subscribers_of_all_nodes_over_postgres(tmp_path: Path, postgres: str) -> None:

@@ -324,3 +324,12 @@ async def test_change_during_the_publication_of_an_equal_one_is_published_too() 
             await asyncio.sleep(0)  # it is queued by a callback of the event loop
             go.set()
             await hub.wait_for(lambda: len(hub.published) == 2)
+
+
+async def test_task_ids_of_a_node_begin_with_its_name() -> None:
+    server = Server("s", node="eu-1")
+    server.tool("job", task="required")(lambda: "done")
+    async with server.serve_http() as url, Client(url) as client:
+        started = await client.start_tool("job", {})
+        assert started.id is not None
+        assert started.id.startswith("eu-1.") and len(started.id) == len("eu-1.") + 32

@@ -124,17 +124,17 @@ class _ResultRequests:
 class _StoredTask:
     """The state of one task, and its copy in the store until the task expires. `ttl` is in milliseconds."""
 
-    def __init__(self, store: TaskStore, owner: str, ttl: int) -> None:
+    def __init__(self, store: TaskStore, owner: str, ttl: int, id_prefix: str) -> None:
         self.state: Task | None = None
         self.owner = owner
-        self._store, self._ttl = store, ttl
+        self._store, self._ttl, self._id_prefix = store, ttl, id_prefix
         self._expires_at = 0.0  # in seconds since the epoch
         self._expiry: asyncio.TimerHandle | None = None
 
     def create(self, poll_interval: int, on_expiry: Callable[[], None]) -> Task:
         """Create the task in the store. `on_expiry` is called when the task expires before it is over."""
         now = time.time()
-        task = new_task(self._ttl, poll_interval, now)
+        task = new_task(self._ttl, poll_interval, now, self._id_prefix)
         self._expires_at = now + self._ttl / 1000
         self._store.put(task, self.owner, self._expires_at)
         # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log. The whole id must stay secret
@@ -206,7 +206,8 @@ class LiveTask(Channel):
         self.handler: asyncio.Task[object] | None = None
         """The asyncio task that runs the handler; None until it starts."""
         self._origin, self._poll_interval, self._on_change = origin, poll_interval, on_change
-        self._stored = _StoredTask(store, origin.task_owner, chosen_ttl(ttl))
+        id_prefix = origin.shared.id_prefix if origin.shared is not None else ""
+        self._stored = _StoredTask(store, origin.task_owner, chosen_ttl(ttl), id_prefix)
 
     @property
     def task(self) -> Task | None:

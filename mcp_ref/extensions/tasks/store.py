@@ -48,6 +48,7 @@ class TaskStore(Protocol):
     A task without an owner has the owner "". Every client with the same owner "" can read such a task by its id.
     The methods run on the event loop, so they must return quickly. Several processes can share a store. Then every
     process can return the status of a task. But `tasks/update` and `tasks/cancel` must reach the process of the task.
+    With `Server(node=...)`, a load balancer finds it by the task's id, which the header `Mcp-Name` repeats.
     """
 
     def put(self, task: Task, owner: str, expires_at: float) -> None:

@@ -182,10 +182,10 @@ def chosen_ttl(wanted: int | None) -> int:
     return DEFAULT_TTL if wanted is None else min(max(wanted, DEFAULT_POLL_INTERVAL), MAX_TTL)
 
 
-def new_task(ttl: int, poll_interval: int, now: float) -> Task:
+def new_task(ttl: int, poll_interval: int, now: float, id_prefix: str = "") -> Task:
     """Return a new task with a random id. `ttl` and `poll_interval` are in milliseconds, `now` is in seconds."""
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST have an id that nobody can guess
-    id, at = secrets.token_urlsafe(24), timestamp(now)
+    id, at = id_prefix + secrets.token_urlsafe(24), timestamp(now)
     # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] MUST begin with the status working
     return Task(id, "working", at, at, ttl, poll_interval)
 

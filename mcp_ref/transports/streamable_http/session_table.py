@@ -206,7 +206,7 @@ class SessionTable:
     def _lose(self, id: str) -> None:
         """End the copy of a session that another process has taken over."""
         if (session := self.by_id.get(id)) is not None:
-            session.refusal = _served_elsewhere
+            session.refusal, session.store = _served_elsewhere, None
             self.end(session)
 
     def _remove(self, session: HttpSession) -> None:
