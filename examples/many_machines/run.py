@@ -142,7 +142,9 @@ class Cluster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.gather(*(self.stop(name, signal.SIGKILL) for name in tuple(self.processes)))
+        # nginx and HAProxy have processes of their own, which would survive if their parent were killed
+        ends = {name: signal.SIGTERM if name == "balancer" else signal.SIGKILL for name in self.processes}
+        await asyncio.gather(*(self.stop(name, number) for name, number in ends.items()))
 
 
 async def answer(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
