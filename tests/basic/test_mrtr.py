@@ -817,7 +817,7 @@ def test_state_key_that_is_too_short_is_refused_by_the_server(key: bytes) -> Non
 
 
 def test_state_key_that_is_text_is_refused_by_the_server() -> None:
-    with pytest.raises(TypeError, match="must be bytes"):
+    with pytest.raises(TypeError, match="must have the type bytes"):
         Server("s", state_key="0123456789abcdef")  # type: ignore[arg-type]
 
 

@@ -98,6 +98,7 @@ def test_escaping_formatter_escapes_the_message_and_the_traceback(monkeypatch: p
 
 WRITERS = {
     "lib/text.py": "show_text itself",
+    "server/main.py": "the name and the URL come from the author",
     "server/server.py": "the name and the URL come from the author",
     "cli/show.py": "the contents of a resource for a file or pipe",
     "transports/trace.py": "`Tracer` escapes every line, also for files",
