@@ -31,11 +31,11 @@ SECONDS: Final = 2.0
 EXPIRY: Final = 24 * 3600
 """Time for which a session is stored after its last change, in seconds."""
 
-# KEYS: session, events, lease. ARGV: owner, milliseconds of the lease.
+# KEYS: session, events, lease. ARGV: owner, milliseconds of the lease, principal or ''.
 LOAD: Final = """
+if redis.call('HGET', KEYS[1], 'principal') ~= ARGV[3] then return false end
 local holder = redis.call('GET', KEYS[3])
 if holder and holder ~= ARGV[1] then return 'owned' end
-if redis.call('EXISTS', KEYS[1]) == 0 then return false end
 redis.call('HSET', KEYS[1], 'owner', ARGV[1])
 redis.call('HINCRBY', KEYS[1], 'fence', 1)
 redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2])
@@ -99,8 +99,9 @@ class RedisEventStore(DurableEventStore):
         self._redis = Redis.from_url(url, socket_connect_timeout=SECONDS, socket_timeout=SECONDS)
         self._prefix, self._owner, self._milliseconds = prefix, secrets.token_hex(8), int(lease_seconds * 1000)
 
-    def load(self, session: str) -> StoredSession | None:
-        found: Any = self._redis.eval(LOAD, 3, *self._keys(session), self._owner, self._milliseconds)
+    def load(self, session: str, principal: str | None) -> StoredSession | None:
+        lease = (self._owner, self._milliseconds)
+        found: Any = self._redis.eval(LOAD, 3, *self._keys(session), *lease, principal or "")
         if found == b"owned":
             raise SessionOwned
         if found is None:

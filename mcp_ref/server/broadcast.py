@@ -19,6 +19,11 @@ processes share a channel of an engine, such as Redis or PostgreSQL. `Broadcast`
 - A function of `@server.on_change` can add and remove tools. The changes that it causes stay in this process, because
   otherwise two processes would announce them to each other forever.
 
+Threats:
+    hostile-message: the changes for our clients; another program that can write into the channel of the engine; sends
+        messages of any form; a message that is not of this package is ignored, and listening goes on. But such a
+        program can announce changes that did not happen: give each server a channel of its own, with a password.
+
 Used by: service.py, which runs it while the server has sessions or HTTP applications. See examples/many_machines/
 """
 
@@ -205,6 +210,8 @@ class Broadcaster:
 
     def _receive(self, message: bytes) -> None:
         try:
+            if len(message) > MAX_MESSAGE_BYTES:
+                raise ValueError("too long")
             value: JSON = json.loads(message)
             if not isinstance(value, dict) or value["from"] == self._name:
                 return
@@ -213,8 +220,10 @@ class Broadcaster:
             log.warning("ignored a message of the broadcast that is not of this package: %.200r", message)
             return
         for method, subject in changes:
+            if not isinstance(method, str):
+                continue
             if method in LISTS or (method in (UPDATED, TASKS) and isinstance(subject, str)):
-                self._deliver_later((str(method), subject if isinstance(subject, str) else None))
+                self._deliver_later((method, subject if isinstance(subject, str) else None))
         if value.get("all") is True:
             self._deliver_later(None)
 

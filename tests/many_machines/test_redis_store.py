@@ -58,17 +58,17 @@ async def test_saved_session_is_loaded_with_its_events_and_last_number(tmp_path:
         assert a.save([opened("s"), opened("t")]) == []
         assert a.save([opened("s")]) == []  # after a failure, a change comes again
         with pytest.raises(SessionOwned):
-            b.load("s")
+            b.load("s", "ada")
         a.release(["s"])
-        stored = b.load("s")
+        stored = b.load("s", "ada")
         assert stored is not None and (stored.initialize, stored.principal, stored.last_number) == (b"{}", "ada", 7)
         assert [*stored.events] == [(1.5, "get", 7, b"\xffdata")]
         assert a.save([SessionChange("s", first_number=8), SessionChange("t", is_deleted=True)]) == ["s"]
         assert a.renew(["s"]) == ["s"] and b.renew(["s"]) == []
         assert b.save([SessionChange("s", first_number=8)]) == []
-        again = b.load("s")
+        again = b.load("s", "ada")
         assert again is not None and (again.events, again.last_number) == ([], 7)
-        assert a.load("t") is None and b.load("unknown") is None
+        assert a.load("t", "ada") is None and b.load("unknown", "ada") is None
         keys = list(b._redis.keys("*"))
         assert all(0 < b._redis.ttl(key) <= 24 * 3600 for key in keys) and len(keys) == 3
 
@@ -86,7 +86,7 @@ async def test_two_processes_that_race_for_a_lease_never_both_get_it(tmp_path: P
             order = random.Random(index).sample(sessions, len(sessions))
             for session in order:
                 try:
-                    pair[index].load(session)
+                    pair[index].load(session, "ada")
                 except SessionOwned:
                     continue
                 won[index].append(session)

@@ -114,6 +114,32 @@ async def test_resource_updated_in_one_process_reaches_a_subscriber_of_another(r
             assert await anext(updates) == URI
 
 
+HOSTILE_MESSAGES = [
+    {"from": "x", "changes": [[[], "a"]]},
+    {"from": "x", "changes": [[{}, URI], ["notifications/resources/updated", {}]]},
+    {"from": [], "changes": [[None, None]], "all": "yes"},
+    {"from": "x", "changes": [["notifications/resources/updated", 1], ["initialize", None]]},
+    {"from": "x", "changes": {"ab": 1}},
+    {"from": "x", "changes": 5},
+    {"from": "x", "changes": [["notifications/resources/updated", URI]] * 200, "pad": " " * MAX_MESSAGE_BYTES},
+]
+
+
+@pytest.mark.attack("hostile-message")
+@pytest.mark.parametrize("message", HOSTILE_MESSAGES)
+async def test_hostile_message_is_ignored_and_the_next_change_arrives(message: Object) -> None:
+    hub = Hub()
+    async with two(hub) as (a, b, _, url), Client(url) as client, client.subscribe(URI) as updates:
+        broadcaster = b.catalog.service.broadcaster
+        assert broadcaster is not None
+        async with asyncio.timeout(PATIENCE):
+            hub.send(json.dumps(message).encode())
+            assert broadcaster._received.empty()
+            a.resource_updated("notes://other")
+            a.resource_updated(URI)
+            assert await anext(updates) == URI
+
+
 @ERAS
 async def test_list_changed_in_one_process_calls_on_change_before_the_clients_of_another(revision: str) -> None:
     hub = Hub()

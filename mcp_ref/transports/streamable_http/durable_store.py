@@ -43,7 +43,7 @@ from .event_store import (
     StoreFailed,
     StoreLimits,
 )
-from .leases import Leases
+from .leases import Leases, now
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -128,14 +128,16 @@ class DurableEventStore(MemoryEventStore):
         raise NotImplementedError
 
     @abstractmethod
-    def load(self, session: str) -> StoredSession | None:
+    def load(self, session: str, principal: str | None) -> StoredSession | None:
         """Find a saved session. A thread calls this method.
 
         Args:
             session: The id of the session.
+            principal: The principal that asks for it. A stolen id alone must not move a lease to another process.
 
         Returns:
-            The session with its events, or None if it is unknown. With `lease_seconds`, this process has its lease.
+            The session with its events, or None if it is unknown or has another principal. With `lease_seconds`, this
+            process then has its lease.
 
         Raises:
             SessionOwned: Another process has its lease.
@@ -202,11 +204,11 @@ class DurableEventStore(MemoryEventStore):
         else:
             self._note_change(session)
 
-    async def find_session(self, session: str) -> StoredSession | None:
-        began = time.monotonic()
+    async def find_session(self, session: str, principal: str | None) -> StoredSession | None:
+        began = now()
         try:
             async with asyncio.timeout(LOAD_SECONDS):
-                stored = await self._thread.run(partial(self._load_checked, session))
+                stored = await self._thread.run(partial(self._load_checked, session, principal))
         except TimeoutError:
             failure = StoreFailed(f"no result within {LOAD_SECONDS:g} s")
             self._note_failure(failure)
@@ -221,9 +223,9 @@ class DurableEventStore(MemoryEventStore):
             self.leases.note_loaded(session, began)
         return None if is_deleted else stored
 
-    def _load_checked(self, session: str) -> StoredSession | SessionOwned | None:
+    def _load_checked(self, session: str, principal: str | None) -> StoredSession | SessionOwned | None:
         try:
-            stored = self.load(session)
+            stored = self.load(session, principal)
         except SessionOwned as owned:
             return owned
         if stored is None or isinstance(stored, StoredSession):
@@ -253,7 +255,7 @@ class DurableEventStore(MemoryEventStore):
         try:
             while self._changed:
                 self._take_changes(max_count)
-                began = time.monotonic()
+                began = now()
                 try:
                     lost = await self._thread.run(partial(self.save, [*self._saving.values()]))
                 except StoreFailed as failure:

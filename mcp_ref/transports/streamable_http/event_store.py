@@ -268,14 +268,16 @@ class MemoryEventStore:
         if stored is not None and stored.events:
             self._uncount(session, stored, stored.size)
 
-    async def find_session(self, session: str) -> StoredSession | None:
+    async def find_session(self, session: str, principal: str | None) -> StoredSession | None:
         """Find a session of an earlier process.
 
         Args:
             session: The id of the session.
+            principal: The principal that asks for it.
 
         Returns:
-            The session, or None if it is unknown. A store in memory knows no session of an earlier process.
+            The session, or None if it is unknown or has another principal. A store in memory knows no session of an
+            earlier process.
 
         Raises:
             SessionOwned: Another process serves the session now.

@@ -7,10 +7,15 @@
 
 The storage decides who has a lease, and counts the processes that have had it (fencing). This page is about the time:
 a process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended. So it
-checks the clock before each request. The clock also runs while the process is paused. If no other process has taken
-the session over, a later `renew` continues it. If one has, `save` and `renew` say so, and this process ends its copy.
+checks the clock before each request. The clock also runs while the process is paused, and on Linux while the machine
+is suspended. If no other process has taken the session over, a later `renew` continues it. If one has, `save` and
+`renew` say so, and this process ends its copy.
 
 A lease begins before the call of the storage, not after it: the time of the call counts too.
+
+Threats:
+    lease-of-another-caller: a user's session; another caller who knows its id; sends a request to a process that does
+        not serve it, so that its process loses it; the storage compares the principal before it moves a lease.
 
 Used by: durable_store.py
 """
@@ -21,6 +26,14 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Final
+
+_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)  # of Linux
+
+
+def now() -> float:
+    """Return a time that also runs while the machine is suspended, in seconds. `time.monotonic` stands still then."""
+    return time.clock_gettime(_CLOCK) if _CLOCK is not None else time.monotonic()
 
 
 class Leases:
@@ -37,13 +50,13 @@ class Leases:
         lose: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._seconds, self._renew, self._lose = seconds, renew, lose
-        self._ends: dict[str, float] = {}  # session -> end of its lease (`time.monotonic`); infinite until it is saved
+        self._ends: dict[str, float] = {}  # session -> end of its lease (`now`); infinite until it is saved
         self._loaded: dict[str, float] = {}  # the same for a session that is loaded, but not in memory yet
         self._task: asyncio.Task[None] | None = None  # renews the leases
 
     def has(self, session: str) -> bool:
         """Return True if this process is allowed to serve the session now."""
-        return self._ends.get(session, 0.0) > time.monotonic()
+        return self._ends.get(session, 0.0) > now()
 
     def begin(self, session: str, end: float = math.inf) -> None:
         """Begin the lease of a session. That of a new session has no end until it is in the storage."""
@@ -84,9 +97,9 @@ class Leases:
     async def _renew_all(self) -> None:
         while self._ends:
             await asyncio.sleep(self._seconds / 3)
-            now = time.monotonic()
-            self._loaded = {session: end for session, end in self._loaded.items() if end > now}
+            began = now()
+            self._loaded = {session: end for session, end in self._loaded.items() if end > began}
             sessions = [session for session, end in self._ends.items() if end != math.inf]
             lost = await self._renew(sessions) if sessions else ()
             if lost is not None:
-                self.extend(sessions, now, lost)
+                self.extend(sessions, began, lost)

@@ -130,8 +130,8 @@ class SessionTable:
     async def find(self, id: str, access: Access) -> HttpSession:
         """Return the principal's session with this id. Raise HttpRefusal: 404 for other ids, 503 if restoring fails."""
         session = self.by_id.get(id) or await self._restore(id, access)
-        if session is None:
-            raise unknown_session()
+        if session is None or session.principal != access.id:
+            raise unknown_session()  # before the lease is checked: 503 would say that the session exists
         if self.store.leases is not None and not self.store.leases.has(id):
             raise _served_elsewhere()
         if not session.initialized.done():
@@ -144,7 +144,7 @@ class SessionTable:
     async def _restore(self, id: str, access: Access) -> HttpSession | None:
         """Restore a session of an earlier process: handle its stored `initialize` message again, without the client."""
         try:
-            stored = await self.store.find_session(id)
+            stored = await self.store.find_session(id, access.id)
         except SessionOwned:
             raise _served_elsewhere() from None
         except StoreFailed as failure:

@@ -168,18 +168,18 @@ class SqliteEventStore(DurableEventStore):
                 advice = f"end the program that reads {self._path}"
                 raise OSError(f"{log_path} has more than {MAX_LOG_BYTES} bytes; {advice}")
 
-    def load(self, session: str) -> StoredSession | None:
+    def load(self, session: str, principal: str | None) -> StoredSession | None:
         oldest = time.time() - self._max_session_age
-        sessions = "SELECT opening, principal FROM sessions WHERE session = ? AND time >= ?"
+        sessions = "SELECT opening, principal FROM sessions WHERE session = ? AND principal IS ? AND time >= ?"
         events = "SELECT time, stream, number, data FROM events WHERE session = ? ORDER BY number"
         with self._lock:
-            row = self._database.execute(sessions, (session, oldest)).fetchone()
+            row = self._database.execute(sessions, (session, principal, oldest)).fetchone()
             found = self._database.execute(events, (session,)).fetchall() if row is not None else []
         return StoredSession(row[0], row[1], found) if row is not None else None
 
-    async def find_session(self, session: str) -> StoredSession | None:
+    async def find_session(self, session: str, principal: str | None) -> StoredSession | None:
         try:
-            return await super().find_session(session)
+            return await super().find_session(session, principal)
         except StoreFailed as failure:
             error = failure.__cause__
             if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):

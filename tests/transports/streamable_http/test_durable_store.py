@@ -45,9 +45,10 @@ class Storage(DurableEventStore):
                 self.table[change.session] = StoredSession(initialize, principal, [*kept, *change.events])
                 self.saved += len(change.events)
 
-    def load(self, session: str) -> StoredSession | None:
+    def load(self, session: str, principal: str | None) -> StoredSession | None:
         self.obstacle(session)
-        return self.table.get(session)
+        stored = self.table.get(session)
+        return stored if stored is not None and stored.principal == principal else None
 
     def data(self, session: str) -> list[bytes]:
         return [data for _, _, _, data in self.table[session].events]
@@ -166,12 +167,12 @@ async def test_durable_store_never_returns_a_session_whose_deletion_is_not_saved
     await store.flush(5.0)
     store.obstacle = lambda session: gate.wait(5.0)
     store.delete_session("s")
-    finding = asyncio.create_task(store.find_session("s"))
+    finding = asyncio.create_task(store.find_session("s", None))
     await asyncio.sleep(0)
     gate.set()
     assert await finding is None
     await store.flush(5.0)
-    assert await store.find_session("s") is None
+    assert await store.find_session("s", None) is None
 
 
 def test_durable_store_flush_ends_although_save_blocks(caplog: pytest.LogCaptureFixture) -> None:
@@ -233,8 +234,8 @@ class Rubbish(Storage):
 
     result: object = None
 
-    def load(self, session: str) -> StoredSession | None:
-        super().load(session)
+    def load(self, session: str, principal: str | None) -> StoredSession | None:
+        super().load(session, principal)
         return self.result  # type: ignore[return-value]
 
 
@@ -367,14 +368,14 @@ async def test_find_session_names_the_failure_of_the_storage() -> None:
     store = Storage()
     store.obstacle = fail
     with pytest.raises(StoreFailed, match="OSError: the disk is full"):
-        await store.find_session("s")
+        await store.find_session("s", None)
 
 
 async def test_durable_store_limits_the_calls_that_wait_for_the_storage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable_store, "MAX_WAITING_CALLS", 2)
     store, gate = Storage(), threading.Event()
     store.obstacle = lambda session: gate.wait(5.0)
-    calls = [asyncio.create_task(store.find_session("s")) for _ in range(8)]
+    calls = [asyncio.create_task(store.find_session("s", None)) for _ in range(8)]
     await eventually(lambda: any(call.done() for call in calls))
     gate.set()
     results = await asyncio.gather(*calls, return_exceptions=True)

@@ -10,10 +10,13 @@ import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
 from mcp_ref import DurableEventStore, Server, SessionChange, SessionOwned, StoredSession
+from mcp_ref.server.http_options import HttpOptions
+from mcp_ref.transports.streamable_http import leases
 from mcp_ref.transports.streamable_http.event_store import StoredEvent
 from tests.messages import initialize, notification, request
 from tests.raw_http_client import Talk, Web, served_over_http
@@ -67,10 +70,10 @@ class Shared(DurableEventStore):
                 row.events += change.events
         return lost
 
-    def load(self, session: str) -> StoredSession | None:
+    def load(self, session: str, principal: str | None) -> StoredSession | None:
         self.check()
         row = self.rows.get(session)
-        if row is None:
+        if row is None or row.principal != principal:
             return None
         if row.owner != self.name and row.lease_end > time.monotonic():
             raise SessionOwned
@@ -104,18 +107,22 @@ class Node:
 
 
 @asynccontextmanager
-async def node(name: str, rows: dict[str, Row]) -> AsyncIterator[Node]:
-    """Serve as one process."""
+async def node(name: str, rows: dict[str, Row], has_users: bool = False) -> AsyncIterator[Node]:
+    """Serve as one process. With `has_users`, the header `Authorization` is the name of the principal."""
     store = Shared(name, rows)
     server = Server("s", node=name)
     server.tool("name")(lambda: name)
-    async with served_over_http(server, store=store) as web:
+    options: HttpOptions = {"store": store}
+    if has_users:
+        options["authenticate"] = lambda request: request.headers.get("authorization")
+    async with served_over_http(server, **options) as web:
         yield Node(store, web)
 
 
-async def begun(node: Node) -> str:
+async def begun(node: Node, authorization: str | None = None) -> str:
     """Begin a session, wait until it is in the storage, and return its id."""
     talk = node.talk()
+    talk.authorization = authorization
     reply = await talk.post(initialize())
     talk.id = reply.headers["mcp-session-id"]
     assert (await talk.post(notification("notifications/initialized"))).status == 202
@@ -179,6 +186,48 @@ async def test_process_whose_session_was_taken_over_ends_its_copy_and_changes_no
         assert await status_of(other, id) == 200
     assert (rows[id].owner, rows[id].fence) == ("b", 2)
     assert not any(change.is_deleted for change in paused.store.refused)
+
+
+@pytest.mark.attack("lease-of-another-caller")
+async def test_thief_of_a_session_id_gets_404_from_every_process_and_takes_no_lease() -> None:
+    rows: dict[str, Row] = {}
+    async with node("a", rows, has_users=True) as owner, node("b", rows, has_users=True) as other:
+        id = await begun(owner, "ada")
+        owner.store.is_away = True
+        for lease_has_ended in (False, True):
+            if lease_has_ended:
+                rows[id].lease_end = 0.0
+                async with asyncio.timeout(PATIENCE):
+                    while owner.store.leases is not None and owner.store.leases.has(id):
+                        await asyncio.sleep(0.02)
+            for each in (owner, other):
+                thief = each.talk(id)
+                thief.authorization = "eve"
+                assert (await thief.post(request("ping"))).status == 404
+                assert (await thief.delete()).status == 404
+        assert (rows[id].owner, rows[id].fence) == ("a", 1)
+        owner.store.is_away = False
+        user = owner.talk(id)
+        user.authorization = "ada"
+        async with asyncio.timeout(PATIENCE):
+            while (await user.post(request("ping"))).status == 503:
+                await asyncio.sleep(0.02)
+        assert (await user.post(request("ping"))).status == 200
+
+
+async def test_lease_has_ended_after_a_suspend_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set only the boot clock forward: the monotonic clock stands still during a suspend."""
+    if leases._CLOCK is None:
+        pytest.skip("only Linux has this clock")
+    async with node("a", {}) as owner:
+        id = await begun(owner)
+        assert owner.store.leases is not None and owner.store.leases.has(id)
+        monkeypatch.setattr(
+            leases,
+            "time",
+            SimpleNamespace(monotonic=time.monotonic, clock_gettime=lambda id: time.clock_gettime(id) + 60),
+        )
+        assert not owner.store.leases.has(id)
 
 
 async def test_new_session_is_served_before_it_is_in_the_storage() -> None:

@@ -37,9 +37,9 @@ async def opened(path: Path, **limits: float) -> AsyncIterator[SqliteEventStore]
         store.close()
 
 
-async def continued(store: SqliteEventStore, session: str) -> StoredSession | None:
+async def continued(store: SqliteEventStore, session: str, principal: str | None = None) -> StoredSession | None:
     """Continue a session of an earlier process, and return what the file had of it."""
-    found = await store.find_session(session)
+    found = await store.find_session(session, principal)
     if found is not None:
         store.restore_session(session, found)
     return found
@@ -52,11 +52,12 @@ async def test_file_has_sessions_and_events_for_the_next_process(tmp_path: Path)
         ids = [first.append("s", "a", b"1"), first.append("s", "b", b"2"), first.append("s", "a", b"\xc3\xa9\n")]
         await first.flush(5.0)
         async with opened(tmp_path) as second:  # beside the first, which has not closed: like after SIGKILL
-            found = await continued(second, "s")
+            assert await continued(second, "s", "another") is None
+            found = await continued(second, "s", "me")
             assert found is not None and (found.initialize, found.principal) == (b'{"a":1}', "me")
             found = await continued(second, "t")
             assert found == StoredSession(b"{}", None, [])
-            assert await second.find_session("u") is None
+            assert await second.find_session("u", None) is None
             assert second.events_after("s", ids[0]) == [Event(ids[2], b"\xc3\xa9\n")]
             assert second.events_after("s", ids[1]) == []
             third = second.append("s", "a", b"3")
@@ -129,13 +130,13 @@ async def test_file_continues_a_session_for_some_time_from_its_latest_event(
     for _ in range(2):
         now += 99.0
         async with opened(tmp_path, max_session_age=100.0) as store:
-            assert await continued(store, "s") == StoredSession(b"hello", "alice", [])
+            assert await continued(store, "s", "alice") == StoredSession(b"hello", "alice", [])
     now += 101.0
     async with opened(tmp_path, max_session_age=100.0) as store:
-        assert await store.find_session("s") is None
+        assert await store.find_session("s", "alice") is None
     now = 1200.0
     async with opened(tmp_path) as store:  # it was deleted from the file, too
-        assert await store.find_session("s") is None
+        assert await store.find_session("s", "alice") is None
 
 
 def content(path: Path) -> tuple[int, int]:
@@ -170,7 +171,7 @@ async def test_file_deletes_the_oldest_events_of_earlier_processes_above_its_lim
                 store.append(session, "a", b"x" * 1000)
     async with opened(tmp_path, max_bytes=3 * size) as store:
         assert content(tmp_path) == (3, 3000)
-        found = [await store.find_session(session) for session in "stu"]
+        found = [await store.find_session(session, None) for session in "stu"]
         assert [len(each.events) for each in found if each is not None] == [0, 1, 2]
 
 
@@ -185,7 +186,7 @@ async def test_file_has_a_limited_number_of_sessions(tmp_path: Path, monkeypatch
             store.append(session, "a", b"x")
             await store.flush(5.0)
     async with opened(tmp_path) as store:
-        found = [await store.find_session(session) for session in "stu"]
+        found = [await store.find_session(session, None) for session in "stu"]
         assert [each is not None for each in found] == [False, True, True]
     assert content(tmp_path) == (2, 2)
 
@@ -305,7 +306,7 @@ def test_file_gets_after_a_fault_all_that_happened_meanwhile(
             id = talk.id
         async with opened(tmp_path) as store:
             assert id is not None and gone.id is not None
-            assert await store.find_session(gone.id) is None
+            assert await store.find_session(gone.id, None) is None
             assert await continued(store, id) is not None
             later = store.events_after(id, last[0]["id"])
             assert later is not None and [event.id for event in later] == [event["id"] for event in last[1:]]
@@ -377,7 +378,7 @@ def test_sessions_of_a_damaged_file_are_unknown(tmp_path: Path, caplog: pytest.L
             with open(tmp_path / "events.db", "r+b") as file:
                 file.seek(4096)
                 file.write(b"\xff" * (size - 4096))
-            assert await store.find_session("s") is None
+            assert await store.find_session("s", None) is None
 
     run(test())
     assert "DatabaseError: database disk image is malformed" in caplog.text
