@@ -81,6 +81,8 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("basic/authorization/verifiers.py", "_Fetched.get",
      "asyncio.wait([self._fetching], timeout=None if renew or self._value is None else HURRY_SECONDS)"):
         "The task ends with `_fetch`, each of whose requests has the time limit `FETCH_SECONDS`.",
+    ("basic/cancellation.py", "end_handlers", "asyncio.wait([ended], timeout=CANCEL_SECONDS)"):
+        "It has the time limit `CANCEL_SECONDS`.",
     ("basic/channel.py", "RequestContext.run_in_worker",
      "self.channel.loop.run_in_executor(executor, within.run, _result_and_error, function)"):
         "The author's function ends it; a cancellation ends the wait, but not the thread.",
@@ -155,8 +157,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "See `ClientSession.open`, which it calls.",
     ("client/session.py", "ClientSession._handle", "handler(params, context)"):
         "The program's handler ends it, or the end of the connection cancels its task.",
-    ("client/session.py", "ClientSession._handle_all", "asyncio.gather(*tasks.values(), return_exceptions=True)"):
-        "The tasks are cancelled; only a handler of the program that ignores this delays them.",
     ("client/session.py", "ClientSession._handle_all", "task"):
         "The program's handler ends it, or the cancellation of the request.",
     ("client/session.py", "ClientSession._handle_all", "task.result()"):
@@ -260,9 +260,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has the time limit `_interval(task)`.",
     ("extensions/tasks/requestor.py", "RunningTask._respond_and_wait", "self._responding.pop(key)"):
         "The task is done.",
-    ("extensions/tasks/requestor.py", "RunningTask._stop_responding",
-     "asyncio.gather(*tasks.values(), return_exceptions=True)"):
-        "The tasks are cancelled; only a handler of the program that ignores this delays them.",
     ("extensions/tasks/requestor.py", "RunningTask.cancel",
      "self._send_request('tasks/cancel', params, EmptyResult)"):
         "The response, the time limit in `RunningTask.result` or of the request, or the end of the "
@@ -298,8 +295,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The program's handler ends it, or the cancellation of the request.",
     ("host/hosted.py", "HostedServer.close", "asyncio.sleep(0.02)"):
         "It has the time limit `patience`.",
-    ("host/hosted.py", "HostedServer.close", "asyncio.wait([self._asking])"):
-        "The task is cancelled; the program's approver can delay it.",
     ("host/policy.py", "Policy._ask", "self._locks[server]"):
         "It has the time limit of the approval.",
     ("host/policy.py", "Policy.typed_values", "self._typing"):
@@ -498,7 +493,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("server/session.py", "ServerSession.finish", "self.ended"):
         "The end of the transport ends it; it is the idle state of a session.",
     ("server/session.py", "ServerSession.request_input", "asyncio.shield(self.initialized)"):
-        "The client's `initialized` ends it, or the cancellation of the request that needs the input.",
+        "The client's `initialized` ends it, or the time limit of the request, or its cancellation.",
     ("server/session.py", "begin", "catalog.service.add(session)"):
         "See `Service.add`, which is a coroutine function.",
     ("server/stateless.py", "StatelessRequest.drain", "self.drain_notifications()"):
@@ -530,7 +525,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/http_sse/client.py", "SseClientTransport.start", "self._endpoint.result()"):
         "It has the time limit `ENDPOINT_SECONDS`.",
     ("transports/http_sse/server.py", "SseEndpoint._stream", "asyncio.wait([task])"):
-        "The session has ended, so its serving ends; handlers that ignore their cancellation delay it.",
+        "The session has ended, and its end has the time limits `FINISH_SECONDS` and `grace` of `Dispatcher.close`.",
     ("transports/http_sse/server.py", "SseEndpoint._stream",
      "asyncio.wait(ended, timeout=left, return_when=asyncio.FIRST_COMPLETED)"):
         "The end of the session, of its stream or of its last token ends it; it is the idle state of a session.",
@@ -587,7 +582,7 @@ WAITS: dict[tuple[str, str, str], str] = {
      "self._thread.run(partial(self.save, [*self._saving.values()]))"):
         "The author's store ends it in a thread, or `flush` cancels the task.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.find_session",
-     "self._thread.run(partial(self._load_checked, session))"):
+     "self._thread.run(partial(self._load_checked, session, principal))"):
         "It has the time limit `LOAD_SECONDS`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush", "asyncio.wait([task])"):
         "The task is cancelled, and its waits end when they are cancelled.",

@@ -21,7 +21,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ..basic import mrtr
-from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
+from ..basic.cancellation import CancelledNotificationParams, end_handlers, receive_cancelled
 from ..basic.channel import RequestContext
 from ..basic.meta import extended_meta
 from ..basic.ping import ping
@@ -135,9 +135,7 @@ class ClientSession(Session):
             for task in asyncio.as_completed(tasks.values()):
                 await task
         finally:
-            for each in tasks.values():
-                each.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
+            await end_handlers(tasks.values())
         return {key: task.result() for key, task in tasks.items()}
 
     async def handle_input_request(self, request: mrtr.InputRequest) -> Object:

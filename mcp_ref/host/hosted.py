@@ -33,6 +33,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from ..basic.cancellation import CANCEL_SECONDS
 from ..client.client import Client
 from ..client.options import ClientOptions
 from ..features.elicitation import ElicitRequestURLParams, ElicitResult
@@ -45,7 +46,7 @@ from ..jsonrpc.messages import JSON
 from ..jsonrpc.outline import MAX_UNREQUESTED
 from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
-from ..transports.base import Direction, Trace
+from ..transports.base import Direction, Trace, finish
 from ..transports.system import trace_from_environment
 from .approval import Approval, Kind, Origin, Refused, Undecided, hidden_text_warnings, quoted
 from .configuration import ServerConfig
@@ -97,8 +98,7 @@ class HostedServer(Supervisor):
         while self.calls and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
         if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.wait([self._asking])
+            await finish(self._asking, cancel=True, timeout=CANCEL_SECONDS)
         await self.stop()
         self._change(ServerState.STOPPED)
 

@@ -6,6 +6,7 @@ A bare server, so that every frame is seen. That the same callbacks serve both e
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -26,7 +27,7 @@ from mcp_ref import (
     RequestTimeout,
     TextContent,
 )
-from mcp_ref.basic import mrtr
+from mcp_ref.basic import cancellation, mrtr
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.transports.memory import MemoryTransport
@@ -488,6 +489,32 @@ async def test_a_handler_that_gives_no_answer_or_a_wrong_one_is_the_callers_erro
             with pytest.raises(InvalidMessage, match="the elicitation handler"):
                 await calling
         assert wire.frames.empty()
+
+
+async def test_call_ends_although_an_input_request_handler_ignores_its_cancellation(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cancellation, "CANCEL_SECONDS", 0.02)
+    go = asyncio.Event()
+
+    async def user(question: Question) -> ElicitResult:
+        if question.message == "quick":
+            raise ValueError("not today")
+        while not go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go.wait()
+        return ElicitResult("decline")
+
+    async with raw_server(offering(Person(), elicitation=user)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client))
+        result = asks(q=ask_user("stubborn"), r=ask_user("quick"))
+        await wire.send(answer(await asked_for(wire, "tools/call"), result))
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(ValueError, match="not today"):
+                await calling
+        assert "1 handlers of input requests ignore their cancellation" in caplog.text
+        go.set()
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")

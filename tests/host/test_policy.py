@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import time
@@ -36,7 +37,7 @@ from mcp_ref import (
 )
 from mcp_ref.features.resources import ReadResourceRequestParams
 from mcp_ref.features.tools import Tool
-from mcp_ref.host import policy, supervisor
+from mcp_ref.host import hosted, policy, supervisor
 from mcp_ref.host.dangers import command_warnings, url_warnings
 from mcp_ref.host.names import UnknownName
 from mcp_ref.host.policy import Account, HostOptions, Policy, definition_hash
@@ -232,6 +233,25 @@ async def test_new_tool_of_a_known_server_is_asked_in_the_next_run(monkeypatch: 
         current["tool"] = tool("third")
         await notify_change(server)
         await eventually(lambda: host.status()[0].unapproved_tools == {"third": "new"})
+
+
+async def test_host_closes_although_approve_ignores_its_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosted, "CANCEL_SECONDS", 0.02)
+    names, go, asked = ["first"], asyncio.Event(), asyncio.Event()
+    server = Scripted(lambda method, params: {"tools": [tool(name) for name in names]})
+
+    async def approve(request: Approval) -> bool:
+        asked.set()
+        while not go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go.wait()
+        return False
+
+    async with opened(Host({"s": server}, approve=approve)):
+        names.append("second")
+        await notify_change(server)
+        await asked.wait()
+    go.set()
 
 
 @pytest.mark.acceptance("17")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import pytest
 
-from mcp_ref import CapabilityError, Client, ConnectionClosed, Context, McpError, RemoteError, Server
+from mcp_ref import CapabilityError, Client, ConnectionClosed, Context, McpError, RemoteError, RequestTimeout, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server.context import YIELD_INTERVAL
@@ -284,6 +284,25 @@ async def test_context_request_before_initialized_waits_for_the_handshake(kind: 
         await wire.send(notification("notifications/initialized"))
         await answer(wire, "roots/list", {"roots": []})
         assert text_in(await wire.receive_object()) == "[]"
+
+
+@KINDS
+async def test_context_request_before_initialized_has_the_time_limit_of_the_request(kind: str) -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        try:
+            return str(await context.list_roots(timeout=0.05))
+        except RequestTimeout as error:
+            return str(error)
+
+    async with raw_client(server, kind) as wire:
+        await wire.send(initialize(capabilities={"roots": {}}))
+        await wire.receive()
+        await wire.send(calling("ask"))
+        text = text_in(await wire.receive_object())
+        assert text == "roots/list was not sent: the client has not sent `initialized` within 0.05 seconds"
 
 
 # ------------------------------------------------------------------------------------------------ how it ends

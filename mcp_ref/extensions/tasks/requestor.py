@@ -17,6 +17,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
+from ...basic.cancellation import end_handlers
 from ...basic.meta import EmptyResult
 from ...basic.mrtr import InputRequest, read_input_requests
 from ...codec import ShapeError, codec_for
@@ -193,10 +194,9 @@ class RunningTask(Generic[T]):
 
     async def _stop_responding(self) -> None:
         tasks = {key: each for key, each in self._responding.items() if not each.done()}
-        for key, each in tasks.items():
-            each.cancel()
+        for key in tasks:
             del self._responding[key]
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        await end_handlers(tasks.values())
 
 
 def cancel_in_background(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:

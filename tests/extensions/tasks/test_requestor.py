@@ -28,6 +28,7 @@ from mcp_ref import (
     TextContent,
     ToolError,
 )
+from mcp_ref.basic import cancellation
 from mcp_ref.basic.channel import RequestContext
 from mcp_ref.extensions.tasks import requestor as tasks_client
 from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MIN_POLL_SECONDS
@@ -477,6 +478,30 @@ async def test_a_task_that_asks_what_it_may_not_is_cancelled(shown: Object, why:
         assert (await answer(wire, "tasks/cancel", {"resultType": "complete"}))["taskId"] == "t"
         with pytest.raises(InvalidMessage, match=why):
             await calling
+
+
+async def test_call_ends_although_a_handler_ignores_its_cancellation_after_the_end_of_the_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cancellation, "CANCEL_SECONDS", 0.02)
+    go = asyncio.Event()
+
+    async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+        while not go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go.wait()
+        return ElicitResult("decline")
+
+    async with discovered(elicitation=user) as (client, wire):
+        calling = asyncio.create_task(client.call_tool("t"))
+        await answer(wire, "tools/call", CREATED)
+        form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM}
+        question: Object = {"k": {"method": "elicitation/create", "params": form}}
+        await answer(wire, "tasks/get", extended("input_required", inputRequests=question))
+        await answer(wire, "tasks/get", extended("completed", result=DONE))
+        async with asyncio.timeout(PATIENCE):
+            assert (await calling).text == "done"
+        go.set()
 
 
 async def test_input_request_whose_handler_fails_during_tasks_get_cancels_the_task() -> None:
