@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -92,6 +93,11 @@ class Access:
         if not scopes:
             return None
         return AccessRefused(403, f"scopes are needed, but this server grants none: {' '.join(sorted(scopes))}")
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the access token has expired."""
+        return self.ends_at is not None and time.time() >= self.ends_at
 
     def require(self, scopes: Collection[str]) -> None:
         """Raise AccessRefused if the caller lacks one of the scopes."""

@@ -32,6 +32,9 @@ Threats:
         resources, or completes a variable of a template; both need the scopes that a read of these URIs needs.
     update-of-hidden-child: the URI of a resource that needs a scope; a subscriber to its parent; waits for updates;
         each update is checked with the subscriber's scopes, and a text that is not a URI is not sent.
+    subscription-of-an-old-token: the URIs of changed resources that need a scope; a client of the legacy era whose
+        newer token has fewer scopes; subscribes with the old token, and keeps the session; after the old token has
+        expired, the scopes of the newest token of the session count.
     public-copy-of-secret: the contents of a resource that needs a scope; another user of a shared cache; reads them
         from the cache, because the function's own hint is "public"; contents that need a scope are always private.
 
@@ -205,7 +208,7 @@ class ResourceAccess(Generic[R, T]):
         templates = [_protected(key, self.templates[key].matcher, scopes) for key, scopes in items]
         return _Index(changes, registered, resources, by_path, templates, {}, {})
 
-    def updated_uri(self, subscriptions: Subscriptions, changed: str) -> str | None:
+    def updated_uri(self, subscriptions: Subscriptions, changed: str, latest: Access | None = None) -> str | None:
         """Return the URI in the update for a client with these subscriptions, or None if it must not get an update.
 
         The URI is in the client's spelling, because many clients compare it with the URI that they sent.
@@ -213,11 +216,16 @@ class ResourceAccess(Generic[R, T]):
         Args:
             subscriptions: The subscriptions of the client.
             changed: The canonical URI of the changed resource.
+            latest: The rights of the newest token of the session. They count after the token of a subscription has
+                expired.
         """
         for parent in parents(changed):
             if (subscribed := subscriptions.get(parent)) is None:
                 continue
-            if subscribed.access is None or self._can_hear(subscribed.access, changed):
+            access = subscribed.access
+            if access is not None and access.has_ended:
+                access = latest or access
+            if access is None or (not access.has_ended and self._can_hear(access, changed)):
                 return respelled(changed, parent, subscribed.uri)
         return None
 

@@ -42,7 +42,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, TypedDict, Unpack, cast
 
-from ..basic.access import SubscribedResource, Subscriptions
+from ..basic.access import Access, SubscribedResource, Subscriptions
 from ..basic.channel import RequestContext
 from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents
 from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
@@ -276,9 +276,11 @@ class Resources:
         """URI or URI template of each resource that needs scopes -> its own scopes."""
         return {**self._resources.scopes, **self._templates.scopes}
 
-    def update_for(self, subscriptions: Subscriptions, changed: str, meta: Object | None = None) -> object:
+    def update_for(
+        self, subscriptions: Subscriptions, changed: str, meta: Object | None = None, latest: Access | None = None
+    ) -> object:
         """Return the params of the update for a client with these subscriptions, or None if it must not get one."""
-        uri = self.access.updated_uri(subscriptions, changed)
+        uri = self.access.updated_uri(subscriptions, changed, latest)
         return None if uri is None else ResourceUpdatedNotificationParams(uri, meta)
 
     def _find(self, uri: str) -> tuple[RegisteredResource | RegisteredTemplate, dict[str, object]] | None:

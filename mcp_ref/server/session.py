@@ -235,7 +235,9 @@ class ServerSession(Session, Announcer):
             self.notify(method, update)
 
     def _update(self, uri: str) -> object:
-        return self.catalog.resources.update_for(self.subscriptions, uri) if self.subscriptions else None
+        if not self.subscriptions:
+            return None
+        return self.catalog.resources.update_for(self.subscriptions, uri, latest=self.transport.latest_access)
 
     async def close(self, reason: McpError | None = None) -> None:
         self.stop_announcing()

@@ -19,11 +19,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Incoming, Object, RequestId
 from ..jsonrpc.requester import MessageTransport
+
+if TYPE_CHECKING:
+    from ..basic.access import Access
 
 Direction = Literal["->", "<-"]
 """The direction of a frame (one message as bytes): "->" for a sent frame, "<-" for a received frame."""
@@ -54,6 +57,8 @@ class Transport(MessageTransport, Protocol):
 
     principal: str | None = None
     """The authenticated caller, or None if the transport authenticates no callers. The principal never changes."""
+    latest_access: Access | None = None
+    """On a server over HTTP, the rights of the newest access token of a session's caller; None without tokens."""
     waits_for: Callable[[RequestId], bool] | None = None
     """On a client, returns True if a request with this id waits for its response. Only such a response can be large."""
     can_restart: bool = False

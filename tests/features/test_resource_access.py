@@ -5,15 +5,18 @@ from __future__ import annotations
 import inspect
 import json
 import random
+import time
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Literal
 from uuid import UUID
 
 import pytest
 
 from mcp_ref import Client, Server
+from mcp_ref.basic import access
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.uri import MAX_URI_LENGTH
 from tests.basic.authorization.protected_server import Tokens, bearer, challenge, protection
@@ -389,6 +392,29 @@ async def test_subscriber_gets_no_update_of_a_resource_that_was_given_a_scope_la
         server.resource_updated("a://b")
         server.resource_updated("a://c")
         assert (await stream.object())["params"]["uri"] == "a://c"  # type: ignore[call-overload,index]
+
+
+@pytest.mark.attack("subscription-of-an-old-token")
+@pytest.mark.parametrize("scopes", [(), ("admin",)])
+async def test_subscription_of_a_session_has_the_rights_of_a_newer_token_after_the_end_of_its_own(
+    scopes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, made = Server("s"), Tokens()
+    server.resources.add("a://open", lambda: "")
+    server.resources.add("a://secret", lambda: "", scopes={"admin"})
+    made.grant("old", "admin")
+    made.grant("newer", *scopes, expires_at=time.time() + 9000)
+    async with served_over_http(server, authorization=protection(made)) as web:
+        talk = await connected(web, "legacy", "old")
+        for uri in ("a://open", "a://secret"):
+            assert "result" in json.dumps((await talk.post(request("resources/subscribe", {"uri": uri}))).json)
+        monkeypatch.setattr(access, "time", SimpleNamespace(time=lambda: time.time() + 4000))
+        talk.authorization = "Bearer newer"
+        stream = await talk.get()
+        for uri in ("a://secret", "a://open"):
+            server.resource_updated(uri)
+        heard = [(await stream.object())["params"]]
+        assert heard == [{"uri": "a://secret" if scopes else "a://open"}]
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

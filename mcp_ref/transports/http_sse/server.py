@@ -179,13 +179,15 @@ class SseEndpoint:
             ids = []  # too many fields
         session = self.sessions.get(ids[0]) if len(ids) == 1 else None
         if session is None or session.principal != access.id:
-            raise HttpRefusal(404, "unknown session: GET the stream first, then POST to the URL in its endpoint event")
-        access.session_id = ids[0]
+            raise _unknown_session()
+        session.note_use(access, ids[0])
         if session.ends_at is not None and access.ends_at is not None:
             session.ends_at = max(session.ends_at, access.ends_at)
         if session.is_paused:
             del message  # during the wait, its objects would need much more memory than its text
             await session.reading()
+            if ids[0] not in self.sessions:
+                raise _unknown_session()
             message = decode(body)
         if isinstance(message, Request) and message.method == "initialize":
             check_initialize(message, body, self._limits)
@@ -215,3 +217,7 @@ class SseEndpoint:
         for session in tuple(self.sessions.values()):
             session.end()
         await finish(*self._tasks)
+
+
+def _unknown_session() -> HttpRefusal:
+    return HttpRefusal(404, "unknown session: GET the stream first, then POST to the URL in its endpoint event")

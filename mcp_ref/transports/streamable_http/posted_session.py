@@ -89,6 +89,14 @@ class SessionTransport(Transport):
         self.resume_reading()
         self._end.deliver_to(on_end)
 
+    def note_use(self, access: Access, id: str) -> None:
+        """Note that a request uses this session, which has the id. Keep the rights of the newest access token."""
+        access.session_id = id
+        if access.ends_at is not None:
+            latest = self.latest_access
+            if latest is None or latest.principal is not access.principal:
+                self.latest_access = access.without_headers()
+
     @property
     def is_paused(self) -> bool:
         """True if the session accepts no messages now. Wait for `reading` before `receive`."""

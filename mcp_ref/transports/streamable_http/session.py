@@ -376,7 +376,7 @@ class HttpSession(SessionTransport):
         """Note that a request uses this session. Raise HttpRefusal if its caller must not, or `initialize` failed."""
         if not self.initialized.result() or self.principal != access.id:
             raise unknown_session()  # 404 for another caller too: another status would say that the session exists
-        access.session_id = self.id
+        self.note_use(access, self.id)
         self.touch()
 
     def touch(self) -> None:

@@ -190,6 +190,21 @@ async def test_the_stream_ends_with_the_server() -> None:
         assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
 
 
+@pytest.mark.attack("session-memory")
+async def test_initialize_that_waits_while_its_session_ends_is_404_and_counts_for_nothing() -> None:
+    async with served_over_http(Server("s")) as web:
+        client, endpoint = await connected(web), web.site._http_sse
+        assert endpoint is not None
+        (session,) = endpoint.sessions.values()
+        session.pause_reading()
+        body = json.dumps(initialize("2024-11-05")).encode()
+        waiting = await web.send("POST", client.endpoint, body, f"Content-Type: {JSON_TYPE}")
+        await eventually(lambda: session._readable is not None and session._readable._waiters)
+        await client.stream.cut()
+        assert (await web.take(waiting)).status == 404
+        await eventually(lambda: endpoint._memory.used == 0 and not endpoint._memory.by_caller)
+
+
 @pytest.mark.parametrize("limits", [EndpointLimits(sessions=1), EndpointLimits(sessions_per_caller=1)])
 async def test_there_is_a_bounded_number_of_sessions(limits: EndpointLimits) -> None:
     async with served_over_http(Server("s"), limits=limits) as web:
