@@ -10,8 +10,7 @@ a URI (lib/uri.py), and adds the scopes of everything that one of them matches. 
 - The types of a template's parameters choose the function, but do not limit the scopes: if `items://{id}` is protected,
   `items://x` needs its scopes too, although `id` is an integer.
 - A function that gets a number cannot tell `items://1.0` from `items://1`, nor a default from an equal value. So the
-  `expansions` of its template with these arguments are compared too. They have values as Python writes them, so a
-  protected template must contain `1`, not `1.0`. A protected resource can contain any text of a value.
+  `expansions` of its template with these arguments are compared too, and those of protected resources and templates.
 - A user before the host, and dots and spaces at the end of a segment, do not make another resource of a protected one.
 
 A path with other capital letters is another URI. If a function opens files where `Keys` and `keys` are one file,
@@ -43,14 +42,15 @@ Spec:  server/resources#security-considerations (2024-11-05 to 2026-07-28), RFC 
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import Enum
 from numbers import Number
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from ..basic.access import Access, Subscriptions
 from ..jsonrpc.messages import Object
@@ -69,6 +69,11 @@ class Template(Protocol):
     def arguments(self, uri: str) -> dict[str, object] | None:
         """Return the function's arguments for a URI, or None if the template or a parameter's type does not match."""
 
+
+MAX_KINDS: Final = 3
+"""Maximum number of variables of a protected template that are filled in with all combinations of texts and numbers."""
+_TEXT_MARK: Final = "zq7~"
+_NUMBER_MARK: Final = 7_310_965_000
 
 R = TypeVar("R")
 T = TypeVar("T", bound=Template)
@@ -205,7 +210,13 @@ class ResourceAccess(Generic[R, T]):
             for reading in resources[uri]:
                 by_path.setdefault(reading.path, []).append((reading.rest, scopes))
         items = tuple(self.templates.scopes.items())
-        templates = [_protected(key, self.templates[key].matcher, scopes) for key, scopes in items]
+        converting = [each for each in registered if _converts(each)]
+        templates = list[_ProtectedTemplate]()
+        for key, scopes in items:
+            matcher = self.templates[key].matcher
+            templates.append(_protected(key, matcher, scopes))
+            for other in _respelled_templates(matcher, converting):
+                templates.append(_protected(other, UriTemplate(other, absolute_paths=True), scopes))
         return _Index(changes, registered, resources, by_path, templates, {}, {})
 
     def updated_uri(self, subscriptions: Subscriptions, changed: str, latest: Access | None = None) -> str | None:
@@ -344,6 +355,39 @@ def _protected(key: str, matcher: UriTemplate, scopes: frozenset[str]) -> _Prote
     literal = re.sub(r"\{([?#&]?)[^}]*\}", lambda found: "&" if found[1] else "{}", rest)
     required = frozenset(part for part in parts_of_query(literal) if "{}" not in part)
     return _ProtectedTemplate(matcher, path_matcher, required, scopes)
+
+
+def _converts(template: Template) -> bool:
+    """Return True if a function gets a value that is not the text of the URI, so that it cannot tell texts apart."""
+    return any(parameter.schema.get("type") != "string" for parameter in template.signature.parameters)
+
+
+def _respelled_templates(protected: UriTemplate, converting: Iterable[Template]) -> set[str]:
+    """Return a protected template as other templates write its literals: for `a/1.0/{p}`, if `n` is a number of
+    `a/{n}/{p}`, return `a/1/{+p}`. Fill in each variable with a text, or with a number, which both are found again."""
+    names = [*protected.variables]
+    kinds = itertools.product((False, True), repeat=len(names)) if len(names) <= MAX_KINDS else [(False,) * len(names)]
+    found = set[str]()
+    for are_numbers in kinds:
+        marks = {
+            name: f"{_NUMBER_MARK + place}" if is_number else f"{_TEXT_MARK}{place}~"
+            for place, (name, is_number) in enumerate(zip(names, are_numbers, strict=True))
+        }
+        with suppress(TemplateError):
+            filled = protected.expand(_values_for(protected, marks))
+            uri = canonical_uri(filled) or filled
+            for other in {text for each in converting for text in expansions(each, uri)[:2]} - {uri}:
+                if all(mark in other for mark in marks.values()):
+                    for name, mark in marks.items():
+                        other = other.replace(mark, f"{{+{name}}}")
+                    found.add(other)
+    return found
+
+
+def _values_for(template: UriTemplate, texts: Mapping[str, str]) -> dict[str, Value]:
+    """Return values for all variables of a template, as a list for a variable such as `{/path*}`."""
+    variables = (variable for part in template.parts if isinstance(part, Expression) for variable in part.variables)
+    return {each.name: [texts[each.name]] if each.explode else texts[each.name] for each in variables}
 
 
 def _path_reading(template: str) -> str:

@@ -394,6 +394,61 @@ async def test_subscriber_gets_no_update_of_a_resource_that_was_given_a_scope_la
         assert (await stream.object())["params"]["uri"] == "a://c"  # type: ignore[call-overload,index]
 
 
+@pytest.mark.attack("resource-value")
+@pytest.mark.parametrize(
+    ("protected", "uris"),
+    [
+        ("x://a/1.0/{p}", ["x://a/1.0/z", "x://a/1/z", "x://a/1e0/z", "x://a/10e-1/z", "x://a/1/7"]),
+        ("x://b/1e1/{p}", ["x://b/1e1/7", "x://b/10/7", "x://b/10.0/7.0"]),
+        ("x://c/{p}/1.0/{q}", ["x://c/z/1/7", "x://c/z/1.0/7", "x://c/z/1e0/7.0"]),
+        ("x://d?v=1.0{&w}", ["x://d?v=1.0&w=2", "x://d?v=1&w=2", "x://d?v=1"]),
+        ("x://e/1.0{/rest*}", ["x://e/1/z", "x://e/1.0/y/z"]),
+    ],
+)
+async def test_protected_template_with_another_text_of_a_value_holds_for_all_texts(
+    protected: str, uris: list[str]
+) -> None:
+    server = Server("s")
+    server.resource("x://a/{n}/{p}")(_number_and_text)
+    server.resource("x://b/{n}/{p}")(_two_numbers)
+    server.resource("x://c/{p}/{n}/{q}")(_text_and_numbers)
+    server.resource("x://d{?v,w}")(_optional_numbers)
+    server.resource("x://e/{n}{/rest*}")(_number_and_list)
+    names = {part for part in ("p", "q", "w", "rest") if part in protected[4:]}
+    called = {("p",): lambda p: "", ("p", "q"): lambda p, q: "", ("w",): lambda w="": "", ("rest",): _list}
+    server.resources.add(protected, called[*sorted(names)], scopes={"admin"})
+    async with served_over_http(server, authorization=protection(tokens())) as web:
+        talk = bearer(web, "none")
+        for uri in uris:
+            assert (await talk.post(stateless_request("resources/read", {"uri": uri}))).status == 403, uri
+        for uri in ("x://a/2/z", "x://b/11/7", "x://c/z/2/7", "x://d?v=2&w=1", "x://e/2/z"):
+            assert (await talk.post(stateless_request("resources/read", {"uri": uri}))).status == 200, uri
+
+
+def _number_and_text(n: float, p: str) -> str:
+    return ""
+
+
+def _two_numbers(n: float, p: int) -> str:
+    return ""
+
+
+def _text_and_numbers(p: str, n: float, q: int) -> str:
+    return ""
+
+
+def _optional_numbers(v: float = 0.0, w: int = 0) -> str:
+    return ""
+
+
+def _number_and_list(n: float, rest: list[str]) -> str:
+    return ""
+
+
+def _list(rest: list[str]) -> str:
+    return ""
+
+
 @pytest.mark.attack("subscription-of-an-old-token")
 @pytest.mark.parametrize("scopes", [(), ("admin",)])
 async def test_subscription_of_a_session_has_the_rights_of_a_newer_token_after_the_end_of_its_own(
