@@ -57,13 +57,14 @@ def _kind(message: JSON) -> type:
         return Malformed
     names, id = message.keys() - {"jsonrpc"}, message.get("id")
     has_id = len(id) <= MAX_ID_LENGTH if isinstance(id, str) else type(id) is int
+    has_number = isinstance(id, float) and id.is_integer()  # 1.0 is the id 1, but only in a response
     has_call = isinstance(message.get("method"), str) and isinstance(message.get("params", {}), dict)
     error = message.get("error")
     has_error = isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)
     classes = {
         Request: has_call and has_id and not names & {"result", "error"},
         Notification: has_call and "id" not in names and not names & {"result", "error"},
-        Response: has_id and isinstance(message.get("result"), dict) and not names & {"method", "error"},
+        Response: (has_id or has_number) and isinstance(message.get("result"), dict) and not names & {"method", "error"},
         ErrorResponse: has_error and not names & {"method", "result"},
     }
     return next((kind for kind, holds in classes.items() if holds), Malformed)
