@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.mutation.__main__ import MODULES, changes, files_with_tests
+from tests.mutation.__main__ import MODULES, changes, files_with_tests, sample
 from tests.settings import DATA, ROOT
 
 
@@ -22,3 +22,9 @@ def test_changes_of_a_module_are_valid_python_and_differ_from_it(module: str) ->
 @pytest.mark.skipif(DATA is None, reason="the specification's data are not here; set MCP_REF_DATA")
 def test_each_module_that_is_changed_has_tests() -> None:
     assert all(map(files_with_tests, MODULES))
+
+
+def test_sample_is_of_the_whole_package_and_the_same_for_the_same_seed() -> None:
+    chosen = sample(60, 1)
+    assert sum(map(len, chosen.values())) == 60 and {module.partition("/")[0] for module in chosen} >= {"lib", "basic"}
+    assert chosen == sample(60, 1) != sample(60, 2)

@@ -3,6 +3,7 @@
     python3 -m tests.mutation                                  20 changes of each module of MODULES
     python3 -m tests.mutation --count 5 codec.py session.py    5 changes of these modules
     python3 -m tests.mutation --seed 7 --jobs 2                other changes, two at the same time
+    python3 -m tests.mutation --sample 500                     500 changes of the whole package, all equally likely
 
 A change replaces one comparison, condition or constant, or removes one call. The tests of a module are the test file
 with its name (without one, its folder) and the files that name a sentence of its pages. They run in a copy of the
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -54,6 +55,12 @@ MODULES = (
 
 NOT_TESTS = ("interop/", "conformance/")
 """The folders whose tests need other programs."""
+
+NOT_SAMPLED = ("demo/",)
+"""The folders that a sample of the whole package leaves out: one test runs the demo as a whole."""
+
+OWN_TESTS = {"__main__.py": "cli", "__init__.py": "test_init.py"}
+"""The tests of the modules that would have all tests as their own, because they are at the top of the package."""
 
 SPARE_SECONDS = 20.0
 """The time that a test run of a changed module can take beyond three times the usual time."""
@@ -136,6 +143,31 @@ def changes(module: str, source: str) -> list[Change]:
     return [change for change in found if not change.before.startswith(("'''", '"""'))]
 
 
+def choose(modules: Sequence[str], count: int, seed: int) -> dict[str, list[Change]]:
+    """Return at most `count` changes of each module."""
+    chosen = {}
+    for module in modules:
+        possible = changes(module, (ROOT / "mcp_ref" / module).read_text("utf-8"))
+        chosen[module] = random.Random(f"{seed} {module}").sample(possible, min(count, len(possible)))
+    return chosen
+
+
+def sample(number: int, seed: int) -> dict[str, list[Change]]:
+    """Return so many changes of the whole package, by module."""
+    package = ROOT / "mcp_ref"
+    modules = sorted(path.relative_to(package).as_posix() for path in package.rglob("*.py"))
+    possible = [
+        change
+        for module in modules
+        if not module.startswith(NOT_SAMPLED)
+        for change in changes(module, (package / module).read_text("utf-8"))
+    ]
+    chosen: dict[str, list[Change]] = {}
+    for change in random.Random(f"{seed} sample").sample(possible, number):
+        chosen.setdefault(change.module, []).append(change)
+    return dict(sorted(chosen.items()))
+
+
 def files_with_tests(module: str) -> list[str]:
     """Return the test files of a module: first the file with its name, or else its folder, then those of its pages."""
     path = Path(module)
@@ -145,7 +177,7 @@ def files_with_tests(module: str) -> list[str]:
         if any(module == part or (part.endswith("/") and module.startswith(part)) for part in entry.page.modules)
         for file in entry.tests
     ]
-    own = f"{path.parent}/test_{path.name}"
+    own = OWN_TESTS.get(module, f"{path.parent}/test_{path.name}")
     if not (ROOT / "tests" / own).exists():
         own = str(path.parent)
     files = dict.fromkeys(os.path.normpath(file) for file in (own, *pages))
@@ -184,9 +216,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python3 -m tests.mutation", description="Count changes that tests notice.")
     parser.add_argument("modules", nargs="*", default=MODULES, help="paths below mcp_ref/")
     parser.add_argument("--count", type=int, default=20, help="changes of each module (default: 20)")
+    parser.add_argument("--sample", type=int, help="changes of the whole package, instead of those of named modules")
     parser.add_argument("--seed", type=int, default=0, help="chooses the changes (default: 0)")
     parser.add_argument("--jobs", type=int, default=1, help="changes at the same time (default: 1)")
     options = parser.parse_args()
+    if options.sample is not None:
+        selected = sample(options.sample, options.seed)
+    else:
+        selected = choose(options.modules, options.count, options.seed)
     table: list[tuple[str, int, int]] = []
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         trees: SimpleQueue[Path] = SimpleQueue()
@@ -194,18 +231,17 @@ def main() -> None:
             tree = Path(folder, str(number))
             shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__"))
             trees.put(tree)
-        for module in options.modules:
+        for module, chosen in selected.items():
             source = (ROOT / "mcp_ref" / module).read_bytes()
             files = files_with_tests(module)
             began = time.monotonic()
             if not run(tree, files, None):
                 sys.exit(f"the tests of {module} fail without a change: {' '.join(files)}")
             seconds = 3 * (time.monotonic() - began) + SPARE_SECONDS
-            possible = changes(module, source.decode())
-            chosen = random.Random(f"{options.seed} {module}").sample(possible, min(options.count, len(possible)))
             verdicts = pool.map(partial(survives, source=source, files=files, seconds=seconds, trees=trees), chosen)
             survivors = [change for change, survived in zip(chosen, verdicts, strict=True) if survived]
-            print("\n".join(map(str, survivors)), flush=True)
+            for change in survivors:
+                print(change, flush=True)
             table.append((module, len(chosen), len(chosen) - len(survivors)))
     table.append(("all", sum(row[1] for row in table), sum(row[2] for row in table)))
     print(f"\n{'module':45}{'changes':>8}{'noticed':>8}   seed {options.seed}")
