@@ -10,6 +10,12 @@ from tests.interop.recorded import Recorded
 __all__ = ["peers"]
 
 
+@pytest.fixture(scope="module")
+def shared_record(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """Return the record of servers that all tests of a file use. Those that listen can be shared by many clients."""
+    return Recorded(tmp_path_factory.mktemp("shared"))
+
+
 @pytest.fixture
 def recorded(tmp_path: Path) -> Recorded:
     return Recorded(tmp_path)

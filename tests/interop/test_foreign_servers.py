@@ -92,14 +92,27 @@ def everything_by(transport: str, peers: Path, recorded: Recorded) -> Iterator[W
         yield f"http://127.0.0.1:{ready[1]}{TRANSPORTS[transport]}"
 
 
-@pytest.fixture(params=TRANSPORTS)
-def everything(request: pytest.FixtureRequest, peers: Path, recorded: Recorded) -> Iterator[Where]:
+@pytest.fixture(scope="module", params=TRANSPORTS)
+def shared_everything(
+    request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Where | None]:
+    """Start one `everything` for all tests over HTTP. Over stdio each client starts its own, and this is None."""
+    if request.param == "stdio":
+        yield None
+        return
+    recorded = Recorded(tmp_path_factory.mktemp(request.param))
     with everything_by(request.param, peers, recorded) as where:
-        if request.param == "stdio":
-            with left_clean(recorded):
-                yield where
-        else:
-            yield where
+        yield where
+    assert recorded.alive() == []
+
+
+@pytest.fixture
+def everything(shared_everything: Where | None, peers: Path, recorded: Recorded) -> Iterator[Where]:
+    if shared_everything is not None:
+        yield shared_everything
+        return
+    with everything_by("stdio", peers, recorded) as where, left_clean(recorded):
+        yield where
 
 
 @pytest.fixture(params=TRANSPORTS)
@@ -112,12 +125,12 @@ def busy_everything(request: pytest.FixtureRequest, peers: Path, recorded: Recor
 
 
 @contextmanager
-def left_clean(recorded: Recorded) -> Iterator[None]:
-    """Check after the block that the server has ended without a signal, because its input was closed."""
+def left_clean(recorded: Recorded, clients: int = 1) -> Iterator[None]:
+    """Check after the block that the server of each client has ended without a signal, because its input was closed."""
     yield
-    assert len(recorded.pids) == 1
+    assert len(recorded.pids) == clients
     assert recorded.alive() == []
-    assert recorded.statuses == [0]
+    assert recorded.statuses == [0] * clients
 
 
 def held(test: Callable[[], Coroutine[None, None, None]]) -> None:
@@ -680,14 +693,14 @@ LIBRARIES = {
 
 
 @contextmanager
-def small_server(library: str, transport: str, peers: Path, recorded: Recorded) -> Iterator[Where]:
-    """Start the server that peers/small_server.py or peers/small_server.mjs makes with a library."""
+def small_server(library: str, transport: str, peers: Path, recorded: Recorded, clients: int = 1) -> Iterator[Where]:
+    """Start the server that peers/small_server.py or peers/small_server.mjs makes with a library, for some clients."""
     program = LIBRARIES[library].program
     script = SCRIPTS / ("small_server.mjs" if program.endswith("node") else "small_server.py")
     command: list[str | Path] = [peers / program, script, transport]
     env = {"MCP_REF_PEERS": str(peers)}
     if transport == "stdio":
-        with left_clean(recorded):
+        with left_clean(recorded, clients):
             yield ["env", *(f"{name}={value}" for name, value in env.items()), *recorded.command(command)]
         return
     with recorded.listening(command, r"running on (http://\S+)", env) as ready:
@@ -697,19 +710,18 @@ def small_server(library: str, transport: str, peers: Path, recorded: Recorded) 
 
 
 @pytest.mark.parametrize(
-    ("library", "transport", "revision"),
-    [(name, way, "2025-11-25") for name, library in LIBRARIES.items() for way in library.transports]
-    + [(name, way, "2026-07-28") for name, library in LIBRARIES.items() for way in library.stateless],
+    ("library", "transport"), [(name, way) for name, library in LIBRARIES.items() for way in library.transports]
 )
-def test_a_small_server_of_each_library(
-    peers: Path, recorded: Recorded, library: str, transport: str, revision: str
+def test_a_small_server_of_each_library_in_each_revision(
+    peers: Path, recorded: Recorded, library: str, transport: str
 ) -> None:
-    both = revision == "2025-11-25" and transport in LIBRARIES[library].stateless
+    both = transport in LIBRARIES[library].stateless
 
-    async def test(where: Where) -> None:
+    async def test(where: Where, revision: str) -> None:
         host, steps = Host(), []
         # Nothing is said of revisions, but where the handshake is wanted with a server that can do without.
-        async with host.client(where, **({"revision": revision} if both else {})) as client:
+        legacy = both and revision == "2025-11-25"
+        async with host.client(where, **({"revision": revision} if legacy else {})) as client:
             assert client.revision.name == revision
             tools = {tool.name: tool for tool in await client.list_tools()}
             assert tools["add"].output_schema is not None
@@ -743,5 +755,7 @@ def test_a_small_server_of_each_library(
                 await client.read_resource("nowhere://colors")
             assert caught.value.code == LIBRARIES[library].missing
 
-    with small_server(library, transport, peers, recorded) as where:
-        held(lambda: test(where))
+    with small_server(library, transport, peers, recorded, clients=1 + both) as where:
+        held(lambda: test(where, "2025-11-25"))
+        if both:
+            held(lambda: test(where, "2026-07-28"))

@@ -36,10 +36,12 @@ class Provider:
 
     def __init__(self, issuer: str, recorded: Recorded) -> None:
         self.issuer, self._recorded = issuer, recorded
+        self._earlier = len(recorded.stderr)
 
     def requests(self, path: str) -> list[Request]:
-        """Return the requests of one path, with their responses, in order."""
-        lines = [line.removeprefix("wire ") for line in self._recorded.stderr.splitlines() if line.startswith("wire ")]
+        """Return the requests of one path since this object was made, with their responses, in order."""
+        written = self._recorded.stderr[self._earlier :]
+        lines = [line.removeprefix("wire ") for line in written.splitlines() if line.startswith("wire ")]
         return [request for request in map(json.loads, lines) if request["path"] == path]
 
 
@@ -57,21 +59,30 @@ def provided(peers: Path, recorded: Recorded, **options: Any) -> Iterator[Provid
     assert recorded.alive() == []
 
 
+@pytest.fixture(scope="module")
+def shared_issuer(peers: Path, shared_record: Recorded) -> Iterator[str]:
+    with provided(peers, shared_record) as provider:
+        yield provider.issuer
+
+
+@pytest.fixture
+def provider(shared_issuer: str, shared_record: Recorded) -> Provider:
+    """Return the provider without options, which the tests share."""
+    return Provider(shared_issuer, shared_record)
+
+
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_authorization_code_signs_in_steps_up_refreshes_and_signs_out(
-    peers: Path, recorded: Recorded, revision: str
-) -> None:
+async def test_authorization_code_signs_in_steps_up_refreshes_and_signs_out(provider: Provider, revision: str) -> None:
     browser = Browser()
     authorization = AuthorizationCode(open_browser=browser.open)
-    with provided(peers, recorded) as provider:
-        async with protected_by(provider.issuer, revision) as notes:
-            async with Client(notes.url, authorization=authorization) as client:
-                called = ["read_notes", "add_note", "end_token", "read_notes"]
-                texts = [(await client.call_tool(name)).text for name in called]
-            async with HttpClient() as http:
-                assert await authorization.sign_out(notes.url, http)
-        registrations, tokens = provider.requests("/reg"), provider.requests("/token")
-        revocations = provider.requests("/token/revocation")
+    async with protected_by(provider.issuer, revision) as notes:
+        async with Client(notes.url, authorization=authorization) as client:
+            called = ["read_notes", "add_note", "end_token", "read_notes"]
+            texts = [(await client.call_tool(name)).text for name in called]
+        async with HttpClient() as http:
+            assert await authorization.sign_out(notes.url, http)
+    registrations, tokens = provider.requests("/reg"), provider.requests("/token")
+    revocations = provider.requests("/token/revocation")
     assert texts == ["notes of alice", "added", "ended", "notes of alice"]
     assert client.revision.name == revision
 
@@ -104,32 +115,29 @@ async def test_authorization_code_signs_in_steps_up_refreshes_and_signs_out(
     assert revocations[1]["body"]["error"] == "unsupported_token_type"
 
 
-async def test_authorization_code_signs_in_again_after_the_reuse_of_a_refresh_token(
-    peers: Path, recorded: Recorded
-) -> None:
+async def test_authorization_code_signs_in_again_after_the_reuse_of_a_refresh_token(provider: Provider) -> None:
     browser = Browser()
-    with provided(peers, recorded) as provider:
-        async with protected_by(provider.issuer, "2026-07-28") as notes:
-            async with Client(notes.url, authorization=AuthorizationCode(open_browser=browser.open)) as client:
-                await client.call_tool("end_token")
-                await client.call_tool("read_notes")
-                [code, _] = provider.requests("/token")
-                stolen = {
-                    "grant_type": "refresh_token",
-                    "refresh_token": code["body"]["refresh_token"],
-                    "client_id": code["params"]["client_id"],
-                }
-                async with HttpClient() as http:
-                    headers = {"Content-Type": "application/x-www-form-urlencoded"}
-                    url, body = f"{provider.issuer}/token", urlencode(stolen).encode()
-                    found = await fetch(http, "POST", url, headers, body, limit=10_000, seconds=10)
-                assert found.status == 400 and json.loads(found.body)["error"] == "invalid_grant"
-                # the whole family of tokens has ended: no refresh any more, so the user signs in again
-                await client.call_tool("end_token")
-                assert len(browser.opened) == 1
-                assert (await client.call_tool("read_notes")).text == "notes of alice"
-            assert len(browser.opened) == 2
-            statuses = [(token["params"]["grant_type"], token["status"]) for token in provider.requests("/token")]
+    async with protected_by(provider.issuer, "2026-07-28") as notes:
+        async with Client(notes.url, authorization=AuthorizationCode(open_browser=browser.open)) as client:
+            await client.call_tool("end_token")
+            await client.call_tool("read_notes")
+            [code, _] = provider.requests("/token")
+            stolen = {
+                "grant_type": "refresh_token",
+                "refresh_token": code["body"]["refresh_token"],
+                "client_id": code["params"]["client_id"],
+            }
+            async with HttpClient() as http:
+                headers = {"Content-Type": "application/x-www-form-urlencoded"}
+                url, body = f"{provider.issuer}/token", urlencode(stolen).encode()
+                found = await fetch(http, "POST", url, headers, body, limit=10_000, seconds=10)
+            assert found.status == 400 and json.loads(found.body)["error"] == "invalid_grant"
+            # the whole family of tokens has ended: no refresh any more, so the user signs in again
+            await client.call_tool("end_token")
+            assert len(browser.opened) == 1
+            assert (await client.call_tool("read_notes")).text == "notes of alice"
+        assert len(browser.opened) == 2
+        statuses = [(token["params"]["grant_type"], token["status"]) for token in provider.requests("/token")]
     assert statuses == [
         ("authorization_code", 200),
         ("refresh_token", 200),
@@ -139,17 +147,16 @@ async def test_authorization_code_signs_in_again_after_the_reuse_of_a_refresh_to
     ]
 
 
-async def test_client_metadata_url_is_the_client_id(peers: Path, recorded: Recorded) -> None:
+async def test_client_metadata_url_is_the_client_id(provider: Provider) -> None:
     browser, url = Browser(), "https://client.example/metadata.json"
     authorization = AuthorizationCode(client_metadata_url=url, open_browser=browser.open)
-    with provided(peers, recorded) as provider:
-        async with (
-            protected_by(provider.issuer, "2026-07-28") as notes,
-            Client(notes.url, authorization=authorization) as client,
-        ):
-            texts = [(await client.call_tool(name)).text for name in ("add_note", "end_token", "read_notes")]
-        tokens = provider.requests("/token")
-        assert provider.requests("/reg") == []
+    async with (
+        protected_by(provider.issuer, "2026-07-28") as notes,
+        Client(notes.url, authorization=authorization) as client,
+    ):
+        texts = [(await client.call_tool(name)).text for name in ("add_note", "end_token", "read_notes")]
+    tokens = provider.requests("/token")
+    assert provider.requests("/reg") == []
     assert texts == ["added", "ended", "notes of alice"]
     assert {asked["client_id"] for asked in browser.opened} == {url} == {one["params"]["client_id"] for one in tokens}
     assert tokens[-1]["params"]["grant_type"] == "refresh_token"

@@ -3,6 +3,7 @@ sibling, over stdio and Streamable HTTP. Nothing is configured: the client finds
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -24,20 +25,37 @@ TRANSPORTS = ["stdio", "streamable-http"]
 COUNTED = "test://counted"
 
 
-@pytest.fixture(params=[f"{library} {transport}" for library in LIBRARIES for transport in TRANSPORTS])
-def where(request: pytest.FixtureRequest, peers: Path, recorded: Recorded) -> Iterator[Where]:
+@dataclass
+class Shared:
+    """A server for all tests. It listens, and has a record; or it is started by each client."""
+
+    command: list[str | Path]
+    recorded: Recorded | None = None
+    url: str = ""
+
+
+@pytest.fixture(scope="module", params=[f"{library} {transport}" for library in LIBRARIES for transport in TRANSPORTS])
+def shared(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     library, transport = request.param.split()
     program, script = LIBRARIES[library]
     command: list[str | Path] = [peers / program, SCRIPTS / script, transport]
-    env = {"MCP_REF_PEERS": str(peers)}
     if transport == "stdio":
-        with left_clean(recorded):
-            yield ["env", *(f"{name}={value}" for name, value in env.items()), *recorded.command(command)]
+        yield Shared(["env", f"MCP_REF_PEERS={peers}", *command])
         return
-    with recorded.listening(command, r"running on (http://\S+)", env) as ready:
-        yield ready[1] + "/mcp"
+    recorded = Recorded(tmp_path_factory.mktemp(library))
+    with recorded.listening(command, r"running on (http://\S+)", {"MCP_REF_PEERS": str(peers)}) as ready:
+        yield Shared(command, recorded, ready[1] + "/mcp")
     assert recorded.alive() == []
     assert "Exception in ASGI application" not in recorded.stderr
+
+
+@pytest.fixture
+def where(shared: Shared, recorded: Recorded) -> Iterator[Where]:
+    if shared.url:
+        yield shared.url
+        return
+    with left_clean(recorded):
+        yield recorded.command(shared.command)
 
 
 async def cancelled(recorded: Recorded, times: int) -> None:
@@ -123,7 +141,11 @@ def test_client_receives_changes_and_reads_a_changed_resource_again(where: Where
     held(test)
 
 
-def test_a_cancelled_call_ends_at_the_server_and_disturbs_no_other(where: Where, recorded: Recorded) -> None:
+def test_a_cancelled_call_ends_at_the_server_and_disturbs_no_other(
+    where: Where, shared: Shared, recorded: Recorded
+) -> None:
+    record = shared.recorded or recorded
+
     async def test() -> None:
         began = asyncio.Event()
         async with Host().client(where) as client:
@@ -133,10 +155,10 @@ def test_a_cancelled_call_ends_at_the_server_and_disturbs_no_other(where: Where,
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            await cancelled(recorded, 1)
+            await cancelled(record, 1)
             with pytest.raises(RequestTimeout):
                 await client.call_tool("slow", timeout=0.2)
-            await cancelled(recorded, 2)
+            await cancelled(record, 2)
             assert (await client.call_tool("add", {"a": 2, "b": 3})).text == "5"
 
     held(test)
