@@ -34,8 +34,8 @@ from mcp_ref import (
 )
 from tests.interop.recorded import Recorded
 
-HELD = 60.0
-"""Seconds that a whole test may take."""
+SECONDS = 60.0
+"""Maximum time of each async test, in seconds: some servers start slowly, on a machine that does other things too."""
 
 SCRIPTS = Path(__file__).parent / "peers"
 
@@ -135,369 +135,300 @@ def left_clean(recorded: Recorded, clients: int = 1) -> Iterator[None]:
 
 def held(test: Callable[[], Coroutine[None, None, None]]) -> None:
     """Run an async test with a time limit."""
-    asyncio.run(asyncio.wait_for(test(), HELD))
+    asyncio.run(asyncio.wait_for(test(), SECONDS))
 
 
 # ---------------------------------------------------------------------------------------------------- everything
 
 
-def test_the_handshake_tells_who_the_server_is(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything) as client:
-            assert client.revision.name == "2025-11-25"
-            assert client.server_info.name == "mcp-servers/everything"
-            assert client.server_info.title == "Everything Reference Server"
-            assert client.instructions is not None and client.instructions.startswith("# Everything Server")
-            for capability in ("logging", "prompts", "resources.subscribe", "tools", "completions"):
-                assert client.server_can(capability)
-            await client.ping()
-
-    held(test)
+async def test_the_handshake_tells_who_the_server_is(everything: Where) -> None:
+    async with Client(everything) as client:
+        assert client.revision.name == "2025-11-25"
+        assert client.server_info.name == "mcp-servers/everything"
+        assert client.server_info.title == "Everything Reference Server"
+        assert client.instructions is not None and client.instructions.startswith("# Everything Server")
+        for capability in ("logging", "prompts", "resources.subscribe", "tools", "completions"):
+            assert client.server_can(capability)
+        await client.ping()
 
 
 @pytest.mark.parametrize("revision", ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-def test_every_revision_that_the_server_knows_can_be_spoken(everything: Where, revision: str) -> None:
-    async def test() -> None:
-        async with Client(everything, revision=revision) as client:
-            assert client.revision.name == revision
-            assert (await client.call_tool("get-sum", {"a": 2, "b": 3})).text == "The sum of 2 and 3 is 5."
-
-    held(test)
+async def test_every_revision_that_the_server_knows_can_be_spoken(everything: Where, revision: str) -> None:
+    async with Client(everything, revision=revision) as client:
+        assert client.revision.name == revision
+        assert (await client.call_tool("get-sum", {"a": 2, "b": 3})).text == "The sum of 2 and 3 is 5."
 
 
-def test_tools_depend_on_what_the_client_declared(everything: Where) -> None:
-    async def test() -> None:
-        async with Host().client(everything, roots=["file:///home/ada"]) as client:
-            await client.ping()  # this server adds tools when it is told that the client is initialized
-            assert {tool.name for tool in await client.list_tools()} >= {
-                "get-roots-list",
-                "trigger-elicitation-request",
-                "trigger-sampling-request",
-                "trigger-url-elicitation",
-            }
-            await client.call_tool("get-roots-list")  # else it asks 350 ms later, and waits a minute for the answer
-
-    held(test)
+async def test_tools_depend_on_what_the_client_declared(everything: Where) -> None:
+    async with Host().client(everything, roots=["file:///home/ada"]) as client:
+        await client.ping()  # this server adds tools when it is told that the client is initialized
+        assert {tool.name for tool in await client.list_tools()} >= {
+            "get-roots-list",
+            "trigger-elicitation-request",
+            "trigger-sampling-request",
+            "trigger-url-elicitation",
+        }
+        await client.call_tool("get-roots-list")  # else it asks 350 ms later, and waits a minute for the answer
 
 
-def test_without_client_features_no_tool_asks_for_them(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything) as client:
-            tools = {tool.name: tool for tool in await client.list_tools()}
-            assert "trigger-sampling-request" not in tools
-            assert tools["echo"].title == "Echo Tool"
-            assert tools["echo"].annotations is not None and tools["echo"].annotations.read_only_hint is True
-            assert tools["echo"].input_schema["required"] == ["message"]
-            assert tools["get-structured-content"].output_schema is not None
-
-    held(test)
+async def test_without_client_features_no_tool_asks_for_them(everything: Where) -> None:
+    async with Client(everything) as client:
+        tools = {tool.name: tool for tool in await client.list_tools()}
+        assert "trigger-sampling-request" not in tools
+        assert tools["echo"].title == "Echo Tool"
+        assert tools["echo"].annotations is not None and tools["echo"].annotations.read_only_hint is True
+        assert tools["echo"].input_schema["required"] == ["message"]
+        assert tools["get-structured-content"].output_schema is not None
 
 
-def test_tools_give_every_kind_of_content(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything) as client:
-            message = "snowman \u2603, line\u2028break, emoji \U0001f600"
-            assert (await client.call_tool("echo", {"message": message})).text == f"Echo: {message}"
+async def test_tools_give_every_kind_of_content(everything: Where) -> None:
+    async with Client(everything) as client:
+        message = "snowman \u2603, line\u2028break, emoji \U0001f600"
+        assert (await client.call_tool("echo", {"message": message})).text == f"Echo: {message}"
 
-            image = (await client.call_tool("get-tiny-image")).content[1]
-            assert isinstance(image, ImageContent) and image.mime_type == "image/png"
-            assert base64.b64decode(image.data).startswith(b"\x89PNG")
+        image = (await client.call_tool("get-tiny-image")).content[1]
+        assert isinstance(image, ImageContent) and image.mime_type == "image/png"
+        assert base64.b64decode(image.data).startswith(b"\x89PNG")
 
-            success = {"messageType": "success", "includeImage": True}
-            text, image = (await client.call_tool("get-annotated-message", success)).content
-            assert isinstance(text, TextContent) and text.annotations is not None
-            assert (text.annotations.audience, text.annotations.priority) == (["user"], 0.7)
-            assert isinstance(image, ImageContent) and image.annotations is not None
+        success = {"messageType": "success", "includeImage": True}
+        text, image = (await client.call_tool("get-annotated-message", success)).content
+        assert isinstance(text, TextContent) and text.annotations is not None
+        assert (text.annotations.audience, text.annotations.priority) == (["user"], 0.7)
+        assert isinstance(image, ImageContent) and image.annotations is not None
 
-            _, *links = (await client.call_tool("get-resource-links", {"count": 2})).content
-            assert all(isinstance(link, ResourceLink) for link in links)
-            assert [link.uri for link in links] == [  # type: ignore[union-attr]
-                "demo://resource/dynamic/blob/1",
-                "demo://resource/dynamic/text/2",
-            ]
+        _, *links = (await client.call_tool("get-resource-links", {"count": 2})).content
+        assert all(isinstance(link, ResourceLink) for link in links)
+        assert [link.uri for link in links] == [  # type: ignore[union-attr]
+            "demo://resource/dynamic/blob/1",
+            "demo://resource/dynamic/text/2",
+        ]
 
-            reference = {"resourceType": "Blob", "resourceId": 3}
-            _, embedded, _ = (await client.call_tool("get-resource-reference", reference)).content
-            assert isinstance(embedded, EmbeddedResource)
-            assert embedded.resource.uri == "demo://resource/dynamic/blob/3"
-
-    held(test)
+        reference = {"resourceType": "Blob", "resourceId": 3}
+        _, embedded, _ = (await client.call_tool("get-resource-reference", reference)).content
+        assert isinstance(embedded, EmbeddedResource)
+        assert embedded.resource.uri == "demo://resource/dynamic/blob/3"
 
 
-def test_structured_results_are_held_against_the_listed_schema(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything) as client:
-            await client.list_tools()
-            result = await client.call_tool("get-structured-content", {"location": "Chicago"})
-            assert result.structured_content == {
-                "temperature": 36,
-                "conditions": "Light rain / drizzle",
-                "humidity": 82,
-            }
-            assert json.loads(result.text) == result.structured_content
-
-    held(test)
+async def test_structured_results_are_held_against_the_listed_schema(everything: Where) -> None:
+    async with Client(everything) as client:
+        await client.list_tools()
+        result = await client.call_tool("get-structured-content", {"location": "Chicago"})
+        assert result.structured_content == {
+            "temperature": 36,
+            "conditions": "Light rain / drizzle",
+            "humidity": 82,
+        }
+        assert json.loads(result.text) == result.structured_content
 
 
-def test_this_server_reports_even_unknown_tools_in_the_result(everything: Where) -> None:
+async def test_this_server_reports_even_unknown_tools_in_the_result(everything: Where) -> None:
     """Expect a result with `isError` from TypeScript SDK 1, although the specification demands a protocol error."""
-
-    async def test() -> None:
-        async with Client(everything) as client:
-            unknown = await client.call_tool("no-such-tool")
-            assert unknown.is_error
-            assert "-32602" in unknown.text and "no-such-tool" in unknown.text
-            wrong = await client.call_tool("get-sum", {"a": "two", "b": 3})
-            assert wrong.is_error and "expected number" in wrong.text
-            # Its one tool that must run as a task; our client has no tasks.
-            task_only = await client.call_tool("simulate-research-query", {"topic": "tasks"})
-            assert task_only.is_error and "-32601" in task_only.text
-
-    held(test)
+    async with Client(everything) as client:
+        unknown = await client.call_tool("no-such-tool")
+        assert unknown.is_error
+        assert "-32602" in unknown.text and "no-such-tool" in unknown.text
+        wrong = await client.call_tool("get-sum", {"a": "two", "b": 3})
+        assert wrong.is_error and "expected number" in wrong.text
+        # Its one tool that must run as a task; our client has no tasks.
+        task_only = await client.call_tool("simulate-research-query", {"topic": "tasks"})
+        assert task_only.is_error and "-32601" in task_only.text
 
 
-def test_resources_are_listed_and_read(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything) as client:
-            resources = await client.list_resources()
-            assert "demo://resource/static/document/features.md" in [resource.uri for resource in resources]
-            templates = await client.list_resource_templates()
-            assert [template.uri_template for template in templates] == [
-                "demo://resource/dynamic/text/{resourceId}",
-                "demo://resource/dynamic/blob/{resourceId}",
-            ]
+async def test_resources_are_listed_and_read(everything: Where) -> None:
+    async with Client(everything) as client:
+        resources = await client.list_resources()
+        assert "demo://resource/static/document/features.md" in [resource.uri for resource in resources]
+        templates = await client.list_resource_templates()
+        assert [template.uri_template for template in templates] == [
+            "demo://resource/dynamic/text/{resourceId}",
+            "demo://resource/dynamic/blob/{resourceId}",
+        ]
 
-            [text] = (await client.read_resource("demo://resource/dynamic/text/7")).contents
-            assert text.mime_type == "text/plain"
-            assert text.text.startswith("Resource 7: This is a plaintext resource")  # type: ignore[union-attr]
-            [blob] = (await client.read_resource("demo://resource/dynamic/blob/7")).contents
-            decoded = base64.b64decode(blob.blob)  # type: ignore[union-attr]
-            assert decoded.startswith(b"Resource 7: This is a base64 blob")
+        [text] = (await client.read_resource("demo://resource/dynamic/text/7")).contents
+        assert text.mime_type == "text/plain"
+        assert text.text.startswith("Resource 7: This is a plaintext resource")  # type: ignore[union-attr]
+        [blob] = (await client.read_resource("demo://resource/dynamic/blob/7")).contents
+        decoded = base64.b64decode(blob.blob)  # type: ignore[union-attr]
+        assert decoded.startswith(b"Resource 7: This is a base64 blob")
 
-            # The spec's code for it is -32002; TypeScript SDK 1 answers -32602, as the newest revision does.
+        # The spec's code for it is -32002; TypeScript SDK 1 answers -32602, as the newest revision does.
+        with pytest.raises(RemoteError) as caught:
+            await client.read_resource("demo://nowhere")
+        assert caught.value.code == -32602
+
+
+async def test_prompts_are_listed_and_filled_in(everything: Where) -> None:
+    async with Client(everything) as client:
+        prompts = {prompt.name: prompt for prompt in await client.list_prompts()}
+        assert prompts.keys() >= {"simple-prompt", "args-prompt", "completable-prompt", "resource-prompt"}
+        arguments = prompts["args-prompt"].arguments or []
+        assert [(argument.name, argument.required) for argument in arguments] == [("city", True), ("state", False)]
+
+        [message] = (await client.get_prompt("args-prompt", {"city": "Bath"})).messages
+        assert message.role == "user"
+        assert isinstance(message.content, TextContent) and message.content.text == "What's weather in Bath?"
+
+        _, resource = (await client.get_prompt("resource-prompt", {"resourceType": "Text", "resourceId": "1"})).messages
+        assert isinstance(resource.content, EmbeddedResource)
+
+        for name in ("args-prompt", "no-such-prompt"):  # without a required argument; an unknown prompt
             with pytest.raises(RemoteError) as caught:
-                await client.read_resource("demo://nowhere")
+                await client.get_prompt(name)
             assert caught.value.code == -32602
 
-    held(test)
+
+async def test_completion_knows_the_other_arguments(everything: Where) -> None:
+    async with Client(everything) as client:
+        ref = PromptReference("completable-prompt")
+        assert (await client.complete(ref, "department", "S")).values == ["Sales", "Support"]
+        assert (await client.complete(ref, "name", "A", {"department": "Engineering"})).values == ["Alice"]
+        assert (await client.complete(ref, "name", "A", {"department": "Sales"})).values == []
+        template = ResourceTemplateReference("demo://resource/dynamic/text/{resourceId}")
+        assert (await client.complete(template, "resourceId", "12")).values == ["12"]
 
 
-def test_prompts_are_listed_and_filled_in(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything) as client:
-            prompts = {prompt.name: prompt for prompt in await client.list_prompts()}
-            assert prompts.keys() >= {"simple-prompt", "args-prompt", "completable-prompt", "resource-prompt"}
-            arguments = prompts["args-prompt"].arguments or []
-            assert [(argument.name, argument.required) for argument in arguments] == [("city", True), ("state", False)]
-
-            [message] = (await client.get_prompt("args-prompt", {"city": "Bath"})).messages
-            assert message.role == "user"
-            assert isinstance(message.content, TextContent) and message.content.text == "What's weather in Bath?"
-
-            _, resource = (
-                await client.get_prompt("resource-prompt", {"resourceType": "Text", "resourceId": "1"})
-            ).messages
-            assert isinstance(resource.content, EmbeddedResource)
-
-            for name in ("args-prompt", "no-such-prompt"):  # without a required argument; an unknown prompt
-                with pytest.raises(RemoteError) as caught:
-                    await client.get_prompt(name)
-                assert caught.value.code == -32602
-
-    held(test)
+async def test_sampling_is_answered(everything: Where) -> None:
+    host = Host()
+    async with host.client(everything) as client:
+        await client.ping()
+        result = await client.call_tool("trigger-sampling-request", {"prompt": "2 + 2?", "maxTokens": 5})
+        assert json.loads(result.text.removeprefix("LLM sampling result: "))["content"]["text"] == "four"
+    [asked] = host.sampling
+    assert (asked.max_tokens, asked.temperature) == (5, 0.7)
+    assert asked.system_prompt == "You are a helpful test server."
+    assert isinstance(asked.messages[0].content, TextContent) and "2 + 2?" in asked.messages[0].content.text
 
 
-def test_completion_knows_the_other_arguments(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything) as client:
-            ref = PromptReference("completable-prompt")
-            assert (await client.complete(ref, "department", "S")).values == ["Sales", "Support"]
-            assert (await client.complete(ref, "name", "A", {"department": "Engineering"})).values == ["Alice"]
-            assert (await client.complete(ref, "name", "A", {"department": "Sales"})).values == []
-            template = ResourceTemplateReference("demo://resource/dynamic/text/{resourceId}")
-            assert (await client.complete(template, "resourceId", "12")).values == ["12"]
-
-    held(test)
-
-
-def test_sampling_is_answered(everything: Where) -> None:
-    async def test() -> None:
-        host = Host()
-        async with host.client(everything) as client:
-            await client.ping()
-            result = await client.call_tool("trigger-sampling-request", {"prompt": "2 + 2?", "maxTokens": 5})
-            assert json.loads(result.text.removeprefix("LLM sampling result: "))["content"]["text"] == "four"
-        [asked] = host.sampling
-        assert (asked.max_tokens, asked.temperature) == (5, 0.7)
-        assert asked.system_prompt == "You are a helpful test server."
-        assert isinstance(asked.messages[0].content, TextContent) and "2 + 2?" in asked.messages[0].content.text
-
-    held(test)
+async def test_elicitation_is_answered_with_defaults_filled_in(everything: Where) -> None:
+    host = Host()
+    async with host.client(everything) as client:
+        await client.ping()
+        result = await client.call_tool("trigger-elicitation-request")
+        answer = json.loads(result.text[result.text.index("Raw result: ") + len("Raw result: ") :])
+        assert answer["action"] == "accept"
+        assert answer["content"]["name"] == "Ada"
+        assert answer["content"]["integer"] == 42  # a default of the form, which the user left alone
+        assert answer["content"]["titledMultipleSelectEnum"] == ["fish-1"]
+    [form] = host.elicitation
+    assert isinstance(form, ElicitRequestFormParams)
+    assert form.message == "Please provide inputs for the following fields:"
 
 
-def test_elicitation_is_answered_with_defaults_filled_in(everything: Where) -> None:
-    async def test() -> None:
-        host = Host()
-        async with host.client(everything) as client:
-            await client.ping()
-            result = await client.call_tool("trigger-elicitation-request")
-            answer = json.loads(result.text[result.text.index("Raw result: ") + len("Raw result: ") :])
-            assert answer["action"] == "accept"
-            assert answer["content"]["name"] == "Ada"
-            assert answer["content"]["integer"] == 42  # a default of the form, which the user left alone
-            assert answer["content"]["titledMultipleSelectEnum"] == ["fish-1"]
-        [form] = host.elicitation
-        assert isinstance(form, ElicitRequestFormParams)
-        assert form.message == "Please provide inputs for the following fields:"
+async def test_elicitation_by_url_is_answered(everything: Where) -> None:
+    host = Host()
+    visit = {"url": "https://example.org/sign-in", "message": "Please sign in", "elicitationId": "visit-1"}
+    async with host.client(everything) as client:
+        await client.ping()
+        assert "URL elicitation flow" in (await client.call_tool("trigger-url-elicitation", visit)).text
+        [page] = host.elicitation
+        assert isinstance(page, ElicitRequestURLParams)
+        assert (page.url, page.message, page.elicitation_id) == tuple(visit.values())
 
-    held(test)
-
-
-def test_elicitation_by_url_is_answered(everything: Where) -> None:
-    async def test() -> None:
-        host = Host()
-        visit = {"url": "https://example.org/sign-in", "message": "Please sign in", "elicitationId": "visit-1"}
-        async with host.client(everything) as client:
-            await client.ping()
-            assert "URL elicitation flow" in (await client.call_tool("trigger-url-elicitation", visit)).text
-            [page] = host.elicitation
-            assert isinstance(page, ElicitRequestURLParams)
-            assert (page.url, page.message, page.elicitation_id) == tuple(visit.values())
-
-            # The other way to ask: refuse the call until the user has been there.
-            with pytest.raises(RemoteError) as caught:
-                await client.call_tool("trigger-url-elicitation", {**visit, "errorPath": True})
-            assert caught.value.code == -32042
-            assert isinstance(caught.value.data, dict)
-            assert isinstance(elicitations := caught.value.data["elicitations"], list)
-            assert [isinstance(each, dict) and each["mode"] for each in elicitations] == ["url"]
-
-    held(test)
+        # The other way to ask: refuse the call until the user has been there.
+        with pytest.raises(RemoteError) as caught:
+            await client.call_tool("trigger-url-elicitation", {**visit, "errorPath": True})
+        assert caught.value.code == -32042
+        assert isinstance(caught.value.data, dict)
+        assert isinstance(elicitations := caught.value.data["elicitations"], list)
+        assert [isinstance(each, dict) and each["mode"] for each in elicitations] == ["url"]
 
 
-def test_roots_are_given(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything, roots=[Root("file:///home/ada", "home")]) as client:
-            await client.ping()
-            listed = (await client.call_tool("get-roots-list")).text
-            assert "1 total" in listed and "home" in listed and "file:///home/ada" in listed
-
-    held(test)
+async def test_roots_are_given(everything: Where) -> None:
+    async with Client(everything, roots=[Root("file:///home/ada", "home")]) as client:
+        await client.ping()
+        listed = (await client.call_tool("get-roots-list")).text
+        assert "1 total" in listed and "home" in listed and "file:///home/ada" in listed
 
 
-def test_changed_roots_are_asked_for_again(everything: Where) -> None:
-    async def test() -> None:
-        told = asyncio.Event()
+async def test_changed_roots_are_asked_for_again(everything: Where) -> None:
+    told = asyncio.Event()
 
-        def on_log(log: Any) -> None:
-            if "Roots updated: 2 root(s)" in str(log.data):
-                told.set()
+    def on_log(log: Any) -> None:
+        if "Roots updated: 2 root(s)" in str(log.data):
+            told.set()
 
-        async with Client(everything, roots=["file:///one"], on_log=on_log) as client:
-            await client.ping()
-            await client.call_tool("get-roots-list")  # from here on, this server listens for changes
-            await client.set_roots(["file:///one", "file:///two"])
-            await asyncio.wait_for(told.wait(), 10)
-            assert "file:///two" in (await client.call_tool("get-roots-list")).text
-
-    held(test)
+    async with Client(everything, roots=["file:///one"], on_log=on_log) as client:
+        await client.ping()
+        await client.call_tool("get-roots-list")  # from here on, this server listens for changes
+        await client.set_roots(["file:///one", "file:///two"])
+        await asyncio.wait_for(told.wait(), 10)
+        assert "file:///two" in (await client.call_tool("get-roots-list")).text
 
 
-def test_log_messages_arrive_from_the_chosen_level(everything: Where) -> None:
-    async def test() -> None:
-        host = Host()
-        async with host.client(everything) as client:
-            await client.set_logging_level("emergency")
-            async with client.subscribe("demo://resource/dynamic/text/7"):
-                pass  # this server logs both steps, at level info
-            await client.ping()
-            assert [log for log in host.logs if "Subscribe" in str(log.data)] == []
+async def test_log_messages_arrive_from_the_chosen_level(everything: Where) -> None:
+    host = Host()
+    async with host.client(everything) as client:
+        await client.set_logging_level("emergency")
+        async with client.subscribe("demo://resource/dynamic/text/7"):
+            pass  # this server logs both steps, at level info
+        await client.ping()
+        assert [log for log in host.logs if "Subscribe" in str(log.data)] == []
 
-            await client.set_logging_level("debug")
-            async with client.subscribe("demo://resource/dynamic/text/7"):
-                pass
-            await client.ping()
-            levels = [log.level for log in host.logs if "ubscribe Resource request" in str(log.data)]
-            assert levels == ["info", "info"]
-
-    held(test)
+        await client.set_logging_level("debug")
+        async with client.subscribe("demo://resource/dynamic/text/7"):
+            pass
+        await client.ping()
+        levels = [log.level for log in host.logs if "ubscribe Resource request" in str(log.data)]
+        assert levels == ["info", "info"]
 
 
-def test_a_subscription_yields_updates(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything) as client, client.subscribe("demo://resource/dynamic/text/7") as updates:
-            await client.call_tool("toggle-subscriber-updates")  # the first update comes at once
-            assert await asyncio.wait_for(anext(aiter(updates)), 10) == "demo://resource/dynamic/text/7"
-            await client.call_tool("toggle-subscriber-updates")
-
-    held(test)
+async def test_a_subscription_yields_updates(everything: Where) -> None:
+    async with Client(everything) as client, client.subscribe("demo://resource/dynamic/text/7") as updates:
+        await client.call_tool("toggle-subscriber-updates")  # the first update comes at once
+        assert await asyncio.wait_for(anext(aiter(updates)), 10) == "demo://resource/dynamic/text/7"
+        await client.call_tool("toggle-subscriber-updates")
 
 
-def test_a_new_resource_is_announced(everything: Where) -> None:
-    async def test() -> None:
-        host = Host()
-        async with host.client(everything) as client:
-            file = {"name": "hello.gz", "data": "data:text/plain;base64,aGVsbG8=", "outputType": "resourceLink"}
-            [link] = (await client.call_tool("gzip-file-as-resource", file)).content
-            assert isinstance(link, ResourceLink)
-            await asyncio.wait_for(host.resources_changed.wait(), 10)
-            assert link.uri in [resource.uri for resource in await client.list_resources()]
-
-    held(test)
+async def test_a_new_resource_is_announced(everything: Where) -> None:
+    host = Host()
+    async with host.client(everything) as client:
+        file = {"name": "hello.gz", "data": "data:text/plain;base64,aGVsbG8=", "outputType": "resourceLink"}
+        [link] = (await client.call_tool("gzip-file-as-resource", file)).content
+        assert isinstance(link, ResourceLink)
+        await asyncio.wait_for(host.resources_changed.wait(), 10)
+        assert link.uri in [resource.uri for resource in await client.list_resources()]
 
 
-def test_progress_is_reported_in_order(everything: Where) -> None:
-    async def test() -> None:
-        steps: list[tuple[float, float | None]] = []
-        async with Client(everything) as client:
-            result = await client.call_tool(
-                "trigger-long-running-operation",
-                {"duration": 0.5, "steps": 5},
-                on_progress=lambda progress, total, message: steps.append((progress, total)),
-            )
-            assert result.text == "Long running operation completed. Duration: 0.5 seconds, Steps: 5."
-        # Its last step comes in the same moment as the result.
-        assert steps == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
-
-    held(test)
+async def test_progress_is_reported_in_order(everything: Where) -> None:
+    steps: list[tuple[float, float | None]] = []
+    async with Client(everything) as client:
+        result = await client.call_tool(
+            "trigger-long-running-operation",
+            {"duration": 0.5, "steps": 5},
+            on_progress=lambda progress, total, message: steps.append((progress, total)),
+        )
+        assert result.text == "Long running operation completed. Duration: 0.5 seconds, Steps: 5."
+    # Its last step comes in the same moment as the result.
+    assert steps == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
 
 
-def test_a_call_can_be_cancelled_or_time_out_without_harm(busy_everything: Where) -> None:
-    async def test() -> None:
-        began = asyncio.Event()
-        forever = {"duration": 600, "steps": 60_000}
-        async with Client(busy_everything) as client:
-            call = asyncio.create_task(
-                client.call_tool("trigger-long-running-operation", forever, on_progress=lambda *step: began.set())
-            )
-            await asyncio.wait_for(began.wait(), 10)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-            with pytest.raises(RequestTimeout):
-                await client.call_tool("trigger-long-running-operation", forever, timeout=0.1)
-            assert (await client.call_tool("echo", {"message": "still here"})).text == "Echo: still here"
-
-    held(test)
+async def test_a_call_can_be_cancelled_or_time_out_without_harm(busy_everything: Where) -> None:
+    began = asyncio.Event()
+    forever = {"duration": 600, "steps": 60_000}
+    async with Client(busy_everything) as client:
+        call = asyncio.create_task(
+            client.call_tool("trigger-long-running-operation", forever, on_progress=lambda *step: began.set())
+        )
+        await asyncio.wait_for(began.wait(), 10)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        with pytest.raises(RequestTimeout):
+            await client.call_tool("trigger-long-running-operation", forever, timeout=0.1)
+        assert (await client.call_tool("echo", {"message": "still here"})).text == "Echo: still here"
 
 
-def test_many_calls_at_once_each_get_their_own_answer(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything) as client:
-            calls = [client.call_tool("get-sum", {"a": n, "b": 1}) for n in range(100)]
-            texts = [result.text for result in await asyncio.gather(*calls)]
-            assert texts == [f"The sum of {n} and 1 is {n + 1}." for n in range(100)]
-
-    held(test)
+async def test_many_calls_at_once_each_get_their_own_answer(everything: Where) -> None:
+    async with Client(everything) as client:
+        calls = [client.call_tool("get-sum", {"a": n, "b": 1}) for n in range(100)]
+        texts = [result.text for result in await asyncio.gather(*calls)]
+        assert texts == [f"The sum of {n} and 1 is {n + 1}." for n in range(100)]
 
 
-def test_a_large_message_passes_both_ways(everything: Where) -> None:
-    async def test() -> None:
-        async with Client(everything) as client:
-            message = "x" * 4_000_000
-            assert (await client.call_tool("echo", {"message": message})).text == f"Echo: {message}"
-
-    held(test)
+async def test_a_large_message_passes_both_ways(everything: Where) -> None:
+    async with Client(everything) as client:
+        message = "x" * 4_000_000
+        assert (await client.call_tool("echo", {"message": message})).text == f"Echo: {message}"
 
 
 # ---------------------------------------------------------------------------------------------------- the way it ends
@@ -526,22 +457,19 @@ def test_a_client_that_fails_inside_leaves_no_server(everything: Where) -> None:
         held(test)
 
 
-def test_a_cancelled_host_leaves_no_server(busy_everything: Where) -> None:
-    async def test() -> None:
-        connected = asyncio.Event()
+async def test_a_cancelled_host_leaves_no_server(busy_everything: Where) -> None:
+    connected = asyncio.Event()
 
-        async def host() -> None:
-            async with Client(busy_everything) as client:
-                connected.set()
-                await client.call_tool("trigger-long-running-operation", {"duration": 600, "steps": 1})
+    async def host() -> None:
+        async with Client(busy_everything) as client:
+            connected.set()
+            await client.call_tool("trigger-long-running-operation", {"duration": 600, "steps": 1})
 
-        task = asyncio.create_task(host())
-        await asyncio.wait_for(connected.wait(), 10)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    held(test)
+    task = asyncio.create_task(host())
+    await asyncio.wait_for(connected.wait(), 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 # ---------------------------------------------------------------------------------------------------- the other servers

@@ -15,7 +15,7 @@ from mcp_ref import (
     TextContent,
 )
 from tests.interop.recorded import Recorded
-from tests.interop.test_foreign_servers import SCRIPTS, Host, Where, held, left_clean
+from tests.interop.test_foreign_servers import SCRIPTS, Host, Where, left_clean
 
 LIBRARIES = {
     "python-sdk-2": ("python-sdk-2/bin/python", "stateless_server.py"),
@@ -23,6 +23,8 @@ LIBRARIES = {
 }
 TRANSPORTS = ["stdio", "streamable-http"]
 COUNTED = "test://counted"
+SECONDS = 60.0
+"""Maximum time of each test, in seconds: some servers start slowly."""
 
 
 @dataclass
@@ -65,100 +67,87 @@ async def cancelled(recorded: Recorded, times: int) -> None:
             await asyncio.sleep(0.02)
 
 
-def test_tools_prompts_and_completion(where: Where) -> None:
-    async def test() -> None:
-        host, steps, frames = Host(), [], bytearray()
-        async with host.client(where, trace=lambda direction, frame: frames.extend(frame)) as client:
-            assert client.revision.name == "2026-07-28"
-            assert client.server_info.name == "stateless" and client.instructions == "Ask."
-            await client.ping()
+async def test_tools_prompts_and_completion(where: Where) -> None:
+    host, steps, frames = Host(), [], bytearray()
+    async with host.client(where, trace=lambda direction, frame: frames.extend(frame)) as client:
+        assert client.revision.name == "2026-07-28"
+        assert client.server_info.name == "stateless" and client.instructions == "Ask."
+        await client.ping()
 
-            # Over HTTP it is refused at first: which arguments go into headers, too, stands in the list of tools.
-            asked = await client.call_tool("by_region", {"region": " Z\u00fcrich", "query": "rain"})
-            assert asked.text == "rain in  Z\u00fcrich"
-            assert (b"-32020" in frames) == isinstance(where, str)
+        # Over HTTP it is refused at first: which arguments go into headers, too, stands in the list of tools.
+        asked = await client.call_tool("by_region", {"region": " Z\u00fcrich", "query": "rain"})
+        assert asked.text == "rain in  Z\u00fcrich"
+        assert (b"-32020" in frames) == isinstance(where, str)
 
-            tools = {tool.name: tool for tool in await client.list_tools()}
-            assert tools["add"].output_schema is not None
-            assert (await client.call_tool("add", {"a": 2, "b": 3})).structured_content == {"result": 5}
-            with pytest.raises(RemoteError):
-                await client.read_resource("test://nowhere")
+        tools = {tool.name: tool for tool in await client.list_tools()}
+        assert tools["add"].output_schema is not None
+        assert (await client.call_tool("add", {"a": 2, "b": 3})).structured_content == {"result": 5}
+        with pytest.raises(RemoteError):
+            await client.read_resource("test://nowhere")
 
-            counted = await client.call_tool("count", {"to": 3}, on_progress=lambda *step: steps.append(step))
-            assert counted.structured_content == {"result": 3}
-            assert steps == [(1, 3, None), (2, 3, None), (3, 3, None)]
-            assert [log.data for log in host.logs] == ["step 1", "step 2", "step 3"]
-            host.logs.clear()
-            await client.set_logging_level("error")
-            await client.call_tool("count", {"to": 3})
-            assert host.logs == []
+        counted = await client.call_tool("count", {"to": 3}, on_progress=lambda *step: steps.append(step))
+        assert counted.structured_content == {"result": 3}
+        assert steps == [(1, 3, None), (2, 3, None), (3, 3, None)]
+        assert [log.data for log in host.logs] == ["step 1", "step 2", "step 3"]
+        host.logs.clear()
+        await client.set_logging_level("error")
+        await client.call_tool("count", {"to": 3})
+        assert host.logs == []
 
-            greeting = await client.get_prompt("greet", {"name": "Bob"})
-            [message] = greeting.messages
-            assert isinstance(message.content, TextContent) and message.content.text == "Greet Bob, Ada."
-            completion = await client.complete(PromptReference("greet"), "name", "Ad")
-            assert completion.values == ["Ada"]
-
-    held(test)
+        greeting = await client.get_prompt("greet", {"name": "Bob"})
+        [message] = greeting.messages
+        assert isinstance(message.content, TextContent) and message.content.text == "Greet Bob, Ada."
+        completion = await client.complete(PromptReference("greet"), "name", "Ad")
+        assert completion.values == ["Ada"]
 
 
-def test_several_rounds_of_questions(where: Where) -> None:
-    async def test() -> None:
-        host = Host()
-        async with host.client(where, roots=["file:///home/ada"]) as client:
-            trips = await asyncio.gather(*(client.call_tool("plan_trip") for _ in range(5)))
-            assert [trip.text for trip in trips] == ["Ada four 1 accept"] * 5
-        assert sorted(form.message for form in host.elicitation) == ["Sure?"] * 5 + ["Where to?"] * 5
-        assert len(host.sampling) == 5 and host.sampling[0].max_tokens == 5
-
-    held(test)
+async def test_several_rounds_of_questions(where: Where) -> None:
+    host = Host()
+    async with host.client(where, roots=["file:///home/ada"]) as client:
+        trips = await asyncio.gather(*(client.call_tool("plan_trip") for _ in range(5)))
+        assert [trip.text for trip in trips] == ["Ada four 1 accept"] * 5
+    assert sorted(form.message for form in host.elicitation) == ["Sure?"] * 5 + ["Where to?"] * 5
+    assert len(host.sampling) == 5 and host.sampling[0].max_tokens == 5
 
 
-def test_client_receives_changes_and_reads_a_changed_resource_again(where: Where) -> None:
-    async def test() -> None:
-        changed = asyncio.Event()
-        async with Host().client(where, on_tools_changed=changed.set) as client:
+async def test_client_receives_changes_and_reads_a_changed_resource_again(where: Where) -> None:
+    changed = asyncio.Event()
+    async with Host().client(where, on_tools_changed=changed.set) as client:
 
-            async def count() -> str:
-                [contents] = (await client.read_resource(COUNTED)).contents
-                assert contents.uri == COUNTED
-                return contents.text  # type: ignore[union-attr]
+        async def count() -> str:
+            [contents] = (await client.read_resource(COUNTED)).contents
+            assert contents.uri == COUNTED
+            return contents.text  # type: ignore[union-attr]
 
-            assert [await count() for _ in range(3)] == ["1", "1", "1"]
-            async with client.subscribe(COUNTED) as updates:
-                for expected in ("2", "3"):
-                    await client.call_tool("touch")
-                    async with asyncio.timeout(10):
-                        assert await anext(aiter(updates)) == COUNTED
-                        await changed.wait()
-                    changed.clear()
-                    assert [await count(), await count()] == [expected, expected]
-            await client.call_tool("touch")
-            async with asyncio.timeout(10):
-                await changed.wait()
-            assert await count() == "3"  # nobody told
-
-    held(test)
+        assert [await count() for _ in range(3)] == ["1", "1", "1"]
+        async with client.subscribe(COUNTED) as updates:
+            for expected in ("2", "3"):
+                await client.call_tool("touch")
+                async with asyncio.timeout(10):
+                    assert await anext(aiter(updates)) == COUNTED
+                    await changed.wait()
+                changed.clear()
+                assert [await count(), await count()] == [expected, expected]
+        await client.call_tool("touch")
+        async with asyncio.timeout(10):
+            await changed.wait()
+        assert await count() == "3"  # nobody told
 
 
-def test_a_cancelled_call_ends_at_the_server_and_disturbs_no_other(
+async def test_a_cancelled_call_ends_at_the_server_and_disturbs_no_other(
     where: Where, shared: Shared, recorded: Recorded
 ) -> None:
     record = shared.recorded or recorded
-
-    async def test() -> None:
-        began = asyncio.Event()
-        async with Host().client(where) as client:
-            call = asyncio.create_task(client.call_tool("slow", on_progress=lambda *step: began.set()))
-            async with asyncio.timeout(10):
-                await began.wait()
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-            await cancelled(record, 1)
-            with pytest.raises(RequestTimeout):
-                await client.call_tool("slow", timeout=0.2)
-            await cancelled(record, 2)
-            assert (await client.call_tool("add", {"a": 2, "b": 3})).text == "5"
-
-    held(test)
+    began = asyncio.Event()
+    async with Host().client(where) as client:
+        call = asyncio.create_task(client.call_tool("slow", on_progress=lambda *step: began.set()))
+        async with asyncio.timeout(10):
+            await began.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await cancelled(record, 1)
+        with pytest.raises(RequestTimeout):
+            await client.call_tool("slow", timeout=0.2)
+        await cancelled(record, 2)
+        assert (await client.call_tool("add", {"a": 2, "b": 3})).text == "5"
