@@ -169,7 +169,10 @@ def sample(number: int, seed: int) -> dict[str, list[Change]]:
 
 
 def files_with_tests(module: str) -> list[str]:
-    """Return the test files of a module: first the file with its name, or else its folder, then those of its pages."""
+    """Return the test files of a module: first its own, then those of its pages.
+
+    Its own are in the file with its name, or else in the folder of its folder, or in the file with its folder's name.
+    """
     path = Path(module)
     pages = [
         file
@@ -177,9 +180,8 @@ def files_with_tests(module: str) -> list[str]:
         if any(module == part or (part.endswith("/") and module.startswith(part)) for part in entry.page.modules)
         for file in entry.tests
     ]
-    own = OWN_TESTS.get(module, f"{path.parent}/test_{path.name}")
-    if not (ROOT / "tests" / own).exists():
-        own = str(path.parent)
+    choices = (f"{path.parent}/test_{path.name}", str(path.parent), f"{path.parent.parent}/test_{path.parent.name}.py")
+    own = OWN_TESTS.get(module) or next(name for name in choices if (ROOT / "tests" / name).exists())
     files = dict.fromkeys(os.path.normpath(file) for file in (own, *pages))
     return [f"tests/{file}" for file in files if not file.startswith(NOT_TESTS)]
 
