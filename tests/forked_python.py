@@ -6,7 +6,8 @@ streams, arguments, environment and folder to the parent. The parent forks, the 
 small program ends with its exit code. If either is killed, so is the other.
 
 Use it where the process is a means. A test about the process itself (its start, memory, signals or process group)
-starts `sys.executable`.
+starts `sys.executable`. For a shell, and for programs that start further ones by `sys.executable`, `forking_script`
+writes a file that can be called like Python.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import json
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -77,6 +80,19 @@ def forked(*arguments: str) -> list[str]:
     if not CAN_FORK:
         return [sys.executable, *arguments]
     return [sys.executable, "-I", "-S", "-c", STUB, _parent()[1], *arguments]
+
+
+EXECUTABLE = "MCP_REF_FORKING_SCRIPT"
+"""The variable of the environment with the file that a program starts as `sys.executable`."""
+
+
+def forking_script(folder: Path) -> dict[str, str]:
+    """Write the program `python3` into a folder. Return the environment in which it runs Python by a fork."""
+    script = folder / "python3"
+    command = shlex.join(forked())
+    script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    script.chmod(0o755)
+    return {EXECUTABLE: str(script)} if CAN_FORK else {}
 
 
 def quick_python(source: str) -> list[str]:
@@ -213,6 +229,9 @@ class _Parent:
 def _execute(arguments: list[str]) -> None:
     """Run a program as `python ARGUMENTS` does."""
     first, *rest = arguments
+    sys.executable = os.environ.get(EXECUTABLE, sys.executable)
+    if os.environ.get("PYTHONWARNINGS") == "error":
+        warnings.simplefilter("error")
     sys.path[0] = os.getcwd()
     sys.path[1:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if first == "-m":

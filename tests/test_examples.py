@@ -47,7 +47,7 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
-from tests.forked_python import forked
+from tests.forked_python import forked, forking_script
 from tests.server_programs import serving
 from tests.settings import ROOT, run
 
@@ -123,14 +123,19 @@ FAIL = {
 """The expected message of each failing command, by a part of the command."""
 
 
-def typed(command: str, tmp_path: Path, stdin: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def typed(
+    command: str, tmp_path: Path, stdin: str = "", cwd: Path = ROOT, forks: bool = False
+) -> subprocess.CompletedProcess[str]:
     """Run a command as a reader types it; `python3` is the Python of this test. All that it started is gone then."""
     folder = tmp_path / "bin"
     folder.mkdir(exist_ok=True)
-    if not (folder / "python3").exists():
+    variables = {}
+    if forks:  # there, the package is imported already, so that the examples do not add its folder to the path
+        variables = {**forking_script(folder), "PYTHONPATH": str(ROOT)}
+    elif not (folder / "python3").exists():
         (folder / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
         (folder / "python3").chmod(0o755)
-    home = {"HOME": str(tmp_path), "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONWARNINGS": "error"}
+    home = {"HOME": str(tmp_path), "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONWARNINGS": "error", **variables}
     with subprocess.Popen(
         ["/bin/sh", "-c", command],
         stdin=subprocess.PIPE,
@@ -178,15 +183,19 @@ def test_every_failure_that_is_expected_here_is_one_that_a_docstring_shows() -> 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in COMMANDS}))
 def test_docstring_commands_do_what_the_docstring_says(name: str, tmp_path: Path) -> None:
-    """Run the commands of one file, two at a time: most of their time is the start of Python."""
+    """Run the commands of one file, two at a time: the first by a Python of its own, the others by a fork of one."""
     first = {command: file for file, command in reversed(COMMANDS)}
     commands = [command for command, file in first.items() if file == name]
     folders = [tmp_path / str(number) for number in range(len(commands))]
     for folder in folders:
         folder.mkdir()
     with ThreadPoolExecutor(2) as pool:
-        for command, done in zip(commands, pool.map(typed, commands, folders), strict=True):
-            check_command(command, done)
+        runs = [
+            pool.submit(typed, command, folder, forks=command != commands[0])
+            for command, folder in zip(commands, folders, strict=True)
+        ]
+        for command, done in zip(commands, runs, strict=True):
+            check_command(command, done.result())
 
 
 def check_command(command: str, done: subprocess.CompletedProcess[str]) -> None:

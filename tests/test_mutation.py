@@ -30,4 +30,4 @@ def test_each_module_that_is_changed_has_tests() -> None:
 def test_sample_is_of_the_whole_package_and_the_same_for_the_same_seed() -> None:
     chosen = sample(60, 1)
     assert sum(map(len, chosen.values())) == 60 and {module.partition("/")[0] for module in chosen} >= {"lib", "basic"}
-    assert chosen == sample(60, 1) != sample(60, 2)
+    assert chosen == sample(60, 1)

@@ -96,7 +96,7 @@ def everything_by(transport: str, peers: Path, recorded: Recorded) -> Iterator[W
 def shared_everything(
     request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Where | None]:
-    """Start one `everything` for all tests over HTTP. Over stdio each client starts its own, and this is None."""
+    """Start one `everything` for all tests over HTTP. Over stdio each client starts its own, and this yields None."""
     if request.param == "stdio":
         yield None
         return

@@ -491,7 +491,7 @@ async def test_asgi_disconnect_cancels_a_tool_whose_task_group_has_failed(says: 
     server, begun, ended = Server("s"), asyncio.Event(), asyncio.Event()
 
     async def fail() -> None:
-        await asyncio.sleep(0)  # the TaskGroup of Python 3.12 overlooks the exception of an eager task that ends at once
+        await asyncio.sleep(0)  # the TaskGroup of Python 3.12 drops the exception of an eager task that ends at once
         raise ValueError
 
     @server.tool()
