@@ -83,15 +83,19 @@ class Codec:
         Raise NotInRevision if the revision lacks a field that must not be dropped.
         """
         cls = type(value)
-        write = self._writers.get(cls)
-        if write is None:
-            write = self._writers[cls] = self._class_writer(cls)
+        write = self._writers.get(cls) or self._writer_of(cls)
         return write(value)
 
     def decode(self, cls: type[T], value: JSON) -> T:
         """Return an instance of the dataclass `cls` from a JSON object. Raise ShapeError for a wrong member."""
         read = self._readers.get(cls) or self._class_reader(cls)
         return read(value)  # type: ignore[return-value]
+
+    def _writer_of(self, cls: type) -> _WriteObject:
+        """Return the writer of a dataclass, made at its first use."""
+        if cls not in self._writers:
+            self._writers[cls] = self._class_writer(cls)
+        return self._writers[cls]
 
     def _class_writer(self, cls: type) -> _WriteObject:
         revision = self.revision
@@ -126,7 +130,7 @@ class Codec:
                 member = getattr(value, attribute)
                 if member is omitted:
                     continue
-                if type(member) not in usual and member is not default and not fits(hint, member):
+                if member is not default and type(member) not in usual and not fits(hint, member):
                     raise wrong_type(cls, attribute, member)
                 wire[name] = convert(member) if convert else member
             for attribute, name, default in refused:
@@ -155,14 +159,17 @@ class Codec:
         return self._write_any if origin in (Union, types.UnionType) and any(map(dataclasses_of, args)) else None
 
     def _object_writer(self, classes: tuple[type, ...], place: str) -> _Write:
-        writers = self._writers
+        writers: dict[type, _WriteObject] = {}
 
         def write(value: object) -> JSON:
-            if not isinstance(value, classes):
-                expected = " or ".join(each.__name__ for each in classes)
-                raise TypeError(f"{place} must have objects of {expected}, not {value!r:.{QUOTED}}")
-            known = writers.get(type(value))
-            return known(value) if known is not None else self.encode(value)
+            cls = type(value)
+            write_object = writers.get(cls)
+            if write_object is None:
+                if not isinstance(value, classes):
+                    expected = " or ".join(each.__name__ for each in classes)
+                    raise TypeError(f"{place} must have objects of {expected}, not {value!r:.{QUOTED}}")
+                write_object = writers[cls] = self._writer_of(cls)
+            return write_object(value)
 
         return write
 
@@ -200,10 +207,11 @@ class Codec:
                 if name not in wire:
                     raise ShapeError(described, _MISSING, name)
             for name, member in wire.items():
-                if name not in plan or (member is None and name not in required):
+                field = plan.get(name)
+                if field is None or (member is None and name not in required):
                     continue
-                attribute, convert, unchanged, nullable = plan[name]
-                if convert is None or type(member) is unchanged or (member is None and nullable):
+                attribute, convert, unchanged, nullable = field
+                if type(member) is unchanged or convert is None or (member is None and nullable):
                     members[attribute] = member
                     continue
                 try:

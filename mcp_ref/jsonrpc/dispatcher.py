@@ -146,15 +146,9 @@ class Dispatcher(Requester):
             if self._has_held_enough(self._held):
                 self._transport.pause_reading()
             return
-        match incoming:
-            case Batch():
-                self._receive_batch(incoming)
-            case RequestFailure():
-                self.fail(incoming)
-            case _:
-                self._receive_one(incoming, None)
+        self._receive_one(incoming, None)
 
-    def _receive_one(self, message: Message | Malformed, batch: _ReceivedBatch | None) -> None:
+    def _receive_one(self, message: Incoming, batch: _ReceivedBatch | None) -> None:
         match message:
             case Request() if self.may_respond:
                 self._accept(message, batch)
@@ -165,6 +159,10 @@ class Dispatcher(Requester):
                     log.exception("the handler of %s failed", message.method)
             case Response() | ErrorResponse():
                 self.settle(message)
+            case Batch():
+                self._receive_batch(message)
+            case RequestFailure():
+                self.fail(message)
             case Malformed() if message.expects_no_response or self.may_respond:
                 self._refuse(message, batch)
             case _:

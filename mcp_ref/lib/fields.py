@@ -161,6 +161,8 @@ def usual_types(hint: object) -> tuple[object, ...]:
         return (list,)
     if inner == dict[str, object]:
         return (dict,)
+    if inner is object:
+        return (dict, list, str, int, float, bool)  # the types of JSON, such as the structured content of a result
     members = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
     return (*members, int) if float in members else members
 
