@@ -15,11 +15,15 @@ host/         `Host`: several servers, one policy
 lib/          code without MCP: HTTP, JSON Schema, URI templates, JSON Schemas of Python functions
 cli/, demo/   the commands of `__main__.py`; version.py lists the changes of each version
 
-`READING_ORDER` lists the modules from first to last. A module imports only modules before it. `OPTIONAL_READING` lists
-the modules that a first reader can skip. Before you read, run the demo: `python3 -m mcp_ref demo`.
+MCP lets a host (an application that uses a language model) call programs that other people wrote. A `Server` offers
+functions and data, a `Client` calls them, and both exchange JSON-RPC messages over a transport. Everything between a
+message and the function that it calls is in these folders, from the bottom up.
 
-A public name is imported when a program first uses it. So `import mcp_ref` is fast, and a server that has only tools
-never loads `features/prompts.py`. All imports inside the package are relative, so you can rename the package.
+Read the modules in the order of `READING_ORDER`, where each one imports only modules that come before it, and skip
+those in `OPTIONAL_READING` the first time. Run the demo before you begin: `python3 -m mcp_ref demo`.
+
+A public name is imported when a program first uses it, so `import mcp_ref` is fast, and a server that has only tools
+never loads `features/prompts.py`. All imports inside the package are relative, so you can rename it.
 """
 
 # SPDX-License-Identifier: MIT

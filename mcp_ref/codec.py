@@ -1,17 +1,17 @@
 """Conversion between dataclasses and JSON, for one revision.
 
-Each type of the protocol is one dataclass, which serves all revisions. Annotations give the JSON type and the
-`Availability` of each field. From the annotations, a `Codec` builds a writer and a reader of each type.
+Each type of the protocol is one dataclass, which serves all revisions. Its annotations give the JSON type and the
+`Availability` of each field, and from them a `Codec` builds a writer and a reader for the type.
 
-- The field `mime_type` is the JSON member `mimeType`. The field `meta` is the member `_meta`.
-- The codec does not write a field with its default value, unless the field is a constant such as `type`.
-- The peer gets only members that its revision has. For other members, see `Availability.if_unsupported`.
-- The reader ignores unknown members, because later revisions can add members. It treats a null optional member as
-  absent. It reads members of other revisions if they are present, except with `if_unsupported="ignore"`. It raises
-  `ShapeError` if a member is missing or has a wrong type. If the reader guessed a value instead, a server could run a
-  call that the client did not mean.
-- For other differences between revisions, a dataclass can have two methods. `to_wire(wire, revision)` changes the JSON
-  object that the writer made. The static method `from_wire(wire, revision)` changes the object before it is read.
+- The field `mime_type` is the JSON member `mimeType`, and the field `meta` is the member `_meta`.
+- A field with its default value is not written, unless it is a constant such as `type`.
+- The peer gets only members that its revision has; `Availability.if_unsupported` decides about the others.
+- The reader ignores unknown members, because later revisions can add some. It treats an optional member that is null as
+  absent, and reads members of other revisions if they are present, except with `if_unsupported="ignore"`. If a member
+  is missing or has a wrong type, it raises `ShapeError` instead of guessing a value, because otherwise a server could
+  run a call that the client did not mean.
+- For other differences between revisions, a dataclass can have two methods: `to_wire(wire, revision)` changes the JSON
+  object that the writer made, and the static method `from_wire(wire, revision)` changes an object before it is read.
 
 Spec:  schema/<revision>/schema.json
 """
@@ -42,7 +42,7 @@ class ShapeError(ValueError):
         self.expected, self.got, self.path = expected, got, path
 
     def under(self, name: str | int) -> ShapeError:
-        """Return this error with the name or index of the enclosing member added to the start of its path."""
+        """Return this error with the enclosing member, a name or an index, added to the start of its path."""
         separator = "" if not self.path or self.path.startswith("[") else "."
         step = name if isinstance(name, str) else f"[{name}]"
         return ShapeError(self.expected, self.got, f"{step}{separator}{self.path}")
@@ -59,8 +59,10 @@ def _describe_value(value: JSON) -> str:
         return "nothing"
     if type(value) is str:
         return f"the string {value[:40]!r}"
-    if value is None or type(value) is bool or type(value) in (int, float):
-        return f"{'null' if value is None else str(value).lower()[:40]}"
+    if value is None:
+        return "null"
+    if type(value) in (bool, int, float):
+        return str(value).lower()[:40]
     return "an array" if type(value) is list else "an object"
 
 
@@ -78,9 +80,10 @@ class Codec:
         self._readers: dict[type, _Read] = {}
 
     def encode(self, value: object) -> Object:
-        """Return the JSON object. Raise TypeError for a field of the wrong type.
+        """Return the JSON object of a dataclass.
 
-        Raise NotInRevision if the revision lacks a field that must not be dropped.
+        Raise TypeError for a field of the wrong type, and NotInRevision for one that the revision lacks but that must
+        not be dropped.
         """
         cls = type(value)
         write = self._writers.get(cls) or self._writer_of(cls)
@@ -153,10 +156,12 @@ class Codec:
         classes = dataclasses_of(hint)
         if classes:
             return self._object_writer(classes, place)
-        if (inner := without_none(hint)) is not hint:
+        inner = without_none(hint)
+        if inner is not hint:  # an optional type
             write_inner = self._writer(inner, place)
             return write_inner and (lambda value: None if value is None else write_inner(value))
-        return self._write_any if origin in (Union, types.UnionType) and any(map(dataclasses_of, args)) else None
+        is_union = origin in (Union, types.UnionType)
+        return self._write_any if is_union and any(map(dataclasses_of, args)) else None
 
     def _object_writer(self, classes: tuple[type, ...], place: str) -> _Write:
         writers: dict[type, _WriteObject] = {}
@@ -242,7 +247,7 @@ class Codec:
         return None
 
     def _union_reader(self, members: list[object]) -> _Read | None:
-        """Return a reader for a union. It recognizes a class by its members, and other types by the JSON type."""
+        """Return a reader for a union, which recognizes a class by its members, and other types by the JSON type."""
         objects = [m for m in members if isinstance(m, type) and dataclasses.is_dataclass(m)]
         others = [(_json_kinds(m), self._reader(m)) for m in members if m not in objects]
         if any(kinds is None for kinds, _ in others):
@@ -266,17 +271,20 @@ def _choose_class(classes: list[type], value: Object, expected: str) -> type:
         constants, required = _distinguishing_members(cls)
         if constants.items() <= value.items() and required <= value.keys():
             return cls
-    tags = list(_distinguishing_members(classes[0])[0])
-    raise ShapeError(expected, value.get(tags[0], _MISSING), tags[0]) if tags else ShapeError(expected, value)
+    constants, _ = _distinguishing_members(classes[0])
+    for tag in constants:  # such as `type`, whose value is then what is wrong
+        raise ShapeError(expected, value.get(tag, _MISSING), tag)
+    raise ShapeError(expected, value)
 
 
 @functools.cache
 def _distinguishing_members(cls: type) -> tuple[Object, frozenset[str]]:
-    """Return constants and required members of a class, by which a reader recognizes the class in a union."""
+    """Return the constants and the required members by which a reader recognizes a class in a union."""
     members = members_of(cls)
     constants = {member.name: get_args(member.hint)[0] for member in members if member.is_constant}
-    # A constant such as `type` is enough to recognize the class. If another member is missing, the reader names it.
-    return constants, frozenset(() if constants else (member.name for member in members if not member.is_optional))
+    if constants:  # they are enough: if another member is missing, the reader of the class says which
+        return constants, frozenset()
+    return constants, frozenset(member.name for member in members if not member.is_optional)
 
 
 class Member(NamedTuple):
@@ -288,22 +296,21 @@ class Member(NamedTuple):
     hint: object
     """The type, without the `Availability`."""
     availability: Availability
-    """By default, all revisions."""
+    """The revisions that have the member; by default, all."""
     default: object
-    """The default; `dataclasses.MISSING` without a default, or with a factory of the default."""
+    """The default value; `dataclasses.MISSING` if the field has none, or a factory for it."""
     is_optional: bool
-    """True if Python has a default."""
+    """True if there is a default value, or a factory for it."""
     is_constant: bool
     """True for a Literal of one value, such as the `type` of a content block."""
 
     def is_required(self, revision: Revision) -> bool:
-        """Return True if messages of a revision must have the member."""
+        """Return True if messages of a revision MUST have the member."""
         return self.is_constant or not self.is_optional or self.availability.requires(revision)
 
 
 @functools.cache
 def members_of(cls: type) -> list[Member]:
-    """Return the members of a dataclass."""
     hints, members = hints_of(cls), []
     for field in dataclasses.fields(cls):
         hint, availability = hints[field.name], Availability()
@@ -312,7 +319,8 @@ def members_of(cls: type) -> list[Member]:
             availability = next((extra for extra in extras if isinstance(extra, Availability)), availability)
         first, *rest = field.name.split("_")
         name = "_meta" if field.name == "meta" else first + "".join(word.capitalize() for word in rest)
-        is_optional = not (field.default is field.default_factory is dataclasses.MISSING)
+        has_factory = field.default_factory is not dataclasses.MISSING
+        is_optional = has_factory or field.default is not dataclasses.MISSING
         is_constant = get_origin(hint) is Literal and len(get_args(hint)) == 1
         members.append(Member(field.name, name, hint, availability, field.default, is_optional, is_constant))
     return members
@@ -328,9 +336,11 @@ _SCALARS: dict[object, tuple[str, tuple[type, ...]]] = {
 
 
 def _unchanged_type(hint: object) -> object:
-    """Return the Python type whose values need no reader for a type, or None."""
-    kind = dict if without_none(hint) == dict[str, object] else without_none(hint)
-    return kind if kind is dict or kind in _SCALARS else None
+    """Return the Python type of the values that stay as they are when a type is read, or None if all need a reader."""
+    inner = without_none(hint)
+    if inner == dict[str, object]:
+        return dict
+    return inner if inner in _SCALARS else None
 
 
 def _read_scalar(hint: object, expected: str, kinds: tuple[type, ...], value: JSON) -> object:
@@ -367,11 +377,15 @@ def _read_member(read: _Read, value: JSON, name: str | int) -> object:
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:
+    """Return the Python types that `json.loads` returns for a type; None if any JSON may stand for it."""
     if hint in _SCALARS:
         return _SCALARS[hint][1]
-    if get_origin(hint) is Literal:
+    origin = get_origin(hint)
+    if origin is Literal:
         return tuple({type(arg) for arg in get_args(hint)})
-    return {list: (list,), dict: (dict,)}.get(get_origin(hint))  # type: ignore[arg-type]
+    if origin is list:
+        return (list,)
+    return (dict,) if origin is dict else None
 
 
 def _describe_type(hint: object) -> str:
@@ -383,4 +397,7 @@ def _describe_type(hint: object) -> str:
         return f"an object ({hint.__name__})"
     if hint in _SCALARS:
         return _SCALARS[hint][0]
-    return {list: "an array", dict: "an object"}.get(get_origin(hint) or hint, "a value")  # type: ignore[arg-type]
+    kind = get_origin(hint) or hint
+    if kind is list:
+        return "an array"
+    return "an object" if kind is dict else "a value"

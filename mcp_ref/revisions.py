@@ -1,8 +1,8 @@
 """The six revisions of the protocol, as data. A revision is a dated version of the specification.
 
-In the *legacy era*, up to 2025-11-25, a handshake opens a session. In the *modern era*, from 2026-07-28 on, each
-request is a *stateless request*, which carries its revision and capabilities. With sessions, a load balancer must send
-all requests of a client to one process, and a crash loses the session. Any process can serve a stateless request.
+In the *legacy era*, up to 2025-11-25, a handshake opens a session, so a load balancer has to send all requests of a
+client to one process, and if that crashes, the session is lost. In the *modern era*, from 2026-07-28 on, each request
+is a *stateless request*, which carries its own revision and capabilities and can be served by any process.
 
 2024-10-07  Pre-release: source code without a published specification. A tool's result is in the field `toolResult`.
             Lists have no pages. The error code for an unknown resource is -32001.
@@ -39,9 +39,9 @@ all requests of a client to one process, and a crash loses the session. Any proc
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
-Differences between revisions are written in three places. The table `METHODS` lists the methods. A field of `Revision`,
-such as `batch`, describes a behavior; other modules test this field and never compare dates. An `Availability` on a
-field of a message's dataclass tells `codec.py` which revisions have the field.
+Each kind of difference has one place. The table `METHODS` says which methods a revision has. A field of `Revision`,
+such as `batch`, stands for a behavior, which other modules test instead of comparing dates. An `Availability` on a
+field of a message's dataclass tells `codec.py` which revisions have that field.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
 Used by: most modules. `python3 -m mcp_ref revisions` prints this data.
@@ -59,7 +59,7 @@ Era = Literal["legacy", "modern"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Revision:
-    """One revision of the protocol. `index` is its position in `REVISIONS`. Messages contain its `name`."""
+    """One revision of the protocol. `index` is its position in `REVISIONS`; messages contain its `name`."""
 
     index: int
     name: str
@@ -71,11 +71,11 @@ class Revision:
     pagination: bool = True
     """True if lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
     tool_result_is_any_json: bool = False
-    """True if a tool's result has the member `toolResult`, any JSON; if False, it has content blocks."""
+    """True if a tool's result is any JSON, in the member `toolResult`, instead of content blocks."""
     structured_results: bool = True
     """True if tools have output schemas and structured content. [2025-06-18 server/tools#structured-content]"""
     structured_content_is_any_json: bool = False
-    """True if structured content can be any JSON; if False, an object. [2026-07-28 server/tools#structured-content]"""
+    """True if structured content need not be an object. [2026-07-28 server/tools#structured-content]"""
     invalid_arguments_are_results: bool = False
     """True if invalid tool arguments give a result with `isError`. [2025-11-25 server/tools#error-handling]"""
     completions_are_declared: bool = True
@@ -85,7 +85,7 @@ class Revision:
     sampling_tools: bool = False
     """True if a sampling request can have tools. [2025-11-25 client/sampling#tools-in-sampling]"""
     server_can_close_streams: bool = False
-    """True if a server can close a stream before the response. Then the client reconnects and resumes the stream.
+    """True if a server can close a stream before the response, after which the client reconnects and resumes it.
     [2025-11-25 basic/transports#sending-messages-to-the-server]"""
     version_header: bool = True
     """True if later HTTP requests have MCP-Protocol-Version. [2025-06-18 basic/transports#protocol-version-header]"""
@@ -137,7 +137,7 @@ def find_revision(name: object) -> Revision | None:
 
 
 def revision_named(name: str) -> Revision:
-    """Return the revision of that name. If the name is unknown, raise ValueError with a list of the known names."""
+    """Return the revision of that name. Raise ValueError, which lists the known names, if the name is unknown."""
     revision = find_revision(name)
     if revision is None:
         raise ValueError(f"unknown protocol revision {name!r}; the known revisions are {', '.join(REVISIONS_BY_NAME)}")
@@ -155,20 +155,20 @@ def sorted_revisions(revisions: Sequence[Revision | str]) -> list[Revision]:
 
 
 class NotInRevision(ValueError):
-    """The error for a message whose meaning the peer's revision cannot express. The message was not sent."""
+    """The error for a message that was not sent, because the peer's revision cannot express its meaning."""
 
 
 class Availability(NamedTuple):
-    """The revisions that have a field or a dataclass. (A dataclass has its availability in a class attribute.)
+    """The revisions that have a field or a dataclass. (A dataclass keeps it in the class attribute `availability`.)
 
     Args:
         since: first revision with the field or type; None for the oldest revision.
         until: first revision without the field or type; None if the latest revision has it.
         if_unsupported: "drop" to leave out a field that the peer's revision lacks. "refuse" to raise `NotInRevision`
-            instead, because the message would have another meaning without the field. "ignore" to leave out the
-            field, and to use its default if the peer sends it. (Other fields are read in all revisions.)
-        required_since: first revision that requires the field. In earlier revisions, the field is optional.
-        fallback: function that converts an instance of the type into a value to send if the revision lacks the type.
+            instead, because the message would mean something else without it. "ignore" to leave the field out, and
+            also to disregard it when the peer sends it. (Otherwise a received field is read in any revision.)
+        required_since: first revision that requires the field, which is optional in earlier ones.
+        fallback: function that replaces an instance of a type that the revision lacks by a value that can be sent.
     """
 
     since: Revision | None = None
@@ -187,7 +187,7 @@ class Availability(NamedTuple):
 
 
 PYTHON_ONLY: Final = Availability(since=R2024_10_07, until=R2024_10_07)
-"""The availability of a field that is in no message. It exists in Python only."""
+"""The availability of a field that exists only in Python and is never sent."""
 
 Sender = Literal["client", "server", "both"]
 
@@ -197,7 +197,7 @@ class Method(NamedTuple):
 
     Args:
         sender: role that sends the request or notification.
-        params: dataclass of the params, as `module:Class`. The module is imported on first use.
+        params: dataclass of the params, as `module:Class`, whose module is imported on first use.
         result: dataclass of the result, as `module:Class`; None for a notification.
         capability: capability that the receiver of a request, or the sender of a notification, must have declared.
     """
@@ -288,16 +288,16 @@ METHODS: Final = (
 )  # fmt: skip
 
 _METHODS_BY_NAME: Final[dict[str, list[Method]]] = {}
-"""Name -> its rows. A method that changed, such as `tasks/get`, has several rows."""
-for _row in METHODS:
-    _METHODS_BY_NAME.setdefault(_row.name, []).append(_row)
+"""Name -> its entries in `METHODS`. A method that changed, such as `tasks/get`, has several."""
+for _method in METHODS:
+    _METHODS_BY_NAME.setdefault(_method.name, []).append(_method)
 
 SPECIFIED: Final = frozenset(_METHODS_BY_NAME)
-"""The methods of all revisions. Other methods are custom methods, see features/custom_methods.py."""
+"""The methods of all revisions. All others are custom methods (features/custom_methods.py)."""
 
 
 def find_method(name: str, revision: Revision, sender: Literal["client", "server"]) -> Method | None:
-    """Return the row of a method, or None if `sender` must not send the method in this revision."""
+    """Return a method as this revision defines it, or None if `sender` MUST NOT send it there."""
     for method in _METHODS_BY_NAME.get(name, ()):
         if method.since <= revision and (method.until is None or revision < method.until):
             return method if method.sender in ("both", sender) else None

@@ -22,14 +22,14 @@ HEADING = "## One tool call in six revisions\n"
 COMMAND = "python3 -m tests.transcripts"
 
 HANDSHAKE = (
-    "Here `client.py` calls `add` over pipes. The client sends the lines with `->`, and the server sends the lines "
-    "with `<-`. Up to revision 2025-11-25, in the *legacy era*, a session begins with a handshake:"
+    "Here `client.py` calls `add` over pipes; `->` marks lines from the client, `<-` lines from the server. Up to "
+    "revision 2025-11-25, in the *legacy era*, a session begins with a handshake:"
 )
-RESULTS = "In older revisions, only the dates and the result are different:"
+RESULTS = "Older revisions differ only in the date and the result:"
 STATELESS = (
-    "From 2026-07-28 on, in the *modern era*, requests are stateless: each request names its revision and the "
-    "capabilities of its client. The first request asks for the server's revisions and capabilities. A client can "
-    "leave out this request."
+    "From 2026-07-28 on, in the *modern era*, requests are stateless, so each one names its revision and the "
+    "capabilities of its client. The first request below asks for the server's revisions and capabilities; a client "
+    "may leave it out."
 )
 
 

@@ -1,8 +1,9 @@
 """JSON-RPC 2.0, the message format of MCP. The modules in this folder know no MCP method.
 
-A request has an id, which its response repeats, so both sides can send many requests at once and respond in any order.
-A notification has no id and gets no response. The requester sends our requests and waits for their responses. The
-dispatcher runs a handler for each request of the peer, and lets requests wait if there are too many.
+A request has an id, which its response repeats, so both sides can have many requests open at once and respond in any
+order. A notification has no id, because it gets no response. Each connection has one dispatcher. It runs a handler for
+each request of the peer, and makes further requests wait when there are too many; its base class, the requester, sends
+our own requests and gives each response to the caller that waits for it.
 
 Reading order: `outline.py` (finds the id of a text), `messages.py` (reads and writes messages), `errors.py`
 (exceptions), `failures.py` (exceptions of handlers), `time_limits.py` (timers), `requester.py` (requests that we send),

@@ -1,10 +1,10 @@
-"""The dispatcher of one transport. It serves the peer's requests, and matches responses to our requests.
+"""The dispatcher of one transport, which serves the peer's requests and matches responses to ours.
 
     the peer's request -> receive() -> a task runs serve(request) -> Response | ErrorResponse -> Transport.send
 
-A peer that sends many requests must not fill our memory. So the peer has `Limits.max_in_flight` slots, and each request
-uses a slot until the peer has read the response. When all slots are used, further requests wait in `request_queue.py`.
-The estimated memory of all these requests has a limit too, because a few of them can be very large (lib/shares.py).
+A peer that sends many requests must not fill our memory. So it has `Limits.max_in_flight` slots, and each request uses
+one until the peer has read the response. When all are used, further requests wait (request_queue.py). Because even a
+few requests can be very large, their estimated memory is limited too (lib/shares.py).
 
 Spec:  basic/index#messages; 2025-03-26 basic/index#batching; JSON-RPC 2.0
 """
@@ -54,17 +54,17 @@ class Limits(CheckedFields):
     """The limits of one connection."""
 
     max_in_flight: int = 256
-    """Maximum number of the peer's requests that are served at the same time. As many further requests can wait."""
+    """Maximum number of the peer's requests that are served at the same time. As many again can wait."""
     patience: float = 1.0
-    """Time after which all waiting requests are refused if no request has ended, in seconds."""
+    """Time after which all waiting requests are refused if none of those served has ended, in seconds."""
     max_bytes_in_flight: int = 512 * 1024 * 1024
     """Maximum memory of the peer's requests in flight, in bytes (512 MiB). Over HTTP, see `EndpointLimits` instead."""
     max_pending: int = 1024
-    """Maximum number of our requests that wait for a response. Further callers wait for a slot."""
+    """Maximum number of our requests that wait for a response. Further callers wait until one has ended."""
 
 
 DEFAULT_LIMITS: Final = Limits()
-"""The limits of all connections without limits of their own."""
+"""The limits of each connection that sets none of its own."""
 
 
 class _ActiveRequest:
@@ -73,29 +73,29 @@ class _ActiveRequest:
     __slots__ = ("cancelled", "running", "slot", "task")
 
     def __init__(self, slot: asyncio.Future[bool] | None) -> None:
-        self.slot = slot  # None if the request did not wait for a slot; else the result of `RequestQueue.add`
+        self.slot = slot  # the result of `RequestQueue.add`; None if a slot was free at once
         self.task: asyncio.Task[None] | None = None
         self.running = self.cancelled = False
 
     def stop(self) -> None:
-        """Cancel the request. If its task has not begun, only set a flag, because `_run` must run to free the id."""
+        """Cancel the request. If its task has not begun, only set a flag, because `_run` must still free the id."""
         self.cancelled = True
         if self.running and self.task is not None:
             self.task.cancel()
 
 
 class _ReceivedBatch:
-    """The responses to one received batch. They are sent as one array when no member is `unfinished`."""
+    """The responses to one received batch, which are sent as one array when no member is `unfinished`."""
 
     def __init__(self, unfinished: int, related: RequestId | None) -> None:
         self.unfinished = unfinished
         self.related = related
-        """Id of the first request in the batch. The transport sends the array on the stream of this request."""
+        """Id of the first request in the batch, on whose stream the array is sent."""
         self.responses: list[Message | Malformed] = []
 
 
 class Dispatcher(Requester):
-    """The peer's requests and our requests of one transport. Call its methods on the transport's event loop.
+    """The requests of one transport, the peer's and ours. Call its methods on the transport's event loop.
 
     Args:
         serve: coroutine function that returns the result of a peer's request, or raises `ProtocolError`.
@@ -113,15 +113,15 @@ class Dispatcher(Requester):
         self.accepts_batches = False
         """True if the peer can send batches (`Revision.batch`)."""
         self.unbatchable: frozenset[str] = frozenset()
-        """Methods that must not be part of a batch."""
+        """Methods whose requests MUST NOT be part of a batch."""
         self.holds_later: frozenset[str] = frozenset()
-        """Methods whose response comes before any later message is handled."""
+        """Methods whose response is sent before any later message is handled, such as `initialize`."""
         self.omits_unknown_ids = False
-        """True if the error for an unreadable request has no `id`; if False, null (`Revision.error_id_optional`)."""
+        """True if the error for an unreadable request has no `id` instead of null (`Revision.error_id_optional`)."""
         self.reports_unreadable = True
-        """True if an invalid message without a readable id gets an error response; if False, it is only logged."""
+        """True if an invalid message without a readable id gets an error response and is not merely logged."""
         self.may_respond = True
-        """True if this side is allowed to send responses; if False, requests of the peer are ignored."""
+        """True if this side may send responses. Otherwise requests of the peer are ignored."""
         self._serve = serve
         self._on_notification = on_notification
         self.serving: dict[RequestId, _ActiveRequest] = {}
@@ -174,7 +174,7 @@ class Dispatcher(Requester):
             return self._refuse(invalid_request("only revision 2025-03-26 has batches; send each message alone"), None)
         is_reply = any(isinstance(member, (Response, ErrorResponse)) for member in batch.messages)
         first = next((member.id for member in batch.messages if isinstance(member, Request)), None)
-        received = _ReceivedBatch(1, first)  # 1 for this loop, so that no array is sent before the loop ends
+        received = _ReceivedBatch(1, first)  # the 1 stands for this loop, so that the array is not sent before its end
         for member in batch.messages:
             if isinstance(member, Request) and is_reply:
                 # [2025-03-26 schema] an array has either requests and notifications, or responses
@@ -184,19 +184,19 @@ class Dispatcher(Requester):
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
         self._finish_member(received)
-        if received.unfinished == 0 and received.responses:  # only errors, which use no slot yet
+        if received.unfinished == 0 and received.responses:  # the array has only errors, which do not use a slot yet
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
         """Start to serve a request, or let it wait for a slot. Refuse it if its id is in use."""
         if request.id in self.serving:
-            # [2025-11-25 basic/index#requests] the id MUST NOT have been used before. Only the ids of unfinished
-            # requests are checked: a table of all earlier ids would grow forever.
+            # [2025-11-25 basic/index#requests] the requestor MUST NOT have used the id before. We check only the ids of
+            # unfinished requests, because a table of all earlier ids would grow forever.
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
             return self._refuse(invalid_request(rule, request.id), batch)
-        # A method of `holds_later` never waits, because it can cancel the requests that use the slots.
+        # A method of `holds_later` never waits, because it can cancel the very requests that use the slots.
         must_wait = len(self._tasks) >= self._limits.max_in_flight and request.method not in self.holds_later
-        if must_wait and self._queue.is_full:  # the request is part of a batch, or the transport cannot stop reading
+        if must_wait and self._queue.is_full:  # the request is part of a batch, or the transport could not stop reading
             return self._refuse(Malformed(self._no_slot(), request.id), batch)
         try:
             self._shares.take(self._caller, request.memory)
@@ -208,12 +208,12 @@ class Dispatcher(Requester):
             self._held = []
         slot = self._queue.add(request.id) if must_wait else None
         entry = self.serving[request.id] = _ActiveRequest(slot)
-        # The task starts after the handlers of requests that were cancelled earlier have noticed their cancellation.
-        entry.task = asyncio.Task(self._run(request, entry, batch), name=request.method)  # never an eager task
+        # Not an eager task: the handlers of requests cancelled earlier must notice their cancellation first.
+        entry.task = asyncio.Task(self._run(request, entry, batch), name=request.method)
         self._use_slot(entry.task)
 
     async def _run(self, request: Request, entry: _ActiveRequest, batch: _ReceivedBatch | None) -> None:
-        """Serve one request and send its response. Then wait until the peer has read the response."""
+        """Serve one request and send its response, then wait until the peer has read it."""
         response: Message | None = None
         entry.running = True
         if not entry.cancelled:
@@ -223,7 +223,7 @@ class Dispatcher(Requester):
                 else:
                     response = ErrorResponse(request.id, self._no_slot())
             except asyncio.CancelledError:
-                # [2025-11-25 basic/utilities/cancellation#behavior-requirements] no response for a cancelled request
+                # [2025-11-25 basic/utilities/cancellation#behavior-requirements] the receiver SHOULD send no response
                 response = None
         del self.serving[request.id]
         if entry.slot is not None:
@@ -241,27 +241,27 @@ class Dispatcher(Requester):
                 self._receive_held()
             await self._transport.drain(request.id)
         except asyncio.CancelledError:
-            pass  # the response is already in the queue of the transport
+            pass  # the transport has the response in its queue already
         finally:
             self._shares.give_back(self._caller, request.memory)
-            self._free_slot(entry.task)  # a done callback of the task would cost another turn of the event loop
+            self._free_slot(entry.task)  # here, because a done callback would cost another turn of the event loop
 
     def _no_slot(self) -> Error:
         text = f"at most {self._limits.max_in_flight} requests are served at the same time; retry later"
         return Error(INTERNAL_ERROR, text)
 
     def _has_held_enough(self, held: Sized) -> bool:
-        return len(held) >= self._limits.max_in_flight - 1  # the request that holds them uses a slot too
+        return len(held) >= self._limits.max_in_flight - 1  # one slot is used by the request that they wait for
 
     def _receive_held(self) -> None:
         held, self._held = self._held or [], None
         if self._has_held_enough(held):
             self._transport.resume_reading()
         for incoming, context in held:
-            context.run(self.receive, incoming)  # over HTTP, each message has the access of its own request
+            context.run(self.receive, incoming)  # over HTTP, this context says which caller sent the message
 
     def _refuse(self, malformed: Malformed, batch: _ReceivedBatch | None) -> None:
-        """Respond to an invalid request with an error. For an invalid response, raise an error in our caller."""
+        """Respond to an invalid request with an error. An invalid response is raised as an error in our caller."""
         if malformed.expects_no_response or (malformed.id is None and not self.reports_unreadable):
             if not self.fail(malformed):
                 text, advice = malformed.text, "if a `print` in the server wrote this, print to standard error"
@@ -286,7 +286,7 @@ class Dispatcher(Requester):
                 self._transport.send(writable(message), related)
 
     def _finish_member(self, batch: _ReceivedBatch, response: Message | None = None) -> None:
-        """Count a finished member of a batch. After the last member, send the array of responses."""
+        """Count a finished member of a batch. After the last one, send the array of responses."""
         batch.unfinished -= 1
         if response is not None:
             batch.responses.append(response)
@@ -303,14 +303,14 @@ class Dispatcher(Requester):
             self._transport.send(Notification(method, params), related)
 
     def _hold_slot(self) -> None:
-        """Use a slot until the peer has read an error. Else a peer that only sends garbage would fill our buffer."""
-        if not self._queue.is_full:  # else the transport was told to stop reading
+        """Use a slot until the peer has read an error, or a peer that only sends garbage could fill our buffer."""
+        if not self._queue.is_full:  # if it is full, the transport was told to stop reading
             task = asyncio.get_running_loop().create_task(self._transport.drain())
             task.add_done_callback(self._free_slot)
             self._use_slot(task)
 
     def _use_slot(self, task: asyncio.Task[None]) -> None:
-        if not task.done():  # an eager task can be done already
+        if not task.done():  # an eager task may be done already
             self._tasks.add(task)
         if len(self._tasks) >= self._limits.max_in_flight:
             self._queue.note_new_task()
@@ -322,14 +322,14 @@ class Dispatcher(Requester):
             self._queue.note_ended_task()
 
     def cancel(self, id: JSON) -> bool:
-        """Stop serving the peer's request `id`, and send no response. Return False if no such request is served."""
+        """Stop serving the peer's request `id`, and send no response. Return False if it is not being served."""
         entry = self.serving.get(id) if is_request_id(id) else None
         if entry is not None:
             entry.stop()
         return entry is not None
 
     def cancel_others(self, id: RequestId) -> None:
-        """Stop serving all requests of the peer except the request `id`, and send no responses."""
+        """Stop serving all requests of the peer except `id`, and send no responses."""
         for other, entry in self.serving.items():
             if other != id:
                 entry.stop()
@@ -347,7 +347,7 @@ class Dispatcher(Requester):
             await asyncio.wait(self._tasks, timeout=left)
 
     async def close(self, reason: McpError | None = None, grace: float = 0.5) -> None:
-        """Raise `reason` in all waiting callers. Cancel all handlers, and wait at most `grace` seconds for them."""
+        """Raise `reason` in all waiting callers, cancel all handlers, and give them `grace` seconds to end."""
         if not self._closed:
             self._closed = True
             self._queue.close()
@@ -357,7 +357,7 @@ class Dispatcher(Requester):
         for task in others:
             if task in serving:
                 serving[task].stop()
-            else:  # the task only waits until the peer reads an error
+            else:  # a task of `_hold_slot`, which only waits for the peer to read
                 task.cancel()
         if others:
             _, stuck = await asyncio.wait(others, timeout=grace)
@@ -368,19 +368,19 @@ class Dispatcher(Requester):
 async def respond(request: Request, result: Awaitable[Object]) -> Response | ErrorResponse:
     """Await a handler's result, and return the response to its request. An exception becomes an error response.
 
-    Raise CancelledError if the current task was cancelled. A CancelledError of the handler itself becomes an error too.
+    Even a CancelledError does, if the handler itself raised it. If our own task was cancelled, it is raised.
     """
     try:
         response = await result
         if (turn := turn_for(response)) is not None:
             await turn
         return Response(request.id, response)
-    except BaseException as error:  # SystemExit too: a handler must not end the server
+    except BaseException as error:  # including SystemExit, because a handler must not end the server
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise
         fault = error_for_peer(error)
-        if fault.message not in str(error):  # the log has the text that the peer does not get
+        if fault.message not in str(error):  # the peer gets another text, so this one goes to the log
             log.exception("the handler of %s failed", request.method)
         return ErrorResponse(request.id, fault)
 

@@ -11,7 +11,7 @@
     ├── CapabilityError          the local caller used a feature that the peer did not declare (basic/lifecycle.py)
     └── AuthorizationError       authorization failed on the client (basic/authorization/errors.py)
 
-For other mistakes of the local caller, the package raises TypeError, ValueError or RuntimeError.
+Mistakes of the local caller that concern no peer are a TypeError, ValueError or RuntimeError instead.
 
 Spec:  basic/index#responses. The specification's page of a feature defines the error codes of that feature.
 """
@@ -27,10 +27,10 @@ class McpError(Exception):
     """The base class of the exceptions about a peer or a message."""
 
     is_for_peer = False
-    """True if the peer of a handler that raises this exception gets its text (failures.py)."""
+    """True if a handler that raises this exception wants its peer to read the text (failures.py)."""
 
     def show_to_peer(self) -> Self:
-        """Return the exception, with `is_for_peer` set: its text comes from the author, this package, or the peer."""
+        """Return the exception with `is_for_peer` set, because its text is by the author, this package, or the peer."""
         self.is_for_peer = True
         return self
 
@@ -64,14 +64,14 @@ class RemoteError(ProtocolError):
 
     is_for_peer = False
     advice = ""
-    """The local caller's remedy, at the end of the error's text. Empty if the peer's error has no known remedy."""
+    """Advice to the local caller, which ends the error's text. Empty if we know of no remedy."""
 
     def __str__(self) -> str:
         return f"{super().__str__()}; {self.advice}" if self.advice else super().__str__()
 
 
 class InvalidMessage(McpError):
-    """A response that breaks a rule. The text of the exception names the invalid member and the expected value."""
+    """A response that breaks a rule. The text names the invalid member and the value that was expected."""
 
 
 class RequestTimeout(McpError, TimeoutError):

@@ -1,7 +1,7 @@
 """Failures: the error that a peer gets when a handler raises an exception.
 
-A handler can raise any exception, for example because it called another server, whose texts can hold secrets and
-instructions. So its own peer gets only texts that the author, this package, or the peer itself wrote:
+A handler can raise any exception. Its text may come from another server that the handler called, and may hold secrets
+or instructions for a model, so the handler's peer gets only texts that the author, this package, or the peer wrote:
 
     ProtocolError, ToolError     the exception's text: the author chose it for the peer
     CapabilityError              the exception's text: it names only a capability of the specification

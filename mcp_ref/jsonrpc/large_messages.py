@@ -1,16 +1,16 @@
 """Large messages on the client: only the response to a request that waits can be large.
 
-To parse 60 MB of JSON can take seconds and half a gigabyte, and a server can send notifications forever. So the
-client looks for the id of a large message first, near the start and the end of the text:
+Parsing 60 MB of JSON can take seconds and half a gigabyte, and a server can send notifications without end. So before
+the client parses a large message, it looks for the id near the start and the end of the text:
 
     at most `MAX_UNREQUESTED` bytes          -> parsed
     larger, with the id of a waiting request -> parsed, and this request ends
     larger, without such an id               -> refused, without parsing
 
-A response has three members: `jsonrpc`, `id`, and a result or error. Only the last one can be large, so in each order
-the id stands in front of it or behind it. In a batch, the first or the last response shows its id. A hostile server can
-write the id of a waiting request into another message. But then this request fails, so the server gets only one large
-message parsed for each of our requests.
+This works because a response has three members, `jsonrpc`, `id`, and a result or error, of which only the last may be
+large: in any order, the id stands before it or behind it. In a batch, the first or the last response shows its
+id. A hostile server can write the id of a waiting request into another message, but that request then fails, so the
+server gets at most one large message parsed for each of our requests.
 
 Threats:
     large-notification: the time and the memory of a client, and of its other servers; a hostile server; sends messages
@@ -44,12 +44,12 @@ WaitsFor: TypeAlias = Callable[[RequestId], bool] | None
 
 
 def decode_from_server(frame: bytes, waits_for: WaitsFor) -> Incoming:
-    """Decode a message, or refuse it as `decode_large` does. Never raises."""
+    """Decode a message, or refuse it as `decode_large` does if it is large. Never raises."""
     return decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, waits_for)
 
 
 def decode_large(frame: bytes, waits_for: WaitsFor) -> Incoming:
-    """Decode a message over `MAX_UNREQUESTED`, or refuse it. Never raises. A refused message becomes `Malformed`."""
+    """Decode a message over `MAX_UNREQUESTED` if a request waits for it. Never raises; otherwise it is `Malformed`."""
     if waits_for is None:
         return decode(frame)
     keys, found = search_ends(frame)
@@ -60,14 +60,15 @@ def decode_large(frame: bytes, waits_for: WaitsFor) -> Incoming:
                          expects_no_response="method" not in keys or id is None)  # fmt: skip
     message = decode(frame)
     members: Sequence[object] = message.messages if isinstance(message, Batch) else [message]
+    # Compared as strings, because some peers send the id `"1"` in response to `1`.
     if any(isinstance(member, (Response, ErrorResponse)) and str(member.id) == str(id) for member in members):
         return message
     rule = "it has the id of a request, but is not a response"
     error = message.error if isinstance(message, Malformed) else Error(INVALID_REQUEST, f"Invalid response: {rule}")
-    return Malformed(error, id, expects_no_response=True)  # the request fails
+    return Malformed(error, id, expects_no_response=True)  # this makes the waiting request fail
 
 
 def is_response(frame: bytes, waits_for: WaitsFor) -> bool:
-    """Return True if a message seems to be the response to a waiting request. Its JSON is not parsed."""
+    """Return True if a message seems to be the response to a waiting request, without parsing its JSON."""
     keys, id = search_ends(frame)
     return is_request_id(id) and "method" not in keys and (waits_for is None or waits_for(id))

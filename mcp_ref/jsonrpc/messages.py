@@ -1,16 +1,16 @@
-"""JSON-RPC 2.0 messages: functions that read messages from bytes and write messages to bytes.
+"""JSON-RPC 2.0 messages: functions that read them from bytes and write them to bytes.
 
-A frame is the bytes of one JSON text. `decode` reads a frame. It returns a `Request` (the sender expects a response), a
-`Notification` (the sender expects no response), a `Response`, an `ErrorResponse`, a `Batch` of messages, or `Malformed`
-with the error for the sender.
+A frame is the bytes of one JSON text. `decode` turns it into a `Request` (whose sender expects a response), a
+`Notification` (whose sender does not), a `Response`, an `ErrorResponse`, a `Batch` of messages, or `Malformed` with the
+error for the sender.
 
-A proxy and a server must read a message in the same way. If a proxy checked the first of two `"name"` keys, and the
-server used the second, the server would run a call that the proxy did not check. So `decode` refuses duplicate keys.
-It also refuses NaN, Infinity and lone surrogates. A small frame must not cost much time, so `MAX_DEPTH` limits the
-nesting, `MAX_BATCH` limits the messages in a batch, and Python limits an integer to 4,300 digits.
+A proxy and a server must understand a message in the same way. If the proxy checked the first of two `"name"` keys but
+the server used the second, the server would run a call that nobody had checked, so `decode` refuses duplicate keys, and
+likewise NaN, Infinity and lone surrogates. Nor may a small frame cost much time: `MAX_DEPTH` limits the nesting,
+`MAX_BATCH` limits the messages in a batch, and Python limits an integer to 4,300 digits.
 
 The rules differ between revisions: [2025-11-25 basic/index#requests] [2026-07-28 basic/index#requests]
-    id of a request     all: a string or an integer; not null, although JSON-RPC allows null
+    id of a request     all: MUST be a string or an integer; MUST NOT be null, although JSON-RPC allows it
                         2024-11-05 to 2025-11-25: the sender must not use an id twice in a session
                         2026-07-28: the client must not use the id of another unfinished request
     unreadable request  up to 2025-06-18: the error response has "id": null; from 2025-11-25 on: it can omit the id
@@ -50,7 +50,7 @@ MAX_DEPTH: Final = 200
 MAX_BATCH: Final = 1000
 """Maximum number of messages in one batch."""
 MAX_ID_LENGTH: Final = 1000
-"""Maximum length of a text that is an id or a progress token, in characters. Many messages can repeat such a text."""
+"""Maximum length of an id or a progress token, in characters. It is limited because many messages can repeat it."""
 ID_SEARCH_BYTES: Final = 1 << 18
 """Maximum number of bytes, from the start of an unreadable frame, that `decode` searches for the `id` (256 KiB)."""
 MAX_QUOTED: Final = 200
@@ -87,7 +87,7 @@ class Notification:
 
 @dataclass(slots=True)
 class Response:
-    """The successful response to the request with this `id`."""
+    """The response to the request with this `id`, which succeeded."""
 
     id: RequestId
     result: Object
@@ -95,35 +95,36 @@ class Response:
 
 @dataclass(slots=True)
 class ErrorResponse:
-    """The response to a request that failed. `id`: None for a request with an unreadable id."""
+    """The response to a request that failed."""
 
     id: RequestId | None
+    """Id of the request; None if it is unreadable."""
     error: Error
     omit_id: bool = False
-    """True to leave out an unknown id; False to write null, as JSON-RPC 2.0, section 5 requires."""
+    """True to leave out an unknown id instead of writing null, as JSON-RPC 2.0, section 5 requires."""
 
 
 @dataclass(slots=True)
 class Malformed:
-    """A frame, or a batch member, that is not a valid message. `error` describes the fault for its sender."""
+    """A frame, or a batch member, that is not a valid message. `error` tells its sender what is wrong."""
 
     error: Error
     id: RequestId | None = None
-    """Id of the invalid message; None if the id is unreadable."""
+    """Id of the invalid message; None if it is unreadable."""
     expects_no_response: bool = False
-    """True for an invalid response, or a notification with invalid params. The dispatcher then sends no error."""
+    """True for an invalid response, or a notification with invalid params, because neither may be sent an error."""
     text: str = field(default="", compare=False)
     """The start of a frame that is not a JSON object, for the log."""
 
 
 @dataclass(slots=True)
 class RequestFailure:
-    """A transport's report that our request `id` will get no response."""
+    """A transport's report that our request with this `id` will get no response."""
 
     id: RequestId
     reason: str
     unrecognized: bool = False
-    """True if the peer's reply is not a JSON-RPC message, which suggests that the peer is of the legacy era."""
+    """True if the reply is not a JSON-RPC message, so the peer probably belongs to the legacy era."""
     error: Exception | None = None
     """The exception for the caller; None for a `ConnectionClosed` with the `reason`."""
 
@@ -133,7 +134,7 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 @dataclass(slots=True)
 class Batch:
-    """The messages in one frame that is a JSON array. A received batch can contain `Malformed` members."""
+    """The messages in one frame that is a JSON array. `Malformed` members occur only in a received batch."""
 
     messages: list[Message | Malformed]
 
@@ -149,11 +150,14 @@ class _InvalidJSON(ValueError):
 def _object_without_duplicates(pairs: list[tuple[str, JSON]]) -> Object:
     """Return a JSON object from its members. Raise _InvalidJSON for a duplicate key. (RFC 8259, section 4)"""
     members = dict(pairs)
-    if len(members) != len(pairs):
-        seen: set[str] = set()
-        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise _InvalidJSON(f"the key {name[:80]!r} must not appear twice in one object")
-    return members
+    if len(members) == len(pairs):
+        return members
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            break
+        seen.add(name)
+    raise _InvalidJSON(f"the key {name[:80]!r} must not appear twice in one object")
 
 
 def _refuse_constant(name: str) -> JSON:
@@ -164,13 +168,13 @@ _read_json = json.JSONDecoder(object_pairs_hook=_object_without_duplicates, pars
 
 
 def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
-    """Return the value of a JSON text in UTF-8. Raise ValueError for invalid JSON or too deep nesting.
+    """Return the value of a JSON text in UTF-8. Raise ValueError if it is invalid or nested too deeply.
 
-    The exception quotes at most one key of an object and no values, because the text can contain secrets.
+    The exception quotes at most one key and no values, because the text can contain secrets.
     """
     try:
         text = str(frame, "utf-8").strip(" \t\r\n")
-        # Python without a check of the stack, such as Pyodide, would end: check the depth before the values are read
+        # Check the depth before parsing, because some Pythons, such as Pyodide, crash when the parser recurses too far.
         if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
             raise RecursionError
         value: JSON
@@ -199,10 +203,9 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
 
 
 def decode(frame: bytes | bytearray | memoryview) -> Incoming:
-    """Read one frame, the UTF-8 bytes of one JSON text. Never raises.
+    """Read one frame, the UTF-8 bytes of one JSON text. Never raises, because anything wrong becomes `Malformed`.
 
-    The error code of `Malformed` is -32700 for invalid JSON, -32600 for JSON that is not a message, and -32602 if
-    `params` is an array.
+    Its code is -32700 for invalid JSON, -32600 for JSON that is not a message, and -32602 if `params` is an array.
     """
     try:
         value = parse_json(frame)
@@ -219,11 +222,11 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
 
 
 def read_message(value: Object) -> Message | Malformed:
-    """Return the message in a JSON object, or `Malformed` if the object does not have the form of a message."""
+    """Return the message in a JSON object, or `Malformed` if the object is not a valid one."""
     id = value.get("id")
     known_id = id if type(id) is int or is_request_id(id) else None
     if "method" not in value and ("result" in value or "error" in value):
-        if type(id) is float and id.is_integer():  # 1.0 is an integer in JSON Schema, and some peers write 1 so
+        if type(id) is float and id.is_integer():  # some peers write 1 as 1.0, which JSON Schema counts as an integer
             known_id = int(id)
         return _read_response(value, known_id)
     if value.get("jsonrpc") != "2.0":
@@ -277,7 +280,7 @@ def _read_batch(values: list[JSON], memory: int) -> Incoming:
 
 
 def is_request_id(value: object) -> TypeGuard[RequestId]:
-    """Return True for a string of limited length or an integer. `True` is an int in Python, but a boolean in JSON."""
+    """Return True for a string of limited length or an integer, but not for a boolean, which is an int in Python."""
     return (type(value) is str and len(value) <= MAX_ID_LENGTH) or type(value) is int
 
 
@@ -300,13 +303,13 @@ def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malforme
 
 
 def oversize(start: bytes, limit: int) -> Malformed:
-    """Return the error for a frame longer than `limit` bytes. `start` is the part that the transport has stored."""
+    """Return the error for a frame longer than `limit` bytes, of which the transport has stored only the `start`."""
     text = f"Invalid Request: the message is longer than {limit} bytes"
     return _with_recovered_id(start, Error(INVALID_REQUEST, text))
 
 
 def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
-    """Return the error for an unreadable frame. Include the frame's id, if found: the sender waits for that id."""
+    """Return the error for an unreadable frame, with the frame's id if it can be found, because the sender needs it."""
     keys, id = search_members(str(frame[:ID_SEARCH_BYTES], "utf-8", "replace"))
     is_response = "method" not in keys and ("result" in keys or "error" in keys)
     return Malformed(error, id if is_request_id(id) else None, is_response)
@@ -319,27 +322,29 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 def _nesting_depth(text: str) -> int:
     """Return the nesting depth of a JSON text. If the text is invalid, return at least the depth up to the fault."""
     brackets = re.sub(STRING, "", text).encode().translate(_AS_ARRAYS, _NOT_BRACKETS)
-    for depth in range(8):
+    for depth in range(8):  # most texts end here: removing the innermost level eight times is faster than counting
         if not brackets:
             return depth
-        brackets = brackets.replace(b"[]", b"")  # removes the innermost level; this is faster than counting
-    return 8 + max(itertools.accumulate(map((92).__sub__, brackets)), default=0)  # "[" is 91, and "]" is 93
+        brackets = brackets.replace(b"[]", b"")
+    # Count the levels that are left. "[" is byte 91 and "]" is byte 93, so 92 minus the byte is a step in or out.
+    return 8 + max(itertools.accumulate(map((92).__sub__, brackets)), default=0)
 
 
 def json_writer(separators: tuple[str, str]) -> Callable[[object], str]:
     """Return a function that writes a value as JSON in one line. `separators` follow an item and a key.
 
-    The function raises ValueError for NaN and Infinity, RecursionError for a cycle or too deep nesting, and TypeError
-    for a Python object that has no JSON form.
+    The function raises ValueError for NaN and Infinity, RecursionError for a cycle or nesting that is too deep, and
+    TypeError for a Python object that has no JSON form.
     """
-    # ensure_ascii=False: characters outside ASCII are not escaped, so `encode` cannot write a lone surrogate as UTF-8.
-    # check_circular=False: a cycle exceeds Python's recursion limit anyway.
+    # ensure_ascii=False leaves non-ASCII characters as they are, so that `encode` fails at a lone surrogate.
+    # check_circular=False, because a cycle exceeds Python's recursion limit anyway.
     encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=separators)
-    make = getattr(json.encoder, "c_make_encoder", None)  # CPython has it
+    make = getattr(json.encoder, "c_make_encoder", None)  # only CPython has it
     if make is None:
         return encoder.encode
-    # `JSONEncoder.encode` makes this encoder in C for each call, which takes half of the time of a short message.
-    options = (None, *reversed(separators), False, False, False)
+    # `JSONEncoder.encode` would make this C encoder again at every call, which is half the time of a short message.
+    after_item, after_key = separators
+    options = (None, after_key, after_item, False, False, False)  # the first is indent, the last is allow_nan
     write = make(None, encoder.default, json.encoder.encode_basestring, *options)
     return lambda value: "".join(write(value, 0))
 
@@ -350,7 +355,7 @@ _write_json = json_writer((",", ":"))
 def encode(message: Outgoing) -> bytes:
     """Write one message or batch as a frame: UTF-8, one line, no trailing newline.
 
-    Raise ValueError for NaN, Infinity or a lone surrogate. Raise RecursionError for too deep nesting or a cycle. Raise
+    Raise ValueError for NaN, Infinity or a lone surrogate, RecursionError for a cycle or nesting that is too deep, and
     TypeError for a Python object that has no JSON form.
     """
     # The outer object is written as text, because its few members would take a fourth of the time of a short message.
@@ -379,7 +384,7 @@ def _write_method(method: str) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _encode_bare(method: str) -> bytes:
-    # Cached, because a server often sends `list_changed` to all its sessions at once.
+    # Cached, because a server often sends the same `list_changed` to all its sessions.
     return f'{{"jsonrpc":"2.0","method":{_write_method(method)}}}'.encode()
 
 

@@ -1,7 +1,7 @@
 """The outline of a message: its keys and its id, found without parsing the JSON text.
 
-Two kinds of messages are not parsed: those that cannot be, and some large ones (large_messages.py). Their senders still
-need an error with the id of the message.
+Messages that are not valid JSON cannot be parsed, and some large ones are not (large_messages.py), but their senders
+still need an error with the id of the message.
 
 Used by: messages.py, large_messages.py
 """
@@ -18,21 +18,21 @@ SEARCHED_BYTES: Final = 1024
 """Number of bytes at the start, and at the end, of a large message that are searched for its id."""
 
 
-# A string without an end matches too. Otherwise the search would look for its end again at each quote.
+# A string without an end matches too, or the search would look for that end again from each quote.
 STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 """A pattern for a JSON string."""
 _TOKEN: Final = STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++'
 _MEMBER: Final = rb'\s*+"\w++"\s*+:\s*+(?:"[^"\\]*+"|-?+\d++)\s*+'
-# The module re compiles these patterns at the first use. Most peers never send a large message.
+# Not compiled here: re compiles and caches them at their first use, and most peers never send a large message.
 _FIRST_MEMBERS: Final = rb"\s*+(?:\[\s*+)?+\{((?:" + _MEMBER + rb",)*+)"
 _LAST_MEMBERS: Final = rb"((?:," + _MEMBER + rb")++)\}\s*+(?:\]\s*+)?+\Z"
 _NEXT_KEY: Final = rb'\s*+"(\w++)"\s*+:'
 
 
 def search_members(text: str) -> tuple[set[str], object]:
-    """Return the keys of an unreadable object, and its id, or None without an id that is a string or a number.
+    """Return the keys of an unreadable object, and its id, or None if it has no string or number as its id.
 
-    The search does not use recursion, so deep nesting cannot exhaust the stack.
+    The search does not recurse, so deep nesting cannot exhaust the stack.
     """
     depth, name, previous, keys = 0, "", "", set[str]()
     id: object = None
@@ -56,10 +56,10 @@ def search_members(text: str) -> tuple[set[str], object]:
 
 
 def search_ends(frame: bytes) -> tuple[set[str], object]:
-    """Return the keys of a large object whose members are strings or integers, and its id, or None without an id.
+    """Return keys of a large object, and its id, or None if no id is found.
 
-    Only members in front of all other members, and behind them, are found. The key of the first other member is found
-    too.
+    Only members that are strings or integers are found, at the start and the end of the object, up to the first member
+    of another type. The key of that member is found too.
     """
     keys = set[str]()
     id: object = None

@@ -1,8 +1,8 @@
-"""The queue of the peer's requests that wait for a slot, because the dispatcher serves the maximum number of requests.
+"""The queue of the peer's requests that wait for a slot, because the dispatcher already serves as many as it may.
 
-At most as many requests wait as there are slots. The transport still reads then, because a handler can need the peer's
-response or cancellation. When still more requests come, the transport stops reading. If no waiting request gets a slot
-within `Limits.patience` seconds, all of them are refused.
+As many requests may wait as there are slots. Until then the transport keeps reading, because a handler may need the
+peer's response or cancellation; once the queue is full, it stops. If no waiting request gets a slot within
+`Limits.patience` seconds, all of them are refused.
 
 Used by: dispatcher.py
 """
@@ -22,8 +22,8 @@ class RequestQueue:
     Args:
         slots: number of slots.
         patience: time after which the waiting requests are refused, in seconds.
-        tasks: the tasks that use a slot or wait for one. Only their number is used.
-        serving: the peer's requests that have no response yet. Only their number is used.
+        tasks: the tasks that use a slot or wait for one, of which only the number matters.
+        serving: the peer's requests that have no response yet, of which only the number matters.
     """
 
     def __init__(self, slots: int, patience: float, transport: MessageTransport, tasks: Sized, serving: Sized) -> None:
@@ -73,7 +73,7 @@ class RequestQueue:
 
     def _end_wait(self, id: RequestId, has_slot: bool) -> None:
         slot = self._waiting.pop(id)
-        if not slot.done():  # else the request is cancelled, and its task has not called `remove` yet
+        if not slot.done():  # it is done if the request was cancelled and its task has not yet called `remove`
             slot.set_result(has_slot)
 
     def _restart_timer(self) -> None:
@@ -82,7 +82,8 @@ class RequestQueue:
         self._timer = asyncio.get_running_loop().call_later(self._patience, self._refuse_waiting)
 
     def _refuse_waiting(self) -> None:
-        """Refuse the waiting requests. But if slots become free as soon as the peer reads, let the requests wait."""
-        if len(self._serving) - len(self._waiting) >= self._slots:
+        """Refuse the waiting requests, unless a slot is used only until the peer reads its response."""
+        running = len(self._serving) - len(self._waiting)
+        if running >= self._slots:
             for id in list(self._waiting):
                 self._end_wait(id, False)

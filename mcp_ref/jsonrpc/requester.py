@@ -1,16 +1,16 @@
-"""The requests that we send. A table stores each request until its response arrives.
+"""The requests that we send, in a table that holds each one until its response arrives.
 
     request() -> id, table entry -> Transport.send ... settle(Response) -> the caller gets the result
     batch()   -> the requests of several calls are sent as one JSON array
 
-Each request SHOULD have a time limit, because a silent peer would otherwise block the caller forever. Revision
-2025-03-26 added three rules. When the time limit ends, the sender SHOULD cancel the request. Progress notifications MAY
-restart the time limit. The sender SHOULD still enforce a maximum time, because a peer could otherwise block the caller
-with endless progress. [2025-11-25 basic/lifecycle#timeouts]
+A sender SHOULD set a time limit for each request, because a silent peer would otherwise block the caller forever.
+Revision 2025-03-26 added three rules: when the time limit ends, the sender SHOULD cancel the request; it MAY restart
+the limit when progress is reported; but then it SHOULD also enforce a maximum time, because a peer could otherwise
+block the caller with endless progress. [2025-11-25 basic/lifecycle#timeouts]
 
 Spec:  basic/index#messages; basic/lifecycle#timeouts (2025-03-26 to 2025-11-25); 2026-07-28
        basic/patterns/cancellation#timeouts; 2025-03-26 basic/index#batching
-Used by: `dispatcher.py`. Its `Dispatcher` extends `Requester`, and also serves the requests that the peer sends.
+Used by: `dispatcher.py`, whose `Dispatcher` is a `Requester` that also serves the requests of the peer.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from .time_limits import TimeLimits
 log = logging.getLogger(__name__)
 
 MAX_WARNINGS: Final = 100
-"""Maximum number of warnings about the faults of one peer. Further faults are logged at the level DEBUG."""
+"""Maximum number of warnings about the faults of one peer. After that, its faults are logged at the level DEBUG."""
 
 
 class MessageTransport(Protocol):
     """The methods of a transport that the dispatcher calls.
 
-    Over HTTP, `send` uses the stream of the peer's request with the id `related`.
+    `related` is the id of the peer's request to which a message belongs: over HTTP, the message goes on its stream.
     """
 
     in_flight: tuple[Shares, str] | None = None
-    """The shares that the memory of the peer's requests in flight counts for, and the caller; None for its own."""
+    """The shares in which the peer's requests count their memory, and their caller; None for shares of its own."""
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Queue one message. Raise ValueError, TypeError or RecursionError if the message has no JSON form."""
@@ -60,12 +60,12 @@ class MessageTransport(Protocol):
         """Wait until the peer has read most of the queued messages."""
 
     def pause_reading(self) -> None:
-        """Stop delivering received messages until `resume_reading` is called."""
+        """Deliver no more received messages until `resume_reading` is called."""
 
     def resume_reading(self) -> None: ...
 
     def end_without_response(self, related: RequestId) -> None:
-        """Close the stream of the peer's cancelled request `related`. Do nothing if requests share one stream."""
+        """Close the stream of the cancelled request `related`. Do nothing if all requests share one stream."""
         return None
 
 
@@ -82,16 +82,16 @@ class Pending:
     deadline: float | None = None
     """Time when the wait ends even if progress continues, in seconds of the event loop's clock."""
     unusable: str = ""
-    """The fault of the last response that came during the wait and that belongs to no request."""
+    """The fault of the last response without a usable id, which may have been meant for this request."""
 
     def extend(self) -> None:
-        """Restart the time limit, up to the deadline."""
-        # [2025-11-25 basic/lifecycle#timeouts] MAY reset the clock on progress, SHOULD enforce a maximum
+        """Restart the time limit, but not beyond the deadline."""
+        # [2025-11-25 basic/lifecycle#timeouts] the sender MAY reset the clock on progress, SHOULD enforce a maximum
         if self.timer and not self.timer.expired() and self.timeout is not None and self.deadline is not None:
             self.timer.reschedule(min(asyncio.get_running_loop().time() + self.timeout, self.deadline))
 
     def postpone(self, seconds: float) -> None:
-        """Move the deadline: the time limits were stopped for some seconds."""
+        """Move the deadline by the time for which the limits were stopped, in seconds."""
         if self.deadline is not None:
             self.deadline += seconds
 
@@ -106,14 +106,14 @@ class _UnsentBatch:
 
     def __init__(self, unfinished: int) -> None:
         self.unfinished = unfinished
-        """Number of calls that can still add a request: they have made no request and have not ended."""
+        """Number of calls that may still add a request, because they have neither made one nor ended."""
         self.requests: dict[RequestId, Request] = {}
 
 
 class Requester:
     """The table of the requests that we send through one transport. Call its methods on the transport's event loop.
 
-    `on_abandoned(id, reason)` is called when a caller stops waiting, so that the session can cancel the request.
+    When a caller stops waiting, `on_abandoned(id, reason)` is called, so that the session can cancel the request.
     """
 
     def __init__(
@@ -125,13 +125,12 @@ class Requester:
         self._max_pending, self._last_id = max_pending, 0
         self._closing_error: McpError | None = None  # raised in each caller after the connection has ended
         self.warnings_left = MAX_WARNINGS
-        """Number of faults of the peer that are still logged as warnings. A hostile peer could fill the log."""
+        """Number of faults that are still logged as warnings, limited so that a hostile peer cannot fill the log."""
 
     # The three parts below are made at their first use, because most servers send no requests.
 
     @cached_property
     def time_limits(self) -> TimeLimits:
-        """The time limits of the requests."""
         return TimeLimits()
 
     @cached_property
@@ -170,14 +169,15 @@ class Requester:
                 self.time_limits.running[pending.timer] = pending.postpone
                 if self.time_limits.stops:
                     self.time_limits.stop(pending.timer)
-                await self._transport.drain(related)  # a peer that does not read gets no more messages
+                await self._transport.drain(related)  # do not pile up messages for a peer that does not read
                 if self._closing_error is not None:
-                    raise self._closing_error.with_traceback(None)  # without the tracebacks of other callers
+                    raise self._closing_error.with_traceback(None)  # the traceback would be that of another caller
                 id = self._last_id = self._last_id + 1
                 self.pending[id] = pending
                 if on_progress is not None:
                     meta = params.get("_meta")
-                    # [2025-11-25 basic/utilities/progress#progress-flow] unique across active requests, like our ids
+                    # [2025-11-25 basic/utilities/progress#progress-flow] tokens MUST be unique across active requests,
+                    # as our ids are
                     params = {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id}}
                 if before_send is not None:
                     before_send(id)
@@ -202,25 +202,26 @@ class Requester:
                 if batch is not None:
                     batch.requests.pop(id, None)
             if not pending.response.cancel() and not pending.response.cancelled():
-                pending.response.exception()  # reading the exception stops asyncio from logging it
+                pending.response.exception()  # marks it as read, or asyncio would log it as never retrieved
 
     def _give_up(self, id: RequestId | None, batch: _UnsentBatch | None, reason: str) -> None:
-        if id is not None and (batch is None or id not in batch.requests):
-            self._on_abandoned(id, reason)  # only if the request was sent
+        is_unsent = batch is not None and id in batch.requests
+        if id is not None and not is_unsent:
+            self._on_abandoned(id, reason)
 
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Run several calls, and send their first requests as one array. [2025-03-26 basic/index#batching]
 
         Return each call's result or exception, in the order of the calls. The array is sent as soon as every call has
-        made a request or ended. If a call starts another asyncio task, the requests of that task are sent separately.
-        Raise ValueError for more than `MAX_BATCH` calls.
+        made a request or ended. If a call starts other asyncio tasks, their requests are sent separately. Raise
+        ValueError for more than `MAX_BATCH` calls.
         """
         if len(calls) > MAX_BATCH:
             for call in calls:
                 call.close()
             raise ValueError(f"a batch must have at most {MAX_BATCH} calls, got {len(calls)}")
         batch = _UnsentBatch(len(calls))
-        tasks = [asyncio.Task(call) for call in calls]  # no eager tasks, which would send at once
+        tasks = [asyncio.Task(call) for call in calls]  # never eager tasks, which would send before the batch exists
         for task in tasks:
             self._batches[task] = batch
             task.add_done_callback(self._leave_batch)
@@ -256,7 +257,7 @@ class Requester:
         requests, batch.requests = list(batch.requests.values()), {}
         try:
             self._transport.send(Batch([*requests]))
-        except (ValueError, TypeError, RecursionError):  # one request has no JSON form: send each request alone
+        except (ValueError, TypeError, RecursionError):  # at least one has no JSON form, so send them one by one
             for request in requests:
                 try:
                     self._transport.send(request)
@@ -264,7 +265,7 @@ class Requester:
                     self.pending[request.id].fail(error)
 
     def settle(self, response: Response | ErrorResponse) -> None:
-        """Give a response to the caller that waits for it. Ignore a response for which no caller waits."""
+        """Give a response to the caller that waits for it. Ignore it if no caller does."""
         pending = self._pending_request(response.id)
         if pending is None or pending.response.done():
             level = logging.WARNING if response.id is None else logging.DEBUG
@@ -284,7 +285,7 @@ class Requester:
         pending = self._pending_request(failure.id)
         if pending is None or pending.response.done():
             if isinstance(failure, Malformed):
-                for waiting in self.pending.values():  # one of them waits for this response
+                for waiting in self.pending.values():  # we cannot tell which of them waits for this response
                     waiting.unusable = failure.error.message
             return False
         if isinstance(failure, RequestFailure) and failure.error is not None:
@@ -297,7 +298,7 @@ class Requester:
         return True
 
     def log_fault(self, text: str, *arguments: object) -> None:
-        """Log a fault of the peer that has no other effect."""
+        """Log a fault of the peer that has no other effect, as a warning unless there were too many already."""
         log.log(logging.WARNING if self.warnings_left > 0 else logging.DEBUG, text, *arguments)
         self.warnings_left -= 1
 

@@ -2,12 +2,12 @@
 
     async with limits.timeout(60.0):     raises TimeoutError after 60 s
         ...
-    with limits.stopped():               inside this block, no limit of the connection can end
+    with limits.stopped():               inside this block, no limit of the connection runs out
         ...                              a user types a password
                                          after the block, each limit continues with the time that it had left
 
-Without the stop, every request would time out before its user has found the password, and a protected server would look
-like one that does not respond. [2026-07-28 basic/authorization/index#authorization-flow-steps]
+Otherwise requests would time out while the user is still looking for the password, and a protected server would seem
+not to respond. [2026-07-28 basic/authorization/index#authorization-flow-steps]
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class TimeLimits:
 
     def __init__(self) -> None:
         self.running: dict[asyncio.Timeout, Callable[[float], None] | None] = {}
-        """The limits, each with a function that is called after a stop with the duration of the stop, in seconds."""
+        """The limits, each with a function that is told, after a stop, how many seconds the stop took."""
         self.stops = 0
-        """Number of open `stopped` blocks. Inside such a block, call `stop` for each new limit."""
-        self._stopped: dict[asyncio.Timeout, tuple[float, float]] = {}  # the end of each, and the time of its stop
+        """Number of open `stopped` blocks. While there is one, call `stop` for each new limit."""
+        self._stopped: dict[asyncio.Timeout, tuple[float, float]] = {}  # when each would have ended, and was stopped
 
     @contextlib.asynccontextmanager
     async def timeout(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
@@ -41,7 +41,7 @@ class TimeLimits:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Return a context manager that stops all limits. Several may overlap."""
+        """Return a context manager that stops all limits. Several blocks may overlap."""
         self.stops += 1
         for timer in self.running:
             self.stop(timer)
@@ -53,15 +53,18 @@ class TimeLimits:
                 self._continue()
 
     def stop(self, timer: asyncio.Timeout) -> None:
-        """Stop one limit."""
-        if (end := timer.when()) is not None and not timer.expired():
+        end = timer.when()
+        if end is not None and not timer.expired():
             self._stopped[timer] = end, asyncio.get_running_loop().time()
             timer.reschedule(None)
 
     def _continue(self) -> None:
-        stopped, self._stopped, now = self._stopped, {}, asyncio.get_running_loop().time()
-        for timer, (end, since) in stopped.items():
+        now = asyncio.get_running_loop().time()
+        stopped, self._stopped = self._stopped, {}
+        for timer, (end, stopped_at) in stopped.items():
             if timer in self.running and not timer.expired():
-                timer.reschedule(end + now - since)
-                if (on_stop := self.running[timer]) is not None:
-                    on_stop(now - since)
+                duration = now - stopped_at
+                timer.reschedule(end + duration)
+                on_stop = self.running[timer]
+                if on_stop is not None:
+                    on_stop(duration)
