@@ -1,8 +1,9 @@
 """Rules that hold for every feature. The specification calls them its "Base Protocol".
 
-Client and server first agree on a revision, and on the features that both know: in the legacy era once, in a handshake,
-and in the modern era in the `_meta` of each request. Then either side can cancel a request or report its progress. A
-server that needs input from the user asks for it: before 2026-07-28 with a request, and since then in its result.
+Before they can do anything else, client and server have to agree on a revision, and tell each other which features they
+know. In the legacy era they do so once, in a handshake; in the modern era the `_meta` of every request says it again.
+While a request runs, its sender can cancel it, and its receiver can report progress. If the server needs input from the
+user in the meantime, it sends a request of its own (before 2026-07-28) or asks in its result (since then).
 
 Reading order: `meta.py` and `content.py` (types that all features use), `lifecycle.py` (the handshake of the legacy
 era), `ping.py`, `cancellation.py`, `progress.py`, `versioning.py` (stateless requests, the modern era), `mrtr.py`

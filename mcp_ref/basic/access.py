@@ -4,9 +4,9 @@
                  -> `authenticate=`                       Access: a principal, no scopes
                  -> `authorization=Protection(...)`       TokenAccess: principal and scopes of an access token
 
-A *scope* is a right that a user granted to a client, such as `notes:write`. Each HTTP request has one `Access`. All
-handlers that the request starts find it in `current_access`. A request over stdio has no `Access`: the user started the
-server, so its handlers have the user's own rights. [2026-07-28 basic/authorization/index#protocol-requirements]
+A *scope* is a right that a user granted to a client, such as `notes:write`. Each HTTP request has one `Access`, which
+all handlers that it starts find in `current_access`. A request over stdio has none, because the user started the server
+and its handlers have the user's own rights. [2026-07-28 basic/authorization/index#protocol-requirements]
 
 Threats:
     subscription-memory: the memory of a server; any client; subscribes to thousands of URIs of 8 KB, in many requests
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CROWD: Final = 100
-"""Number of sessions of one private address without authentication from which this can be a proxy."""
+"""Number of sessions without authentication at which one private address is probably that of a proxy."""
 MAX_SUBSCRIPTIONS: Final = 1000
 """Maximum number of subscribed URIs in one session."""
 MAX_SUBSCRIBED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
@@ -53,7 +53,7 @@ MAX_SCOPE: Final = 200
 
 
 class AccessRefused(ProtocolError):
-    """The refusal of a request: an HTTP status, its headers, and the reason. Over HTTP it becomes the response."""
+    """The refusal of a request: the status, headers and reason of the HTTP response that it becomes."""
 
     def __init__(self, status: int, reason: str, headers: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__(INVALID_REQUEST, reason)
@@ -64,7 +64,7 @@ class AccessRefused(ProtocolError):
 
 
 class Access:
-    """The rights of one HTTP request. This class grants no scope; `TokenAccess` grants those of an access token."""
+    """The rights of one HTTP request. This class grants no scopes; `TokenAccess` grants those of an access token."""
 
     principal: Principal | None = None
     id: str | None = None
@@ -74,19 +74,19 @@ class Access:
     address: tuple[str, int] | None = None
     """The remote IP address and port of the HTTP request; None if unknown."""
     caller = ""
-    """The principal, or else the network of the remote address. Limits for each client count by the caller."""
+    """The principal, or without one the network of the remote address. The limits for each client count by it."""
     session_id: str | None = None
     """The session of the HTTP request; None without one."""
     ends_at: float | None = None
-    """Time at which streams of this request close, in seconds since 1970; None for never."""
+    """Time when the streams of this request close, in seconds since 1970; None for never."""
     hides_forbidden = False
     """True if lists leave out the items whose scopes the caller lacks."""
     refusal: AccessRefused | None = None
-    """The last refusal. It becomes the HTTP response if nothing of the response is sent yet."""
+    """The last refusal, which becomes the HTTP response if nothing of that has been sent yet."""
     checks_every_message = False
-    """True to check the scopes of every message; False to check only if a tool, resource or prompt needs scopes."""
+    """True to check the scopes of every message, and not only if a tool, resource or prompt needs scopes."""
     method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
-    """The scopes that all requests with a method need, by method."""
+    """The scopes that every request needs, by its method."""
 
     def refusal_for(self, scopes: Collection[str]) -> AccessRefused | None:
         """Return the refusal of an operation that needs these scopes, or None if the caller may do it."""
@@ -101,12 +101,13 @@ class Access:
 
     def require(self, scopes: Collection[str]) -> None:
         """Raise AccessRefused if the caller lacks one of the scopes."""
-        if (refusal := self.refusal_for(scopes)) is not None:
+        refusal = self.refusal_for(scopes)
+        if refusal is not None:
             self.refusal = refusal
             raise refusal
 
     def check_scopes(self, message: Incoming, table: ScopeTable) -> None:
-        """Raise AccessRefused if the caller lacks a scope that a message needs. A batch needs those of all members."""
+        """Raise AccessRefused if the caller lacks a scope that the message, or any message of a batch, needs."""
         needed = set[str]()
         for one in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(one, (Request, Notification)):
@@ -115,13 +116,13 @@ class Access:
         self.require(needed)
 
     def copy(self) -> Self:
-        """Return a copy: for another request, or for a task, whose refusals come too late for the HTTP response."""
+        """Return a copy for another request, or for a task, whose refusals come too late for the HTTP response."""
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
 
     def without_headers(self) -> Self:
-        """Return a copy for a subscription, which can last for hours and needs no headers."""
+        """Return a copy for a subscription, which can last for hours but needs no headers."""
         copied = self.copy()
         copied.headers = None
         return copied
@@ -129,8 +130,8 @@ class Access:
 
 @cache
 def report_crowd(address: str) -> None:
-    """Log once that many clients without authentication have one address, if that can be the address of a proxy."""
-    if ip_address(address.partition("%")[0]).is_private:  # also loopback
+    """Log once that many clients without authentication share an address, if it may be that of a proxy."""
+    if ip_address(address.partition("%")[0]).is_private:  # which includes loopback
         log.warning(
             "%d sessions come from %s. If it is a proxy, its clients share the limits of one caller: set "
             'trusted_proxies=["%s"], or --trust-proxy',
@@ -148,14 +149,14 @@ class SubscribedResource(NamedTuple):
 
 
 class Subscriptions(dict[str, SubscribedResource]):
-    """The subscriptions of a session, or of one `subscriptions/listen`, by canonical URI. They count for `shares`."""
+    """The subscriptions of a session or one `subscriptions/listen`, by canonical URI. `shares` limits their memory."""
 
     def __init__(self, shares: Shares | None) -> None:
         super().__init__()
         self._shares = shares
 
     def add(self, uri: str, subscribed: SubscribedResource) -> None:
-        """Add a subscription, unless there is one for this URI. Raise ProtocolError if a limit is reached."""
+        """Add a subscription unless this URI has one already. Raise ProtocolError if a limit is reached."""
         if uri in self:
             return
         if len(self) >= MAX_SUBSCRIPTIONS:
@@ -169,13 +170,12 @@ class Subscriptions(dict[str, SubscribedResource]):
         self[uri] = subscribed._replace(uri=uri) if subscribed.uri == uri else subscribed
 
     def remove(self, uri: str) -> None:
-        """Remove the subscription for a URI, if there is one."""
+        """Remove the subscription for a URI, if it has one."""
         subscribed = self.pop(uri, None)
         if subscribed is not None and self._shares is not None:
             self._shares.give_back(*_cost(uri, subscribed))
 
     def clear(self) -> None:
-        """Remove all subscriptions."""
         for uri in tuple(self):
             self.remove(uri)
 
@@ -183,8 +183,8 @@ class Subscriptions(dict[str, SubscribedResource]):
 def _cost(uri: str, subscribed: SubscribedResource) -> tuple[str, int]:
     """Return the caller and the memory of a subscription, in bytes."""
     caller = subscribed.access.caller if subscribed.access is not None else ""
-    spelling = getsizeof(subscribed.uri) if subscribed.uri != uri else 0  # else both are one object
-    return caller, getsizeof(uri) + spelling + SUBSCRIPTION_COST
+    other_spelling = getsizeof(subscribed.uri) if subscribed.uri != uri else 0  # if they are equal, both are one object
+    return caller, getsizeof(uri) + other_spelling + SUBSCRIPTION_COST
 
 
 class ScopeTable(Protocol):
@@ -202,7 +202,7 @@ current_access: ContextVar[Access | None] = ContextVar("current_access", default
 
 
 def is_scope(text: str) -> bool:
-    """Return True if a text has the characters of a scope, and at most `MAX_SCOPE` of them. [RFC 6749 3.3]"""
+    """Return True if a text consists of 1 to `MAX_SCOPE` characters that a scope can have. [RFC 6749 3.3]"""
     return re.fullmatch(rf"[!#-\[\]-~]{{1,{MAX_SCOPE}}}", text) is not None
 
 
@@ -214,7 +214,7 @@ def checked_scopes(scopes: Iterable[str]) -> frozenset[str]:
         if not is_scope(scope):
             raise ValueError(f"a scope must be 1 to {MAX_SCOPE} printable ASCII characters without space, quotation "
                              f"mark and backslash, not {scope[:80]!r}")  # fmt: skip
-        # [2026-07-28 basic/authorization/index#refresh-tokens] a server SHOULD NOT ask for it
+        # [2026-07-28 basic/authorization/index#refresh-tokens] a server SHOULD NOT ask for this scope
         if scope == "offline_access":
             raise ValueError("offline_access is a matter of client and authorization server: leave it out")
     return frozenset(scopes)

@@ -1,16 +1,16 @@
 """Cancellation: a notification by which the sender of a request says that it no longer wants the response.
 
-The receiver SHOULD stop the work and send no response. A response can already be on its way when the sender cancels. So
-the receiver ignores a cancellation of a finished request, and the sender ignores a late response. A peer cannot cancel
-the requests of another peer, because a request id belongs to one connection.
+The receiver SHOULD stop the work and send no response. But the response may already be on its way when the sender
+cancels, so the receiver ignores the cancellation of a finished request, and the sender ignores a late response. Nobody
+can cancel the requests of another peer, because a request id belongs to one connection.
 
     2024-10-07                requests cannot be cancelled
     2024-11-05 to 2025-06-18  client and server can cancel their own unfinished requests, except `initialize`
     2025-11-25                to cancel a task, the requestor MUST send `tasks/cancel`; the result is the final state
-    2026-07-28                the client cancels a request: on stdio by the notification (MUST), on HTTP by closing the
-                              response stream (the server MUST stop). A server can cancel only subscriptions
-Before 2026-07-28, a server SHOULD NOT treat a lost HTTP connection as cancellation, because the client can resume the
-stream. In the modern era, the server MUST treat it as cancellation, because the client cannot resume.
+    2026-07-28                on stdio, a client MUST send the notification to cancel; on HTTP it closes the response
+                              stream, and the server MUST stop. A server can cancel only subscriptions
+Before 2026-07-28, a server SHOULD NOT take a lost HTTP connection for a cancellation, because the client can resume the
+stream. In the modern era it cannot resume, so there the server MUST.
 [2025-11-25 basic/transports#sending-messages-to-the-server]
 [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation]
 
@@ -49,8 +49,8 @@ class CancelledNotificationParams:
 def receive_cancelled(params: CancelledNotificationParams, dispatcher: Dispatcher) -> None:
     """Stop serving the request that the peer cancelled. Do nothing if the request is unknown or finished."""
     if dispatcher.cancel(params.request_id):
-        # [2025-11-25 basic/utilities/cancellation#implementation-notes] SHOULD log the reason
-        # %r escapes line breaks, because a peer could write forged log lines with line breaks
+        # [2025-11-25 basic/utilities/cancellation#implementation-notes] both sides SHOULD log the reason
+        # %r escapes line breaks, with which a peer could forge lines in the log
         log.info("the peer cancelled request %.80r: %.200r", params.request_id, params.reason)
     else:
         log.debug("ignored the cancellation of request %.80r, which is unknown or finished", params.request_id)

@@ -1,7 +1,8 @@
 """Channel: the object through which a handler sends messages to the peer whose request it serves.
 
-A `Channel` is a session (legacy era), a stateless request (modern era), or a task. A handler gets a `RequestContext`,
-which has the channel of the request. So the same handler works in both eras and on every transport.
+A `Channel` is a session (legacy era), a stateless request (modern era), or a task. A handler reaches it through its
+`RequestContext` and need not know which of the three it is, so the same handler works in both eras and on every
+transport.
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25), 2026-07-28 basic/index#statelessness
 """
@@ -31,7 +32,7 @@ T = TypeVar("T")
 class SharedObjects(Protocol):
     """The objects that all handlers of a server share."""
 
-    subscribed: Shares  # the memory of all subscribed URIs
+    subscribed: Shares  # counts the memory of all subscribed URIs
     id_prefix: str  # the first part of the ids of sessions and tasks: "a." for `Server(node="a")`, else ""
 
     @property
@@ -51,7 +52,7 @@ class Channel(Protocol):
     peer_capabilities: Object
     """The capabilities that the peer declared, as JSON."""
     logging_level: str | None
-    """The lowest level of the log messages that the client wants; None for no log messages."""
+    """The lowest level of log messages that the client wants; None if it wants none."""
     shared: SharedObjects | None = None
     """The objects that all handlers of a server share; None on a client."""
 
@@ -67,7 +68,7 @@ class Channel(Protocol):
 
     @property
     def task_owner(self) -> str:
-        """The owner of new tasks: only requests with the same owner can read them. See `TaskStore`."""
+        """The owner of new tasks, which only requests with the same owner can read (`TaskStore`)."""
 
     @property
     def is_disconnected(self) -> bool:
@@ -78,10 +79,10 @@ class Channel(Protocol):
         """Return True if the peer's request `id` has no response yet and is not cancelled."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        """Send a notification for the peer's request `related`. Return False if revision or capabilities forbid it."""
+        """Send a notification about the peer's request `related`. Return False if the peer does not support it."""
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait until the peer has read most of the messages for its request `related`."""
+        """Wait until the peer has read most of the messages about its request `related`."""
 
     def close_stream(self, related: RequestId) -> bool:
         """Close the HTTP stream of the request `related`, so that the client reconnects. Return False if impossible."""
@@ -95,15 +96,15 @@ class Channel(Protocol):
     ) -> T:
         """Request input from the peer while its request `related` is served. Return the result, a dataclass.
 
-        `timeout` is in seconds. `key` is the key in `inputRequests` (2026-07-28); None to number the input requests.
+        `timeout` is in seconds. `key` names the request in `inputRequests` (2026-07-28); None to number them instead.
         """
 
     def set_status(self, message: str) -> None:
-        """Set the status message of the task. Do nothing if the channel is not a task."""
+        """Set the status message of a task. Do nothing for other channels."""
         return None
 
     def begin_task(self) -> None:
-        """Create the task now, if its creation was delayed to request input first. Do nothing for other channels."""
+        """Create the task now if it was put off to request input first. Do nothing for other channels."""
         return None
 
 
@@ -122,27 +123,26 @@ class RequestContext:
         self.progress: ProgressReporter | None = None
         """The progress notifications of the request; None until the handler reports progress."""
         self.steps = 0
-        """Number of notifications of the handler since it let other handlers run."""
+        """Number of notifications that the handler has sent since it last let other handlers run."""
         self.worker_tasks: set[asyncio.Task[object]] | None = None
-        """The asyncio tasks that handlers in worker threads wait for; None at first."""
+        """The asyncio tasks for which handlers in worker threads wait; None at first."""
         access = current_access.get()
-        # A handler over HTTP can call another server in this process. That server's channel has no principal.
+        # A handler over HTTP may call another server in this process, whose channel has another principal or none.
         self.access = access if access is not None and access.id == principal else None
         """The rights of the caller; None if the request did not come over HTTP."""
 
     @property
     def revision(self) -> Revision:
-        """The revision of the session or stateless request."""
         return self.channel.revision
 
     def with_channel(self, channel: Channel) -> Self:
-        """Return a context of the same request with another channel."""
+        """Return a context of this request with another channel, and with rights of its own."""
         context = type(self)(channel, self.request_id, self.meta)
         context.access = self.access.copy() if self.access is not None else None
         return context
 
     def shows(self, key: str, scopes_of: Callable[[str], Collection[str]]) -> bool:
-        """Return True if a list shows the caller an item. `scopes_of` returns the scopes that it needs, by its key."""
+        """Return True if a list shows the caller the item with this key, which needs the scopes `scopes_of(key)`."""
         return self.access is None or not self.access.hides_forbidden or self.access.refusal_for(scopes_of(key)) is None
 
     async def run_in_worker(self, function: Callable[[], object]) -> object:
@@ -152,7 +152,7 @@ class RequestContext:
         try:
             value, error = await self.channel.loop.run_in_executor(executor, within.run, _result_and_error, function)
         except asyncio.CancelledError:
-            # Python cannot stop a thread. If the thread waits for the peer, cancel that wait, so that the thread ends.
+            # Python cannot stop a thread, but one that waits for the peer ends when that wait is cancelled.
             for task in self.worker_tasks or ():
                 task.cancel()
             raise
@@ -162,7 +162,7 @@ class RequestContext:
 
 
 def _result_and_error(function: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """Return a function's result and exception, because an asyncio future cannot raise StopIteration."""
+    """Return a function's result and its exception, because an asyncio future cannot raise StopIteration."""
     try:
         return function(), None
     except BaseException as error:

@@ -1,7 +1,7 @@
 """Content blocks: the pieces of text, image, audio and resources that tools, prompts and models exchange.
 
-The type `ContentBlock` is the union of the blocks in tools and prompts. The member `type` names the kind of a block. If
-the peer's revision lacks audio or links, the codec sends a text block instead, so that the model knows of the content.
+`ContentBlock` is the union of the blocks in tools and prompts, whose member `type` names their kind. If the peer's
+revision lacks audio or links, the codec sends a text block instead, so that the model at least learns of the content.
 
     2024-10-07  text, image; in prompts also resource (contents of a resource)
     2024-11-05  added: resource in tool results; `annotations` with audience and priority
@@ -9,10 +9,10 @@ the peer's revision lacks audio or links, the codec sends a text block instead, 
     2025-06-18  added: resource_link (a URI that the client can read); `_meta`; `lastModified` in annotations
     2025-11-25  added: tool_use and tool_result, only in sampling (features/sampling.py); icons (not a content block)
 
-Clients must not trust content from servers. An icon's URI MUST be `https:` or `data:`, because a `file:` URI could read
-local files and a `javascript:` URI could run code. A client must fetch icons without credentials, and without redirects
-to other origins, so that a server cannot track the user. A client must check an icon's bytes, because SVG can contain
-scripts. Clients MUST support PNG and JPEG, and SHOULD support SVG and WebP. [2025-11-25 basic/index#icons]
+Clients must not trust content from servers. A client MUST accept an icon only from an `https:` or `data:` URI, because
+a `file:` URI could read local files and a `javascript:` URI could run code. It must fetch icons without credentials and
+without redirects to other origins, so that a server cannot track the user, and must check their bytes, because SVG can
+contain scripts. Clients MUST support PNG and JPEG, and SHOULD support SVG and WebP. [2025-11-25 basic/index#icons]
 
 Spec:  server/tools#tool-result, server/prompts#data-types, server/resources#annotations; schema: ContentBlock
 Wire:  {"type": "text", "text": "Sunny, 22 degrees"}
@@ -38,8 +38,8 @@ _MIME_TYPE = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*
 
 def check_media(data: str, mime_type: str | None) -> None:
     """Raise ValueError if the data is not Base64 (RFC 4648, section 4) or the MIME type is invalid."""
-    # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. Received blocks
-    # are not checked, because many applications can use data with small errors.
+    # [2025-11-25 server/prompts#image-content] the data MUST be base64-encoded, with a valid MIME type. Received blocks
+    # are not checked, because many applications can still use data with small errors.
     try:
         binascii.a2b_base64(data, strict_mode=True)
     except ValueError as error:
@@ -86,7 +86,7 @@ class TextContent:
 
 @dataclass
 class _Media:
-    """The base class of images and sounds. `data` is Base64."""
+    """An image or a sound, whose `data` is Base64."""
 
     type: str = field(default="", kw_only=True)
     data: str
@@ -96,7 +96,7 @@ class _Media:
 
     @classmethod
     def of(cls, data: bytes, mime_type: str) -> Self:
-        """Return a content block for raw bytes."""
+        """Return a content block with raw bytes, which it encodes."""
         return cls(base64.b64encode(data).decode(), mime_type)
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
@@ -187,8 +187,8 @@ class EmbeddedResource:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Accept `annotations` as a member of the block, or as a member of `resource`."""
-        # [2025-06-18 server/tools#embedded-resources] an example has the second form; the schema has the first form
+        """Accept `annotations` as a member of the block, or of its `resource`."""
+        # [2025-06-18 server/tools#embedded-resources] in the schema they belong to the block, but not in this example
         resource = wire.get("resource")
         if "annotations" not in wire and type(resource) is dict and "annotations" in resource:
             return {**wire, "annotations": resource["annotations"]}
@@ -203,7 +203,7 @@ def _link_as_text(link: object) -> object:
 
 @dataclass
 class ResourceLink:
-    """A link to a resource that the client can read. `resources/list` need not contain the resource."""
+    """A link to a resource that the client can read, even if `resources/list` does not contain it."""
 
     availability: ClassVar[Availability] = Availability(since=R2025_06_18, fallback=_link_as_text)
 
@@ -223,7 +223,7 @@ ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLi
 
 
 def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
-    """Return a tool's result, without structured content that the revision forbids. With `is_null`, write null."""
+    """Return a tool's result without structured content that the revision forbids. If `is_null`, write null."""
     if revision.structured_content_is_any_json:
         # [2026-07-28 server/tools#structured-content] any JSON value, also null
         return {**wire, "structuredContent": None} if is_null else wire
@@ -233,7 +233,10 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
 
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:
-    """Return a tool's result, with `structuredNull` for null structured content. Raise ShapeError for a wrong type."""
+    """Return a tool's result, marked with `structuredNull` if its structured content is null.
+
+    Raise ShapeError for a type that the revision forbids.
+    """
     data = wire.get("structuredContent")
     if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
         raise ShapeError("an object", data, "structuredContent")

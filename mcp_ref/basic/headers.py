@@ -1,27 +1,27 @@
 """The HTTP headers of a stateless request that repeat fields of its body.
 
-With these headers, gateways, load balancers and rate limiters can handle requests without reading bodies. An attacker
-could send `Mcp-Name: read_report` for the gateway and `delete_all` in the body for the server. So a server MUST refuse
-a request whose headers and body differ, with -32020 and HTTP 400. A gateway that relies on the headers SHOULD refuse
-older revisions, in which servers do not check them. [2026-07-28 basic/transports/streamable-http#server-validation]
+Thanks to them, gateways, load balancers and rate limiters can handle requests without reading bodies. But an attacker
+could send `Mcp-Name: read_report` to please the gateway and `delete_all` in the body for the server. So a server MUST
+refuse a request whose headers and body differ, with -32020 and HTTP 400. A gateway that relies on them SHOULD refuse
+older revisions, whose servers do not check. [2026-07-28 basic/transports/streamable-http#server-validation]
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
     Mcp-Name: execute_sql                   params.name; for resources/read params.uri, for tasks/... params.taskId
     Mcp-Param-Region: us-west1              an argument whose property in the tool's input schema has x-mcp-header
 
-A client MUST encode a value as `=?base64?...?=` if the value is not plain ASCII, begins or ends with a space, or looks
-like an encoded value. Without the encoding, a value with a line break could add headers. A client over HTTP MUST ignore
-a tool with an invalid `x-mcp-header`. A client over stdio MAY ignore `x-mcp-header`. After error -32020, a client
-SHOULD list the tools again and retry, because the server could have changed a schema. Servers SHOULD NOT use
-`x-mcp-header` for passwords, tokens or personal data, because gateways can read the headers.
+A client MUST encode a value as `=?base64?...?=` if it is not plain ASCII, begins or ends with a space, or looks like an
+encoded value; otherwise a value with a line break could add headers. A client over HTTP MUST ignore a tool with an
+invalid `x-mcp-header`, while one over stdio MAY ignore the annotation. After error -32020, a client SHOULD list the
+tools again and retry, because a schema may have changed. Servers SHOULD NOT use `x-mcp-header` for passwords, tokens or
+personal data, which gateways could then read.
 
     2024-11-05, 2025-03-26  these headers do not exist
-    2025-06-18, 2025-11-25  MCP-Protocol-Version on each request after `initialize` (MUST). If the header is missing,
-                            the server SHOULD assume 2025-03-26; if it is invalid, the server responds with HTTP 400
-    2026-07-28              MCP-Protocol-Version and Mcp-Method on each request (MUST); Mcp-Name for the methods in
-                            `NAME_FIELDS` (MUST); Mcp-Param-* for each argument with `x-mcp-header` that is not
-                            null (MUST). Without MCP-Protocol-Version, the error is -32020; a server that also supports
+    2025-06-18, 2025-11-25  the client MUST send MCP-Protocol-Version with each request after `initialize`. If it is
+                            missing, the server SHOULD assume 2025-03-26; if invalid, it responds with HTTP 400
+    2026-07-28              the client MUST send MCP-Protocol-Version and Mcp-Method with each request, Mcp-Name for the
+                            methods in `NAME_FIELDS`, and Mcp-Param-* for each argument with `x-mcp-header` that is not
+                            null. Without MCP-Protocol-Version, the error is -32020; a server that also supports
                             legacy clients MAY assume 2025-03-26
 
 Threats:
@@ -57,9 +57,9 @@ PARAM_PREFIX: Final = "Mcp-Param-"
 NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
     ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
 )
-"""Method -> the params member that Mcp-Name repeats. With a task id, a proxy can find the process of the task."""
+"""Method -> the params member that Mcp-Name repeats. By a task id, a proxy can find the process of the task."""
 MAX_SAFE_INTEGER: Final = 2**53 - 1
-"""Maximum integer in a header (53 bits), because JavaScript rounds larger integers. The minimum is -(2**53 - 1)."""
+"""Maximum integer in a header (53 bits), because JavaScript rounds larger ones. The minimum is -(2**53 - 1)."""
 
 _HEADER_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _PLAIN_VALUE: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")
@@ -68,8 +68,8 @@ _ENCODED_VALUE: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 def encode_value(value: JSON) -> str:
     """Return the header value for a string, integer or boolean."""
-    text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
-    # [2026-07-28 basic/transports/streamable-http#value-encoding] MUST be Base64 if it is not plain ASCII
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    # [2026-07-28 basic/transports/streamable-http#value-encoding] the client MUST encode it if it is not plain ASCII
     if _PLAIN_VALUE.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?=")):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
@@ -84,7 +84,7 @@ def decode_value(header: str) -> str:
         return header.strip(" \t")
     try:
         data = base64.b64decode(encoded[1], validate=True)
-        if base64.b64encode(data).decode() != encoded[1]:  # several encodings of one value could mislead a gateway
+        if base64.b64encode(data).decode() != encoded[1]:  # a second encoding of one value could mislead a gateway
             raise ValueError("the last character has unused bits")
         return data.decode()
     except ValueError as error:
@@ -103,9 +103,9 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
     """
     found: dict[str, ArgumentPath] = {}
     used = set[str]()  # in lower case, because header names have no case
-    allowed = {id(subschema): path for path, subschema in _property_schemas(schema, ())}
+    path_by_schema = {id(subschema): path for path, subschema in _property_schemas(schema, ())}
     for subschema in _annotated_schemas(schema):
-        name, path = subschema["x-mcp-header"], allowed.get(id(subschema))
+        name, path = subschema["x-mcp-header"], path_by_schema.get(id(subschema))
         if not isinstance(name, str) or not re.fullmatch(_HEADER_NAME, name):
             raise ValueError(f"x-mcp-header must be a valid header name, not {str(name)[:80]!r}")
         if path is None:
@@ -159,15 +159,15 @@ def _is_equal(text: str, value: JSON) -> bool:
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):  # JSON Schema: 42.0 is an integer
-        # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST be within the safe range
-        is_integer = re.fullmatch(r"-?[0-9]{1,16}(\.0+)?", text) is not None and abs(value) <= MAX_SAFE_INTEGER
-        # [2026-07-28 basic/transports/streamable-http#server-validation] SHOULD compare integers as numbers
-        return is_integer and int(text.partition(".")[0]) == value
+        # [2026-07-28 basic/transports/streamable-http#schema-extension] integers MUST be within the safe range
+        is_safe = re.fullmatch(r"-?[0-9]{1,16}(\.0+)?", text) is not None and abs(value) <= MAX_SAFE_INTEGER
+        # [2026-07-28 basic/transports/streamable-http#server-validation] the server SHOULD compare them as numbers
+        return is_safe and int(text.partition(".")[0]) == value
     return text == value
 
 
 def mirrored_fields(request: Request) -> tuple[str, str, str | None]:
-    """Return the fields that a request's headers repeat: revision, method, and name (or None).
+    """Return the fields that a request's headers repeat, which are its revision, its method, and a name or None.
 
     Raise MalformedRequest if the request has no valid `_meta`.
     """

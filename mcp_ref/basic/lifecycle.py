@@ -1,15 +1,16 @@
 """The handshake that opens a session in the legacy era, up to 2025-11-25.
 
-The client's first request, `initialize`, contains a revision (SHOULD be the client's latest), the client's name and its
-capabilities. The server chooses the revision of the session. If the server supports the requested revision, it MUST
-choose that revision; otherwise it SHOULD choose its own latest revision. If the client does not support the chosen
-revision, it SHOULD disconnect. Otherwise it MUST send `notifications/initialized`.
+With its first request, `initialize`, the client sends its name, its capabilities, and a revision, which SHOULD be the
+latest that it supports. The server then chooses the revision of the session: it MUST choose the requested one if it
+supports that, and otherwise SHOULD choose its own latest. A client that does not support the choice SHOULD disconnect;
+any other MUST send `notifications/initialized`.
 
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 
-After the handshake, each side knows the capabilities of its peer, so it sends no message that the peer cannot handle.
-Before the response to `initialize`, a client SHOULD NOT send requests except pings. Before `notifications/initialized`,
-a server SHOULD NOT send requests except pings and log messages. [2025-11-25 basic/lifecycle#initialization]
+From then on each side knows the capabilities of its peer, and sends nothing that the peer cannot handle. Until then,
+pings are nearly all they may send: a client SHOULD NOT send other requests before the response to `initialize`, nor a
+server requests other than pings and log messages before `notifications/initialized`.
+[2025-11-25 basic/lifecycle#initialization]
 
     2024-11-05  `initialize` MUST come first. Both sides SHOULD respect the negotiated revision and capabilities.
                 Closing the transport ends the session
@@ -54,7 +55,7 @@ from .content import Icon
 
 @dataclass
 class Implementation:
-    """The name and version that a client or server claims to have. Use them only for display and logs."""
+    """The name and version that a client or server claims to have, to be used only for display and logs."""
 
     name: str
     version: str
@@ -66,11 +67,12 @@ class Implementation:
 
 @dataclass
 class ClientCapabilities:
-    """The features that a client supports. None means not supported. An object, even {}, means supported.
+    """The features that a client supports: those that are an object, even {}, and not None.
 
     `roots` is {"listChanged": bool}, but {} in 2026-07-28. `sampling` is {"tools": {}, "context": {}} since 2025-11-25.
-    `elicitation` is {"form": {}, "url": {}} since then; {} means form only. `tasks` has `list`, `cancel`, `requests`.
-    `extensions` and `experimental` map names to settings. `roots` and `sampling` are deprecated since 2026-07-28.
+    `elicitation` is {"form": {}, "url": {}} since then, where {} means form only. `tasks` has `list`, `cancel` and
+    `requests`. `extensions` and `experimental` map names to settings. `roots` and `sampling` are deprecated since
+    2026-07-28.
     """
 
     experimental: Object | None = None
@@ -81,7 +83,7 @@ class ClientCapabilities:
     extensions: Annotated[Object | None, Availability(since=R2026_07_28)] = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write `sampling` and `elicitation` as {} if the revision does not define members of them."""
+        """Write `sampling` and `elicitation` as {} if the revision defines no members for them."""
         if not revision.sampling_tools and self.sampling is not None:
             wire["sampling"] = {}
         if not revision.elicitation_modes and "elicitation" in wire:
@@ -91,11 +93,10 @@ class ClientCapabilities:
 
 @dataclass
 class ServerCapabilities:
-    """The features that a server supports. None means not supported. An object, even {}, means supported.
+    """The features that a server supports, with the values as in `ClientCapabilities`.
 
     `tools` and `prompts` are {"listChanged": bool}. `resources` is {"subscribe": bool, "listChanged": bool}. `logging`
-    (deprecated since 2026-07-28) and `completions` are {}. `tasks` is as in `ClientCapabilities`.
-    `extensions` and `experimental` map names to settings.
+    (deprecated since 2026-07-28) and `completions` are {}.
     """
 
     experimental: Object | None = None
@@ -120,7 +121,7 @@ class InitializeRequestParams:
 
 @dataclass
 class InitializeResult:
-    """The result of `initialize`. `protocol_version` is the session's revision. The model reads `instructions`."""
+    """The result of `initialize`. `protocol_version` is the session's revision; `instructions` are for the model."""
 
     protocol_version: str
     capabilities: ServerCapabilities
@@ -130,12 +131,12 @@ class InitializeResult:
 
 
 class UnsupportedRevision(McpError):
-    """The error of a negotiation in which client and server have no revision in common."""
+    """The error if client and server have no revision in common."""
 
 
 def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:
-    """Return the revision that a server chooses. `supported` has the legacy revisions of the server, oldest first."""
-    # [2025-11-25 basic/lifecycle#version-negotiation] MUST be the requested one; else SHOULD be the latest
+    """Return the revision that a server chooses from its `supported` legacy revisions, which are sorted."""
+    # [2025-11-25 basic/lifecycle#version-negotiation] it MUST be the requested one, else it SHOULD be the latest
     wanted = find_revision(requested)
     return wanted if wanted is not None and wanted in supported else supported[-1]
 
@@ -158,38 +159,39 @@ class Phase(Enum):
     OPERATING = "open"
 
 
-NEW, INITIALIZING, OPERATING = Phase  # a global name, because Python 3.11 reads `Phase.NEW` slowly
+NEW, INITIALIZING, OPERATING = Phase  # global names, because Python 3.11 is slow to read `Phase.NEW`
 
 
 def phase_error(phase: Phase, method: str, can_restart: bool = False) -> str | None:
     """Return the reason why a server refuses a request in this phase, or None if it serves the request.
 
-    With `can_restart`, `initialize` begins a new session in place of the old one.
+    With `can_restart`, a second `initialize` begins a new session instead of the old one.
     """
     if method == "initialize":
-        first = phase is NEW or can_restart
-        return None if first else "initialize must be sent only once; this session is already initialized"
+        if phase is NEW or can_restart:
+            return None
+        return "initialize must be sent only once; this session is already initialized"
     if phase is NEW and method != "ping":
-        # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. After
-        # the response to `initialize`, the specification does not forbid requests, so the server serves them.
+        # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. Requests between
+        # the response to `initialize` and `notifications/initialized` are not forbidden, so they are served.
         return f"{method} came before initialize; a session must begin with initialize"
     return None
 
 
 class CapabilityError(McpError):
-    """The error for the use of a feature that the peer did not declare. No message was sent."""
+    """The error for the use of a feature that the peer did not declare. Nothing was sent."""
 
     is_for_peer = True
 
 
 def capability_keys(path: str) -> list[str]:
-    """Return the keys in a path such as `resources.subscribe`. An extension's name is one key, despite its dots."""
+    """Return the keys in a path such as `resources.subscribe`, where the name of an extension is one key."""
     first, _, extension = path.partition(".")
     return [first, extension] if first == "extensions" and extension else path.split(".")
 
 
 def declares(capabilities: Object, path: str) -> bool:
-    """Return True if the capabilities, as JSON, have a value other than null and false at `path`."""
+    """Return True if the capabilities, as JSON, have anything but null or false at `path`."""
     value: object = capabilities
     for name in capability_keys(path):
         value = value.get(name) if isinstance(value, dict) else None

@@ -1,28 +1,28 @@
-"""Multi round-trip requests (MRTR): a result asks the client for input, and the client sends the request again.
+"""Multi round-trip requests (MRTR): a result asks the client for input, and the client repeats the request with it.
 
     tools/call                                          -> input_required: {"1": elicitation/create}, requestState
     tools/call, inputResponses {"1": ...}, requestState -> complete
 
-In the legacy era, a server sends its own requests to the client, on a stream that stays open. With a load balancer, the
-response can reach another process, so the processes need shared storage. In the modern era, a server MUST NOT send
-requests. Its input requests are in a result, and the handler ends. Any process can serve the retry. The handler runs
-again from its first line. Then `await context.elicit(...)` returns the response. Code before this line runs twice, with
-its side effects. [2026-07-28 basic/patterns/mrtr#intro]
+In the legacy era, a server sends its own requests to the client on a stream that stays open. Behind a load balancer the
+response may reach another process, so all processes need shared storage. In the modern era, a server MUST NOT send
+requests. It puts them into a result instead, and the handler ends. Any process can serve the retry, for which the
+handler runs again from its first line; this time, `await context.elicit(...)` returns the response. Everything before
+that line has run twice, side effects included. [2026-07-28 basic/patterns/mrtr#intro]
 
-The server stores no responses. `requestState` contains them. The client MUST return it unchanged and MUST NOT read it.
-A malicious client can send any state, so `sign_state` signs the state (without encryption). Attacks and protections:
+The server stores no responses, because they are in `requestState`, which the client MUST return unchanged and MUST NOT
+read. Since a malicious client can send any state, `sign_state` signs it (without encryption):
     a client changes the state, to skip a consent         the server MUST refuse a wrong signature (HMAC-SHA256)
-    a client sends a state that it stole from a user      the state has a digest of the authenticated user (SHOULD)
-    a client uses the state of one request for another    the state has a digest of method and params (SHOULD)
-    a client sends an old state                           the state expires after `STATE_SECONDS` (SHOULD)
-A client can send the same state twice before it expires. If the second use would do harm, the server MUST remember the
-states that it has accepted. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
+    a client sends a state that it stole from a user      the state SHOULD be bound to the user, by a digest
+    a client uses the state of one request for another    the state SHOULD have a digest of method and params
+    a client sends an old state                           the state SHOULD expire; it does after `STATE_SECONDS`
+Until then a client can send the same state twice. If the second use would do harm, the server MUST remember the states
+that it has accepted. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
 
-    methods     only tools/call, prompts/get and resources/read can have an `input_required` result (MUST)
-    result      has `inputRequests`, `requestState` or both (MUST); uses only declared client capabilities (MUST)
+    methods     a server MUST NOT return `input_required` for others than tools/call, prompts/get and resources/read
+    result      it MUST have `inputRequests`, `requestState` or both, and MUST use only declared client capabilities
     input       elicitation/create, sampling/createMessage or roots/list, without id
-    retry       has the same params, a new id (MUST), and `requestState` only if the result had one (MUST)
-    server      repeats an input request if its response is missing, and ignores unknown responses (SHOULD)
+    retry       it has the same params, MUST have a new id, and `requestState` if and only if the result had one
+    server      it SHOULD repeat an input request whose response is missing, and SHOULD ignore unknown responses
     2025-11-25  the server sends requests on the stream of the client's request, or error -32042 with URL elicitations
 
 Spec:  2026-07-28 basic/patterns/mrtr
@@ -43,16 +43,16 @@ from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 MIN_KEY_BYTES: Final = 16
 """Minimum length of the secret key that signs states, in bytes."""
 STATE_SECONDS: Final = 900
-"""Time that a state is valid, in seconds. A person must have time to respond."""
+"""Time for which a state is valid, in seconds, which is the time that a person has to respond."""
 MAX_STATE_LENGTH: Final = 1024 * 1024
 """Maximum length of a state, in characters (1 Mi)."""
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Methods whose result can be `input_required`. For all others, the server MUST NOT return such a result.
+"""Methods whose result can be `input_required`. The server MUST NOT return it for any others.
 [2026-07-28 basic/patterns/mrtr#supported-requests]"""
 
 
-class HandlerNeedsInput(BaseException):  # `except Exception` in a handler must not catch it
-    """An exception that ends a handler, because the handler needs input from the client."""
+class HandlerNeedsInput(BaseException):  # so that `except Exception` in a handler does not catch it
+    """An exception that ends a handler which needs input from the client."""
 
     def __init__(self, requests: dict[str, Object]) -> None:
         super().__init__(f"the request needs {len(requests)} inputs from the client")
@@ -72,14 +72,14 @@ def collect_input_requests(group: BaseExceptionGroup[BaseException]) -> HandlerN
 
 
 def request_digest(method: str, params: Object) -> str:
-    """Return a digest of a request's method and params, without the params that a retry changes."""
+    """Return a digest of a request's method and those of its params that a retry does not change."""
     unchanged = {name: params[name] for name in params.keys() - {"_meta", "inputResponses", "requestState"}}
     text = json.dumps([method, unchanged], sort_keys=True, separators=(",", ":"))
     return _digest(text)
 
 
 def checked_key(key: bytes | None) -> bytes:
-    """Return the key, or a new one for None. Raise TypeError if it is not bytes, ValueError if it is too short."""
+    """Return the key, or a random one for None. Raise TypeError if it is not bytes, ValueError if it is too short."""
     key = key if key is not None else os.urandom(32)
     if not isinstance(key, bytes):
         raise TypeError("state_key must be bytes; convert a text setting with bytes.fromhex(setting)")
@@ -89,9 +89,9 @@ def checked_key(key: bytes | None) -> bytes:
 
 
 def sign_state(key: bytes, data: Object, digest: str, principal: str | None, now: float) -> str:
-    """Return a signed state with `data`, such as all responses so far. Raise ProtocolError if the state is too long.
+    """Return a signed state with `data`, such as all responses so far. Raise ProtocolError if it is too long.
 
-    All processes must have the same secret `key`. `digest` is a `request_digest`. `now` is in seconds since 1970.
+    All processes need the same secret `key`. `digest` is a `request_digest`; `now` is in seconds since 1970.
     """
     payload: Object = {"answers": data, "for": _binding_digest(digest, principal), "until": int(now) + STATE_SECONDS}
     text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode()
@@ -108,9 +108,9 @@ def verify_state(key: bytes, state: JSON, digest: str, principal: str | None, no
 
     text, _, signature = signed.partition(".")
     if not hmac.compare_digest(_signature(key, text).encode(), signature.encode("utf-8", "replace")):
-        # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST reject state that fails verification
+        # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] the server MUST reject such a state
         raise _state_error("was not issued by this server")
-    payload = json.loads(base64.urlsafe_b64decode(text))  # no error is possible: `sign_state` wrote it
+    payload = json.loads(base64.urlsafe_b64decode(text))  # cannot fail, because `sign_state` wrote it
     if payload["for"] != _binding_digest(digest, principal):
         raise _state_error("belongs to another request or another user")
     if payload["until"] < now:
@@ -153,14 +153,14 @@ class InputRequest(NamedTuple):
 
 
 def read_input_requests(result: Object) -> dict[str, InputRequest]:
-    """Return a result's input requests: key -> request. Raise InvalidMessage for an invalid `input_required` result."""
+    """Return a result's input requests, by key. Raise InvalidMessage for an invalid `input_required` result."""
     requests, state = result.get("inputRequests"), result.get("requestState")
     if requests is None and isinstance(state, str):
         return {}
     if state is not None and not isinstance(state, str):
         raise InvalidMessage("the requestState of the result must be a string")
     if not isinstance(requests, dict):
-        # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST include at least one of the two
+        # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] it MUST include at least one of the two
         raise InvalidMessage("the input_required result is invalid: it has neither inputRequests nor requestState")
     if len(requests) > MAX_INPUT_REQUESTS:
         raise InvalidMessage(f"a result must have at most {MAX_INPUT_REQUESTS} inputRequests, got {len(requests)}")
@@ -175,11 +175,11 @@ def read_input_requests(result: Object) -> dict[str, InputRequest]:
 
 
 def retry_params(params: Object, result: Object, responses: Object) -> Object:
-    """Return the params of the retry: the original params, the responses, and the `requestState` of the result."""
+    """Return the params of the retry, which are the original ones, the responses, and the result's `requestState`."""
     retry = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
     if responses:
         retry["inputResponses"] = responses
-    # [2026-07-28 basic/patterns/mrtr#client-requirements-basic-workflow] MUST send it back unchanged, MUST NOT add one
+    # [2026-07-28 basic/patterns/mrtr#client-requirements-basic-workflow] the client MUST return it, MUST NOT invent one
     if result.get("requestState") is not None:
         retry["requestState"] = result["requestState"]
     return retry

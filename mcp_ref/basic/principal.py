@@ -1,7 +1,7 @@
 """Principal: the authenticated caller of a request over HTTP, as a handler sees it.
 
-A `Principal` does not contain the token. Otherwise a handler could pass the token on to another server, which would
-take the handler for the user.
+It does not contain the token, because a handler could pass that on to another server, which would take the handler for
+the user.
 [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
 Spec:  2026-07-28 basic/authorization/index
@@ -28,21 +28,21 @@ class Principal(CheckedFields):
     issuer: str
     """The authorization server that knows the user; "" if `authenticate=` named the user."""
     subject: str
-    """The user, or a program that acts for itself. Unique at its issuer."""
+    """The user, or a program that acts for itself, unique at its issuer."""
     client_id: str = ""
     scopes: frozenset[str] = frozenset()
     claims: Mapping[str, JSON] = field(default_factory=dict, repr=False, hash=False)
-    """All members of the token. They can contain private data, so the `repr` has none of them."""
+    """All members of the token. The `repr` shows none of them, because they can contain private data."""
     expires_at: float | None = None
     """End of the token, in seconds since 1970; None if unknown."""
     audience: str | Collection[str] = ()
-    """The servers that the token is made for, or the only one."""
+    """The server, or all servers, for which the token was issued."""
     audience_checked: bool = False
-    """True if the author's own verifier has checked the audience. Else `audience` must contain the resource."""
+    """True if the author's own verifier has checked the audience. If not, `audience` must contain the resource."""
 
     @property
     def id(self) -> str:
-        """The key of sessions and tasks: issuer, subject and client id, as JSON. A new token has the same key."""
+        """The owner of sessions and tasks: issuer, subject and client id, as JSON, which outlive any one token."""
         return json.dumps([self.issuer, self.subject, self.client_id])
 
 
@@ -50,6 +50,6 @@ class HttpCaller(NamedTuple):
     """The program that sent a message over HTTP: the headers and the remote address of its request."""
 
     headers: Headers
-    """The headers, without `Authorization` and `Proxy-Authorization`: a handler must not pass a token on."""
+    """The headers without `Authorization` and `Proxy-Authorization`, because a handler must not pass a token on."""
     address: tuple[str, int] | None
-    """The remote IP address and port; None if unknown, as on a Unix socket. Behind a proxy, those of the proxy."""
+    """The remote IP address and port, or those of a proxy; None if unknown, as on a Unix socket."""

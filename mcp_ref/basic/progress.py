@@ -1,14 +1,14 @@
 """Progress: notifications by which the receiver of a long request reports the state of its work.
 
-The sender of a request asks for progress notifications with a `progressToken` in the request's `_meta`. The receiver
-MAY then send any number of notifications with this token. It MUST stop when it sends the response.
+The sender of a request asks for them with a `progressToken` in the request's `_meta`. The receiver MAY then send any
+number of notifications with this token, but MUST stop when it sends the response.
 
-- A token MUST be unique across the sender's active requests, because a notification has only the token, no request id.
-- `progress` MUST increase with each notification. Both sides SHOULD limit the rate of notifications.
-- A notification MUST have the token of an active request. The sender of the requests ignores other tokens, so that a
-  peer cannot extend a time limit with a guessed token.
+- A token MUST be unique across the sender's active requests, because a notification names its request only by it.
+- `progress` MUST increase with each notification, and both sides SHOULD limit the rate of notifications.
+- A notification MUST have the token of an active request. The sender of the request ignores all others, so that a peer
+  cannot extend a time limit with a guessed token.
 
-    2024-10-07, 2024-11-05    client and server can report `progress` and `total`
+    2024-10-07, 2024-11-05    both sides can report `progress` and `total`
     2025-03-26                added: `message`, a text for people
     2025-11-25                the token of a task stays valid until the task ends
     2026-07-28                only the server reports, on the stream of the request; never for a subscription
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ProgressNotificationParams:
-    """The progress of one request. `total` can be unknown. `message` is a text for people."""
+    """The progress of one request. `total` may be unknown, and `message` is for people."""
 
     progress_token: str | int
     progress: float
@@ -50,10 +50,7 @@ ProgressHandler = Callable[[float, float | None, str | None], None]
 
 
 def progress_token(meta: Object | None) -> RequestId | None:
-    """Return the progress token in a request's `_meta`, or None if it is absent or invalid, for example too long.
-
-    The tokens `0` and `""` are valid.
-    """
+    """Return the progress token in a request's `_meta`, or None if it is absent or invalid. `0` and `""` are valid."""
     token = (meta or {}).get("progressToken")
     return token if is_request_id(token) else None
 
@@ -83,7 +80,7 @@ def receive_progress(params: ProgressNotificationParams, dispatcher: Dispatcher)
     """Pass a progress notification to the caller of its request, and restart the request's time limit."""
     pending = dispatcher.pending.get(params.progress_token)
     if pending is None or pending.on_progress is None:
-        # [2025-11-25 basic/utilities/progress#behavior-requirements] only tokens of active requests
+        # [2025-11-25 basic/utilities/progress#behavior-requirements] a notification MUST have an active request's token
         log.debug("ignored a progress notification: no active request has the token %.80r", params.progress_token)
         return
     pending.extend()

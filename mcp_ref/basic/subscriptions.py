@@ -5,16 +5,16 @@
                                      the result, if the server ends the subscription (SHOULD)
 
 A server MUST NOT send types of notifications that are not in the filter. Each notification has the id of the request in
-`_meta`, because on stdio the notifications of all subscriptions arrive on one pipe. After a lost connection, the client
-sends the request again, because the server stores no subscriptions. The client must also read the lists again, because
-it received no notifications while the connection was lost.
+`_meta`, because on stdio those of all subscriptions arrive on one pipe. The server stores no subscriptions, so after a
+lost connection the client sends the request again. It must also read the lists again, because it may have missed
+notifications in between.
 
     2024-10-07 to 2025-11-25  resources/subscribe subscribes to one resource (capability `resources.subscribe`). A
                               server with the capability `listChanged` sends list changes without a subscription. On
                               Streamable HTTP, it sends them on the GET stream
-    2026-07-28                subscriptions/listen replaced resources/subscribe and the GET stream, because it needs no
-                              session. The server MUST NOT send notifications that the filter does not contain. With the
-                              capability `resources.subscribe`, the filter can contain `resourceSubscriptions`
+    2026-07-28                subscriptions/listen, which needs no session, replaced resources/subscribe and the GET
+                              stream. If the server has the capability `resources.subscribe`, the filter can contain
+                              `resourceSubscriptions`
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream] [2026-07-28 changelog#major-changes]
 
 Spec:  2026-07-28 basic/patterns/subscriptions
@@ -32,12 +32,12 @@ from dataclasses import dataclass
 from ..jsonrpc.messages import Object
 
 MAX_RESOURCES = 1000
-"""Maximum number of resources in one filter, and maximum number of tasks in one filter."""
+"""Maximum number of resources in one filter, and also of tasks."""
 
 
 @dataclass
 class SubscriptionFilter:
-    """The notifications that a client wants. A URI includes all URIs below it. `task_ids` needs the tasks extension."""
+    """The notifications that a client wants. A URI stands for all URIs below it, too. `task_ids` is of an extension."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None

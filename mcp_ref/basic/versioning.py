@@ -1,7 +1,7 @@
-"""Stateless requests (modern era): each request contains its revision and the capabilities of the client.
+"""Stateless requests (modern era): each one contains its own revision and the capabilities of the client.
 
-A server MUST NOT rely on earlier requests, even on the same connection. So any process can serve any request, and a
-crash loses no session. If the server stores state between requests, the state MUST have an identifier, which the client
+A server MUST NOT rely on earlier requests, not even on the same connection. So any process can serve any request, and a
+crash loses no session. A server that keeps state between requests MUST give it an identifier, which the client then
 sends with each request. [2026-07-28 basic/index#statelessness]
 
     Fault of the request                         Error code, HTTP status
@@ -10,17 +10,17 @@ sends with each request. [2026-07-28 basic/index#statelessness]
     a needed client capability is not declared   -32021 with `requiredCapabilities`, HTTP 400
     the server does not support the revision     -32022 with `supported`, HTTP 400; the client SHOULD use one of these
     the method is unknown                        -32601, HTTP 404
-Programs gave the codes -32000 to -32019 different meanings, so a receiver MUST NOT interpret them, except -32002. Only
-the specification defines -32020 to -32099. Applications SHOULD avoid -32768 to -32000.
-[2026-07-28 basic/index#error-codes]
+Because programs have used the codes -32000 to -32019 with different meanings, a receiver MUST NOT interpret them,
+except -32002. The codes -32020 to -32099 belong to the specification, and applications SHOULD avoid all from -32768 to
+-32000. [2026-07-28 basic/index#error-codes]
 
-Each result MUST have a `resultType`: "complete", "input_required" (mrtr.py), or a type of an extension, such as "task".
-A client treats a result without `resultType` as "complete", because legacy servers send none. A client treats an
-unknown `resultType` as an error, because it does not know the members of such a result.
+A server MUST give each result a `resultType`: "complete", "input_required" (mrtr.py), or the type of an extension, such
+as "task". If it is missing, the client assumes "complete", because legacy servers do not send it. An unknown
+`resultType` is an error, because the client cannot know the members of such a result.
 
-A *dual-era* client or server supports both eras. How the client finds out the server's era is in
-client/negotiation.py; it SHOULD remember the era of a process (stdio) or origin (HTTP). A dual-era server serves a
-request with modern `_meta` as a stateless request, and `initialize` opens only legacy sessions. A modern server that
+A *dual-era* client or server supports both eras. The client finds out which of them the server speaks
+(client/negotiation.py), and SHOULD remember the era of a process (stdio) or origin (HTTP). A dual-era server serves any
+request with modern `_meta` as a stateless request, while `initialize` opens legacy sessions only. A modern server that
 refuses `initialize` SHOULD list its revisions, so that a legacy client can show them to the user.
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]
 
@@ -71,14 +71,14 @@ class MissingCapability(ProtocolError, CapabilityError):
         required: Object = {}
         for name in reversed(capability_keys(path)):
             required = {name: required}
-        # [2026-07-28 basic/index#_meta] MUST be -32021, whose data lists the missing capabilities
+        # [2026-07-28 basic/index#_meta] the error MUST be -32021, whose data lists the missing capabilities
         text = f"this request needs the client capability {path}; declare it in the _meta of the request"
         super().__init__(MISSING_REQUIRED_CLIENT_CAPABILITY, text, {"requiredCapabilities": required})
 
 
 @dataclass(slots=True)
 class RequestMeta:
-    """The `_meta` of a stateless request. Use `client_info` only for display, because a client can claim any name."""
+    """The `_meta` of a stateless request. `client_info` is only for display, because a client can claim any name."""
 
     revision: Revision
     capabilities: Object
@@ -87,7 +87,7 @@ class RequestMeta:
 
 
 def is_stateless(params: Object) -> bool:
-    """Return True if a request is stateless: its `_meta` has a revision."""
+    """Return True if a request is stateless, because its `_meta` has a revision."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
@@ -111,7 +111,7 @@ def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestM
     """Return the `_meta` of a stateless request. Raise ProtocolError if it is malformed or its revision unsupported."""
     meta, version, capabilities = read_required_meta(params)
     revision = REVISIONS_BY_NAME.get(version)
-    # `reversed`: to compare two revisions is slow, and most requests have the latest one
+    # `reversed`, because most requests have the latest revision, and each comparison takes time
     if revision is None or revision.era != "modern" or revision not in reversed(supported):
         raise unsupported_revision(version, supported)
     return RequestMeta(revision, capabilities, meta.get(CLIENT_INFO), meta.get(LOG_LEVEL))
@@ -120,19 +120,19 @@ def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestM
 def unsupported_revision(requested: str, supported: Iterable[Revision]) -> ProtocolError:
     """Return the error for an unsupported revision. Its data lists the supported revisions, latest first."""
     names: list[JSON] = [revision.name for revision in sorted(supported, reverse=True)]
-    # [2026-07-28 basic/versioning#protocol-version-negotiation] MUST list the versions that it does support
+    # [2026-07-28 basic/versioning#protocol-version-negotiation] the server MUST list the versions that it supports
     data: Object = {"supported": names, "requested": requested[:100]}
     return ProtocolError(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
 
 
 def without_legacy_codes(error: ProtocolError) -> ProtocolError:
-    """Return the error. If its code is in `REPLACED_CODES`, return a copy with the replacement."""
-    # [2026-07-28 basic/index#error-codes] MUST NOT emit the codes of legacy revisions
+    """Return the error, or a copy with another code if its own is in `REPLACED_CODES`."""
+    # [2026-07-28 basic/index#error-codes] a server MUST NOT emit the codes of legacy revisions
     code = REPLACED_CODES.get(error.code)
     return error if code is None else ProtocolError(code, error.message, error.data)
 
 
 def with_request_meta(params: Object, revision: Revision, capabilities: Object, info: Object) -> Object:
-    """Return a copy of `params` with the `_meta` that a stateless request requires."""
+    """Return a copy of `params` with the `_meta` that a stateless request MUST have."""
     fields: Object = {PROTOCOL_VERSION: revision.name, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
     return {**params, "_meta": extended_meta(params, fields)}

@@ -1,7 +1,9 @@
-"""The features of a server and of a client: one module for each feature, after the modules that several features use.
+"""The features of a server and of a client: one module for each page of the specification, and some that they share.
 
-Servers and clients import most of these modules only when they need them. So a server that has only tools never loads
-the module for prompts, and starts faster.
+A server offers tools, which the model calls, resources, which the application reads, and prompts, which the user picks.
+A client offers its user (elicitation), its model (sampling) and its folders (roots) to the server. Each module has the
+messages of one feature and the duties of both sides. A server that has only tools never loads the module for prompts,
+because most of these modules are imported when they are first needed.
 
 invoke.py              Calls the Python function behind a tool, resource, prompt or completer.
 typed_json.py          Converts JSON to objects of a Python type.

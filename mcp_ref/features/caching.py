@@ -1,18 +1,18 @@
 """Caching: a server says how long a client can reuse a result, and for which users.
 
 Six methods have cacheable results: `server/discover`, the four list methods, and `resources/read`. Each of these
-results has two hints. `ttlMs` is the time in milliseconds for which the result is fresh. A change notification makes a
-cached result stale before that time is over. `cacheScope` names the users who can get the cached result:
+results has two hints. `ttlMs` is the time in milliseconds for which the result is fresh, unless a change notification
+makes it stale earlier. `cacheScope` says which users may get the cached result:
 
     public    all users [2026-07-28 server/utilities/caching#cache-scope-field]
     private   users with the same authorization context, such as the same access token
 
-A shared cache can bypass access control. If a server marks one user's result as public, or a cache ignores "private",
-another user of the cache can read that result. So a cache MUST NOT share private results across authorization contexts.
-In this module, the key of a private result contains the user's credential. A server MUST NOT rely on `cacheScope`
-alone, and MUST control each access [2026-07-28 server/utilities/caching#security-considerations].
+A shared cache can bypass access control: if a server marks one user's result as public, or a cache ignores "private",
+another user of the cache can read that result. So a cache MUST NOT share private results across authorization contexts
+(here, their key contains the user's credential), and a server MUST NOT rely on `cacheScope` alone but MUST control each
+access [2026-07-28 server/utilities/caching#security-considerations].
 
-2026-07-28 added the hints (SEP-2549). Results of earlier revisions are not cached.
+2026-07-28 added the hints (SEP-2549), so results of earlier revisions are not cached.
 
 Threats:
     cache-of-another-server: the results of a server; another server that a client of the same cache uses; marks its own
@@ -44,31 +44,31 @@ CacheScope: TypeAlias = Literal["public", "private"]
 DISCOVER_AND_LISTS: Final = (
     "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
 )  # fmt: skip
-"""The methods whose hints are arguments of `Server`. For `resources/read`, each resource has its own hints."""
+"""The methods whose hints are arguments of `Server`. For `resources/read`, each resource has hints of its own."""
 
 CACHEABLE: Final = (*DISCOVER_AND_LISTS, "resources/read")
 """The methods whose results MUST have the hints. [2026-07-28 server/utilities/caching#cacheable-results]"""
 
 MAX_CACHED_RESULTS = 1000
-"""Default maximum number of results in a cache. A full cache drops its oldest result."""
+"""Default maximum number of results in a cache, which then drops the oldest."""
 
 MAX_CACHED_BYTES = 64 * 1024 * 1024
 """Maximum total size of a cache, in bytes of JSON (64 MiB)."""
 
 _MAX_TTL_MS = 2**53 - 1
-"""Maximum `ttlMs`, in milliseconds. Some peers read every number as a float, which rounds larger integers."""
+"""Maximum `ttlMs`, in milliseconds, because some peers read every number as a float, which rounds larger ones."""
 
 
 @dataclass(kw_only=True)
 class CacheableResult:
-    """The fields that the six cacheable results share. By default a client does not reuse the result."""
+    """The fields that the six cacheable results share. By default, a client does not reuse a result."""
 
     ttl_ms: Annotated[int, Availability(since=R2026_07_28, required_since=R2026_07_28)] = 0
     cache_scope: Annotated[CacheScope, Availability(since=R2026_07_28, required_since=R2026_07_28)] = "private"
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Replace a missing or invalid hint with 0 or "private". Otherwise the client would refuse the whole result."""
+        """Replace a missing or invalid hint with 0 or "private", instead of refusing the whole result for it."""
         hints = read_hints(wire)
         return {**wire, "ttlMs": hints.ttl_ms, "cacheScope": hints.scope}
 
@@ -130,7 +130,7 @@ class _Key(NamedTuple):
 
 
 class _CachedResult(NamedTuple):
-    result: bytes  # as JSON text: if callers shared one dict, each could change the results of the others
+    result: bytes  # JSON text and not a dict, which its callers would share and could change
     uri: JSON  # the URI in the params of `resources/read`; None for other methods
     received: float  # time of the response in seconds, by the cache's clock
     ttl_ms: int
@@ -139,8 +139,8 @@ class _CachedResult(NamedTuple):
 class ResponseCache:
     """A cache of results for one client, or for several clients on one event loop.
 
-    In all methods, `server` identifies the server, for example by its URL. `credential` identifies the user: users who
-    can see different results must have different credentials.
+    In all methods, `server` identifies the server, for example by its URL, and `credential` the user: users who may see
+    different results must have different credentials.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, max_results: int | None = None) -> None:
@@ -152,13 +152,15 @@ class ResponseCache:
         self._size = 0  # in bytes
 
     def get(self, server: Hashable, credential: Hashable, method: str, params: Object) -> Object | None:
-        """Return the cached result of a request, or None if the cache has no fresh result."""
+        """Return the cached result of a request, or None if the cache has no fresh one."""
         for key in _keys(server, credential, method, params):
-            if (kept := self._results.get(key)) is not None:
-                # [2026-07-28 server/utilities/caching#freshness-calculation] now < t_received + ttlMs
-                if (self._clock() - kept.received) * 1000 < kept.ttl_ms:
-                    return cast(Object, json.loads(kept.result))
-                self._drop(key)
+            cached = self._results.get(key)
+            if cached is None:
+                continue
+            # [2026-07-28 server/utilities/caching#freshness-calculation] fresh as long as now < t_received + ttlMs
+            if (self._clock() - cached.received) * 1000 < cached.ttl_ms:
+                return cast(Object, json.loads(cached.result))
+            self._drop(key)
         return None
 
     def put(
@@ -170,10 +172,10 @@ class ResponseCache:
         result: Object,
         invalidations: int | None = None,
     ) -> None:
-        """Drop the cached result of a request. Store the new result if its hints allow that.
+        """Drop the cached result of a request, and store the new one if its hints allow that.
 
-        `invalidations` is the value of `self.invalidations` when the client sent the request. If `self.invalidations`
-        has grown since then, the result is not stored, because the result can be older than the latest change.
+        `invalidations` is the value of `self.invalidations` when the client sent the request. If it has grown since
+        then, the result is not stored, because it can be older than the latest change.
         """
         keys = _keys(server, credential, method, params)
         for key in keys:
@@ -183,10 +185,11 @@ class ResponseCache:
         # [2026-07-28 server/utilities/caching#cacheable-results] an `input_required` result is not cacheable
         if not keys or outdated or not hints.ttl_ms or result.get("resultType", "complete") != "complete":
             return
-        key = keys[1] if hints.scope == "public" else keys[0]
-        kept = _CachedResult(json.dumps(result).encode(), params.get("uri"), self._clock(), hints.ttl_ms)
-        self._results[key] = kept
-        self._size += _size(key, kept)
+        private_key, public_key = keys
+        key = public_key if hints.scope == "public" else private_key
+        cached = _CachedResult(json.dumps(result).encode(), params.get("uri"), self._clock(), hints.ttl_ms)
+        self._results[key] = cached
+        self._size += _size(key, cached)
         limit = MAX_CACHED_RESULTS if self._max_results is None else self._max_results
         while len(self._results) > limit or self._size > MAX_CACHED_BYTES:
             self._drop(next(iter(self._results)))
@@ -212,14 +215,15 @@ class ResponseCache:
         """
         self.invalidations += 1
         before = len(self._results)
-        for key, kept in tuple(self._results.items()):
-            if (key.server, key.method) == (server, method) and (uri is None or _is_same_or_nested(uri, kept.uri)):
+        for key, cached in tuple(self._results.items()):
+            if (key.server, key.method) == (server, method) and (uri is None or _is_same_or_nested(uri, cached.uri)):
                 self._drop(key)
         return len(self._results) < before
 
     def _drop(self, key: _Key) -> None:
-        if (kept := self._results.pop(key, None)) is not None:
-            self._size -= _size(key, kept)
+        cached = self._results.pop(key, None)
+        if cached is not None:
+            self._size -= _size(key, cached)
 
 
 def _keys(server: Hashable, credential: Hashable, method: str, params: Object) -> tuple[_Key, _Key] | tuple[()]:
@@ -227,14 +231,14 @@ def _keys(server: Hashable, credential: Hashable, method: str, params: Object) -
     # [2026-07-28 server/utilities/caching#cache-key] the result of a retry with user input MUST NOT be cached
     if method not in CACHEABLE or "inputResponses" in params or "requestState" in params:
         return ()
-    # [2026-07-28 server/utilities/caching#cache-key] MUST NOT reuse a result for a request with other params
+    # [2026-07-28 server/utilities/caching#cache-key] a cache MUST NOT reuse a result for a request with other params
     text = json.dumps({name: value for name, value in params.items() if name != "_meta"}, sort_keys=True)
-    # [2026-07-28 server/utilities/caching#cache-scope-field] MUST NOT share private results across credentials
+    # [2026-07-28 server/utilities/caching#cache-scope-field] nor MUST it share private results across credentials
     return _Key(server, method, text, credential), _Key(server, method, text, None)
 
 
-def _size(key: _Key, kept: _CachedResult) -> int:
-    return len(key.params) + len(kept.result)
+def _size(key: _Key, cached: _CachedResult) -> int:
+    return len(key.params) + len(cached.result)
 
 
 def _is_same_or_nested(updated: str, read: JSON) -> bool:

@@ -1,17 +1,17 @@
 """Completion: the server suggests values while a user types an argument, as an editor suggests words.
 
-The client sends the text so far. The server returns at most 100 values, the best first. The server can complete
-arguments of prompts (`ref/prompt`) and variables of resource templates (`ref/resource`), but not arguments of tools.
+The client sends the text so far, and the server returns at most 100 values, the best first. It can complete arguments
+of prompts (`ref/prompt`) and variables of resource templates (`ref/resource`), but not arguments of tools.
 
-Suggestions MUST NOT disclose sensitive data [2025-11-25 server/utilities/completion#security]. Otherwise an attacker
-could request completions for one letter after the other, and so read a secret list of users, files or customers. So a
-completer (the function that returns suggestions) must suggest only values that the user is allowed to see. Servers
-MUST limit the rate of requests. Clients SHOULD debounce: send a request only after a pause in the typing.
+Suggestions MUST NOT disclose sensitive data [2025-11-25 server/utilities/completion#security], because an attacker who
+tries one letter after another could read a whole list of users, files or customers. So a completer (the function that
+returns suggestions) must suggest only values that the user is allowed to see. Servers MUST limit the rate of requests,
+and clients SHOULD debounce, which means to wait for a pause in the typing.
 
-    2024-10-07  Adds `completion/complete`. No capability announces the method, so a client has to try the method.
+    2024-10-07  Adds `completion/complete`. No capability announces the method, so a client has to try it.
     2025-03-26  Servers MUST declare the capability `completions`. A server without completion SHOULD return -32601. An
                 unknown prompt or a missing argument SHOULD be -32602.
-    2025-06-18  Adds `context.arguments`: the arguments that the user has already filled in.
+    2025-06-18  Adds `context.arguments`, which the user has already filled in.
 
 Spec:  server/utilities/completion (2024-11-05 to 2026-07-28); schema: CompleteRequest, CompleteResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"ref": {"type": "ref/prompt",
@@ -73,7 +73,7 @@ class CompleteContext:
 
 @dataclass
 class CompleteRequestParams:
-    """The argument to complete, and the prompt or template to which the argument belongs."""
+    """The argument to complete, and the prompt or template to which it belongs."""
 
     ref: PromptReference | ResourceTemplateReference
     argument: CompleteArgument
@@ -88,7 +88,7 @@ class Completion:
     values: list[str]
     """At most 100 values, the best first."""
     total: int | None = None
-    """Number of all matching values. None if the server does not know the number."""
+    """Number of all matching values; None if unknown."""
     has_more: bool | None = None
     """True if `values` does not contain all matching values."""
 
@@ -115,7 +115,7 @@ class Completions:
         self._context_type = context_type
         self._arguments_of = arguments_of
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
-        self._unchecked: list[tuple[str, str]] = []  # keys of completers
+        self._unchecked: list[tuple[str, str]] = []  # keys of completers whose target may not be registered yet
 
     def add(self, target: str, argument: str, function: Callable[..., object]) -> None:
         """Register a completer for an argument. `target` is the prompt's name, or the URI template of the resource.
@@ -148,7 +148,7 @@ class Completions:
             self._unchecked.pop()
 
     async def complete(self, params: CompleteRequestParams, context: RequestContext) -> CompleteResult:
-        """Serve `completion/complete`. An argument without a completer has no suggestions."""
+        """Return suggestions, which are empty for an argument without a completer."""
         target = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
         if self._arguments_of(params.ref) is None:
             # [2025-11-25 server/utilities/completion#error-handling] an invalid prompt name SHOULD be -32602

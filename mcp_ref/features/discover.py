@@ -1,11 +1,10 @@
 """Discovery: `server/discover` returns a server's name, capabilities, and supported revisions of the protocol.
 
-2026-07-28 has no handshake, and added this method. Servers MUST implement the method; clients MAY call it
-[2026-07-28 server/discover]. A client can also start with any other request, because each request names its revision.
-If the server does not support that revision, the error -32022 lists the supported revisions.
-
-A client calls the method to show the server's capabilities to the user, or to find out if the server supports only the
-handshake: basic/versioning.py describes such clients [2026-07-28 server/discover#when-to-call].
+2026-07-28 added this method because it has no handshake. Servers MUST implement it, but a client MAY also start with
+any other request [2026-07-28 server/discover], because each request names its revision. If the server does not support
+that, the error -32022 lists the revisions that it does. A client that does call the method wants to show the server's
+capabilities to the user, or to find out if the server knows only the handshake (basic/versioning.py)
+[2026-07-28 server/discover#when-to-call].
 
     Fact            InitializeResult (until 2025-11-25)     DiscoverResult (since 2026-07-28)
     revisions       `protocolVersion`: the negotiated one   `supportedVersions`: all supported revisions
@@ -13,7 +12,7 @@ handshake: basic/versioning.py describes such clients [2026-07-28 server/discove
     capabilities    `capabilities`: valid for the session   `capabilities`: valid for `ttlMs` milliseconds
     instructions    `instructions`: valid for the session   `instructions`: valid for `ttlMs` milliseconds
 
-Nobody verifies the server's name. Use the name for display and logs. Clients SHOULD NOT base security decisions on it.
+Nobody verifies the server's name, so it is for display and logs: clients SHOULD NOT base security decisions on it.
 
 Spec:  2026-07-28 server/discover; schema: DiscoverResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
@@ -41,4 +40,4 @@ class DiscoverResult(CacheableResult):
     instructions: str | None = None
     """Advice for the client's model about this server."""
     meta: Object | None = None
-    """The object `_meta`, which can contain the server's name and version."""
+    """The `_meta`, which SHOULD contain the server's name and version."""

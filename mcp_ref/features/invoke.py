@@ -1,7 +1,7 @@
-"""Invocation: this module inspects and calls the functions of an author: of tools, resources, prompts and completers.
+"""Invocation: how the author's functions behind tools, resources, prompts and completers are inspected and called.
 
-An `async def` function runs on the event loop. A plain `def` function runs in a worker thread. On the event loop, a
-plain function that waits would stop the requests of all clients.
+An `async def` function runs on the event loop. A plain `def` function runs in a worker thread, because on the event
+loop it would stop the requests of all clients while it waits.
 """
 
 from __future__ import annotations
@@ -25,40 +25,44 @@ log = logging.getLogger(__name__)
 async def call(
     function: Callable[..., object], signature: Signature, arguments: dict[str, object], context: RequestContext
 ) -> object:
-    """Call a function with arguments by name. Convert an exception group that it raises to one exception."""
+    """Call a function with arguments by name. If it raises an exception group, raise one exception instead."""
     if signature.context_parameter is not None:
         arguments = {**arguments, signature.context_parameter: context}
     try:
         if signature.is_async:
             return await function(**arguments)  # type: ignore[misc]
         value = await context.run_in_worker(lambda: function(**arguments))
-        return await value if isawaitable(value) else value  # a plain function can return a coroutine
+        return await value if isawaitable(value) else value  # a plain function may return a coroutine
     except BaseExceptionGroup as group:
-        # prefer a failure to input requests: after the user has responded, the handler would fail again
-        failed = group.split(HandlerNeedsInput)[1] or group
-        raise collect_input_requests(group) or _first_exception(failed)  # noqa: B904  # the group is its `__context__`
+        input_requests = collect_input_requests(group)
+        if input_requests is not None:
+            raise input_requests  # noqa: B904  # the group is its `__context__`
+        # Raise a failure rather than the input requests beside it: the retry would fail again, for all the user's work.
+        _, failures = group.split(HandlerNeedsInput)
+        raise _first_exception(failures or group)  # noqa: B904
 
 
 def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if (others := group.split(type(error))[1]) is not None:  # more exceptions of the same type are not logged
+    _, others = group.split(type(error))
+    if others is not None:  # further exceptions of the same type are not worth a warning
         name = type(error).__name__
         log.warning("the handler raised several exceptions; the client is told only of %s", name, exc_info=others)
     return error
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Raise TypeError for a wrong type inside an option, because clients would refuse a list that contains it."""
+    """Raise TypeError for a wrong type inside an option, because clients would refuse the whole list."""
     if options:
         codec_for(REVISIONS[-1]).encode(description)
 
 
 def _fits_type(schema: Schema, default: object) -> bool:
     """Return True if the `type` of a generated schema is enough to see that a simple default is valid."""
-    is_written = default is None or "default" in schema  # False if the default has no JSON form
-    if not is_written or not schema.keys() <= {"type", "format", "enum", "description", "default"}:
+    has_json_form = default is None or "default" in schema
+    if not has_json_form or not schema.keys() <= {"type", "format", "enum", "description", "default"}:
         return False
     name, types, choices = TYPE_NAMES.get(type(default)), json_types(schema), schema.get("enum")
     if isinstance(choices, list):
@@ -69,17 +73,17 @@ def _fits_type(schema: Schema, default: object) -> bool:
 def handler_signature(
     function: Callable[..., object], context_type: type | None, schemaless_types: tuple[type, ...] | None = None
 ) -> Signature:
-    """Return the signature of an author's function. `signature_of` documents the arguments and more exceptions.
+    """Return the signature of an author's function, with the arguments and exceptions of `signature_of`.
 
-    Raises:
-        TypeError: The default of a parameter does not fit the parameter's own type.
+    Raise TypeError also if the default of a parameter does not fit the parameter's own type.
     """
     signature = signature_of(function, context_type=context_type, schemaless_types=schemaless_types)
     for parameter in signature.parameters:
         default = parameter.default
-        is_not_finite = type(default) is float and not isfinite(default)  # JSON lacks such numbers, but Python has them
-        if parameter.required or is_not_finite or hasattr(type(default), "model_dump"):
-            continue  # a model checks itself, and can write other fields than it reads
+        is_not_finite = type(default) is float and not isfinite(default)  # a number in Python, but not in JSON
+        is_model = hasattr(type(default), "model_dump")  # it checks itself, and may write other fields than it reads
+        if parameter.required or is_not_finite or is_model:
+            continue
         if signature.is_generated and _fits_type(parameter.schema, default):
             continue
         try:

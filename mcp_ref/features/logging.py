@@ -1,20 +1,19 @@
 """Logging: log messages that a server sends to its client, with the severity levels of syslog (RFC 5424).
 
 The client chooses a minimum level, and the server leaves out less severe messages. A server that sends log messages
-MUST declare the capability `logging`. Handlers send log messages with `Context.log`.
+MUST declare the capability `logging`. Handlers send them with `Context.log`. Because the client may show or store a log
+message, it MUST NOT contain credentials, personal data, or internal details that help an attacker
+[2025-11-25 server/utilities/logging#security]. Servers SHOULD limit the rate of messages.
 
-Logging is deprecated since 2026-07-28 (SEP-2577). The first revision on or after 2027-07-28 can remove it. Use stderr
-on stdio, or OpenTelemetry [2026-07-28 changelog#deprecated].
-
-The client can show or store log messages. So a log message MUST NOT contain credentials, personal data, or internal
-details that help an attacker [2025-11-25 server/utilities/logging#security]. Servers SHOULD limit the rate of messages.
+Logging is deprecated since 2026-07-28 (SEP-2577), and the first revision on or after 2027-07-28 can remove it. Use
+stderr on stdio, or OpenTelemetry [2026-07-28 changelog#deprecated].
 
     2024-10-07  `logging/setLevel` sets the minimum level of the session. Before that request, the server decides which
                 messages it sends (this package sends all). An unknown level is -32602 (SHOULD since 2024-11-05).
-    2026-07-28  `logging/setLevel` was removed, because no session exists that could store the level. Each request has
-                its minimum level in `_meta["io.modelcontextprotocol/logLevel"]`. For a request without a level, the
-                server MUST NOT send log messages. It MUST send them on the response stream of their request only, not
-                on `subscriptions/listen` [2026-07-28 server/utilities/logging#per-request-log-level].
+    2026-07-28  `logging/setLevel` was removed, because there is not a session that could store the level. Each request
+                has its minimum level in `_meta["io.modelcontextprotocol/logLevel"]`; without it, the server MUST NOT
+                send log messages. It MUST send them on the response stream of their request only, not on
+                `subscriptions/listen` [2026-07-28 server/utilities/logging#per-request-log-level].
 
 Spec:  server/utilities/logging (2024-11-05 to 2026-07-28); schema: SetLevelRequest, LoggingMessageNotification
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "info"}}
@@ -46,8 +45,6 @@ class SetLevelRequestParams:
 
 @dataclass
 class LoggingMessageNotificationParams:
-    """A log message of the server."""
-
     level: LoggingLevel
     data: JSON
     """The message as any JSON, for example a string, or an object with details."""
@@ -57,13 +54,13 @@ class LoggingMessageNotificationParams:
 
 
 async def set_level(params: SetLevelRequestParams, context: RequestContext) -> EmptyResult:
-    """Serve `logging/setLevel`. codec.py has already refused unknown levels with -32602."""
+    """Store the level. The codec has already refused unknown ones with -32602."""
     context.channel.logging_level = params.level
     return EmptyResult()
 
 
 def is_wanted(level: LoggingLevel, minimum: str | None) -> bool:
-    """Return True if the client wants messages of `level`. Without a `minimum`, the client wants no messages."""
+    """Return True if the client wants messages of `level`. Without a `minimum`, it wants none."""
     if level not in LEVELS:
         raise ValueError(f"the log level must be one of {', '.join(LEVELS)}, not {level!r}")
     return minimum is not None and LEVELS.index(level) >= LEVELS.index(minimum)

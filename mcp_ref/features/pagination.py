@@ -1,20 +1,20 @@
-"""Pagination: a server sends a long list in pages. With the cursor in a result, the client gets the next page.
+"""Pagination: a server sends a long list in pages, each with a cursor by which the client gets the next one.
 
-The server chooses the size of a page. Clients MUST treat a cursor as opaque: they must not read or change it, because
-each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines]. An invalid cursor
-SHOULD be -32602.
+The server chooses the size of a page. Clients MUST treat a cursor as opaque and neither read nor change it, because
+each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines]. The error for an
+invalid cursor SHOULD be -32602.
 
-Every item of a list has a serial number. New items get higher numbers, and go to the end of the list. A cursor of this
-package contains the serial number of the last item on the page. So the client misses no item and gets no item twice
-when the list changes between two pages. A client that forges a cursor can only skip items of the same list. A malicious
-server could send pages until the client's memory is full, so `all_pages` limits the length of a list.
+A cursor of this package contains the serial number of the last item on the page. New items get higher numbers and go to
+the end of the list, so a client neither misses an item nor gets it twice when the list changes between two pages. If it
+forges a cursor, it can only skip items of the same list. A malicious server could send pages until the client's memory
+is full, so `all_pages` limits the length of a list.
 
     2024-10-07  No pages: one result contains the whole list.
     2024-11-05  Adds `cursor` and `nextCursor` to tools/list, prompts/list, resources/list, resources/templates/list. A
                 page without `nextCursor` is the last page. Clients MUST NOT use a cursor in another session.
     2025-11-25  Adds `tasks/list`, which has pages too.
-    2026-07-28  An empty string is a valid cursor, which clients MUST NOT treat as the end of the list. All pages have
-                the same `cacheScope`. Removes `tasks/list` and the rule about sessions.
+    2026-07-28  An empty string is a valid cursor, which clients MUST NOT treat as the end of the list. All pages MUST
+                have the same `cacheScope`. Removes `tasks/list` and the rule about sessions.
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": "YWZ0ZXI6Mw=="}}
@@ -44,7 +44,7 @@ MAX_LIST_SIZE = 64 * 1024 * 1024
 
 
 def cursor_of(serial: int) -> str:
-    """Return the cursor of the page that starts after the item with this serial number."""
+    """Return the cursor of the page that begins after the item with this serial number."""
     return base64.urlsafe_b64encode(b"after:%d" % serial).decode()
 
 
@@ -56,7 +56,7 @@ def serial_of(cursor: str) -> int:
             raise ValueError
         return int(text[6:])
     except (ValueError, binascii.Error):
-        # [2025-11-25 server/utilities/pagination#error-handling] SHOULD be -32602
+        # [2025-11-25 server/utilities/pagination#error-handling] an invalid cursor SHOULD be -32602
         advice = "use the nextCursor of the previous page, or no cursor for the first page"
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown cursor; {advice}") from None
 
@@ -64,10 +64,9 @@ def serial_of(cursor: str) -> int:
 async def all_pages(
     fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]], max_pages: int, max_items: int
 ) -> list[T]:
-    """Return all items of a server's list. Raise InvalidMessage for a repeated cursor or a too long list.
+    """Return all items of a server's list. Raise InvalidMessage if it is too long or a cursor comes twice.
 
-    `fetch` requests one page. Its argument is a cursor (None for the first page). It returns the page's items and the
-    next cursor (None after the last page).
+    `fetch` gets the cursor of a page (None for the first), and returns its items and the next cursor (None at the end).
     """
     items: list[T] = []
     cursor, size = None, 0

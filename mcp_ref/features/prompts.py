@@ -1,12 +1,13 @@
-"""Prompts: message templates of a server. The user picks a prompt, for example as a slash command.
+"""Prompts: message templates of a server, which the user picks, for example as a slash command.
 
-The client lists the prompts (`prompts/list`). The user chooses a prompt and types its arguments. The client then gets
-the finished messages (`prompts/get`), and adds the messages to the conversation with its model. The server writes the
-messages, but only the user decides to use a prompt [2026-07-28 server/prompts]. Arguments are strings, because people
-type them. An unknown prompt or a missing argument SHOULD be -32602.
+The client lists the prompts (`prompts/list`), and the user chooses one and types its arguments. The client then gets
+the finished messages (`prompts/get`) and adds them to the conversation with its model. So the server writes the
+messages, but only the user decides to use them [2026-07-28 server/prompts]. Arguments are strings, because people type
+them. The error for an unknown prompt or a missing argument SHOULD be -32602.
 
-Both sides MUST validate the arguments and the messages [2025-11-25 server/prompts#security]. Arguments become part of
-the conversation. So an attacker's argument can inject instructions, or name a resource that the user must not read.
+Both sides MUST validate the arguments and the messages [2025-11-25 server/prompts#security]. Because arguments become
+part of the conversation, an attacker's argument can inject instructions, or name a resource that the user must not
+read.
 
     2024-11-05  Messages have text, images and embedded resources. The list has pages.
     2025-03-26  Messages have audio.
@@ -71,7 +72,7 @@ class PromptMessage:
     content: ContentBlock
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        # [2025-11-25 server/prompts#security] MUST validate all prompt inputs and outputs
+        # [2025-11-25 server/prompts#security] both sides MUST validate all prompt inputs and outputs
         if self.role not in get_args(Role):
             raise ValueError(f'the role of a prompt message must be "user" or "assistant", not {self.role!r:.80}')
         return wire
@@ -103,7 +104,7 @@ class GetPromptResult:
 
 
 class PromptOptions(TypedDict, total=False):
-    """Options of a prompt. The default of `description` is the function's docstring."""
+    """Options of a prompt. By default, `description` is the function's docstring."""
 
     title: str | None
     description: str | None
@@ -119,17 +120,15 @@ class RegisteredPrompt:
     function: Callable[..., object]
     signature: Signature
     check_arguments: Validator
-    """Validator of the arguments. For example, a `Literal` parameter accepts only its own values."""
 
 
 class Prompts:
-    """The registered prompts of a server, and the handlers of `prompts/list` and `prompts/get`."""
+    """The registered prompts of a server, with the handlers of `prompts/list` and `prompts/get`."""
 
     def __init__(self, context_type: type | None, page_size: int, on_change: Callable[[], None]) -> None:
         self._context_type = context_type
         self._registry: Registry[RegisteredPrompt] = Registry("prompt", page_size, on_change)
         self.scopes = self._registry.scopes
-        """Name of each prompt that needs scopes -> the scopes that a caller needs."""
 
     def __len__(self) -> int:
         return len(self._registry)
@@ -137,9 +136,9 @@ class Prompts:
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[PromptOptions]) -> Prompt:
         """Register a function as a prompt. The function's parameters become the prompt's arguments.
 
-        The function returns a str or a content block (the server makes a message of the user from it), a PromptMessage,
-        a list of these, or a GetPromptResult. Raise TypeError if a parameter does not accept a str. Raise ValueError
-        for a taken name or an invalid scope.
+        It returns a str or a content block, which become a message of the user, a PromptMessage, a list of these, or a
+        GetPromptResult. Raise TypeError if a parameter does not accept a str, and ValueError for a taken name or an
+        invalid scope.
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))
@@ -167,12 +166,10 @@ class Prompts:
         return None if registered is None else [parameter.name for parameter in registered.signature.parameters]
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListPromptsResult:
-        """Serve `prompts/list`."""
         page, following = self._registry.page(params.cursor, context)
         return ListPromptsResult([registered.prompt for registered in page], following)
 
     async def get(self, params: GetPromptRequestParams, context: RequestContext) -> GetPromptResult:
-        """Serve `prompts/get`."""
         registered = self._registry.get(params.name)
         # [2025-11-25 server/prompts#error-handling] an invalid name or a missing argument SHOULD be -32602
         if registered is None:

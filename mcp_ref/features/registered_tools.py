@@ -2,8 +2,6 @@
 
     tools/call -> find the tool -> check the arguments -> run the function -> check its result -> CallToolResult
 
-tools.py describes tools, their messages and their errors.
-
 Spec:  server/tools (2024-10-07 to 2026-07-28)
 Used by: server/catalog.py. Uses: tools.py, invoke.py, registry.py
 """
@@ -49,10 +47,10 @@ log = logging.getLogger(__name__)
 
 
 class ToolOptions(TypedDict, total=False):
-    """Options of a tool. `description` and the schemas come from the function's docstring and signature by default.
+    """Options of a tool. By default, `description` and the schemas come from the function's docstring and signature.
 
-    The server checks arguments and results with the schemas. Clients get the schemas unchanged, except that a client
-    before 2026-07-28 gets only output schemas of objects.
+    The server checks arguments and results with the schemas. Clients get them unchanged, except that before 2026-07-28
+    an output schema is sent only if it describes an object.
     """
 
     title: str | None
@@ -69,7 +67,7 @@ class ToolOptions(TypedDict, total=False):
     """The scopes that a caller over HTTP needs. The HTTP server then needs `authorization=`. Default: no scopes."""
     asks_first: bool
     """True if the function itself begins the task with `context.begin_task()`, for example after an elicitation.
-    Default: False. The task then begins before the function starts."""
+    Default: False, so the task begins before the function starts."""
 
 
 @dataclass(eq=False)
@@ -80,26 +78,27 @@ class RegisteredTool:
     function: Callable[..., object]
     signature: Signature
     headers: dict[str, tuple[str, ...]]
-    """Name of each HTTP header, without `Mcp-Param-` -> path of the argument that the client copies to the header."""
+    """Name of each HTTP header, without `Mcp-Param-` -> path of the argument that the client copies to it."""
     task: TaskSupport = "forbidden"
     asks_first: bool = False
 
+    # Both validators are compiled when they are first used, because most tools are never called.
+
     @cached_property
     def check_arguments(self) -> Validator:
-        """The validator of the arguments, compiled when it is first used."""
         return compile_schema(self.tool.input_schema)
 
     @cached_property
     def check_result(self) -> Validator | None:
-        """The validator of the structured content, compiled when it is first used; None without an output schema."""
+        """The validator of the structured content; None without an output schema."""
         return compile_schema(self.tool.output_schema) if self.tool.output_schema is not None else None
 
     def wraps_result(self, revision: Revision) -> bool:
         """Return True if the server sends the structured content as `{"result": ...}`.
 
-        Before 2026-07-28, structured content must be an object, so the server wraps other values. But with an output
-        schema that the author wrote, the server sends other values only as text: in a wrapper, a `$ref` to the
-        schema's root would fail.
+        Before 2026-07-28, structured content must be an object, so the server wraps other values. But if the author
+        wrote the output schema, it sends them only as text, because a `$ref` to the schema's root would fail in a
+        wrapper.
         """
         if not revision.structured_results or revision.structured_content_is_any_json:
             return False
@@ -115,39 +114,38 @@ class RegisteredTool:
 
 
 ToolRun = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]
-"""A function that runs one tool call. Its argument is the context of the request or of the task."""
+"""A function that runs one tool call in the context of its request or task."""
 
 TaskStarter = Callable[[ToolRun, RegisteredTool, CallToolRequestParams, RequestContext], Awaitable[object]]
-"""The function that decides if a tool call becomes a task. It returns a `CreateTaskResult` or a `CallToolResult`."""
+"""The function that decides if a tool call becomes a task, and returns a `CreateTaskResult` or a `CallToolResult`."""
 
 
 class Tools:
-    """The registered tools of a server. Serves `tools/list` and `tools/call`."""
+    """The registered tools of a server, with the handlers of `tools/list` and `tools/call`."""
 
     def __init__(
         self, context_type: type | None, page_size: int, on_change: Callable[[], None], start: TaskStarter
     ) -> None:
         self.can_be_tasks = False
-        """True if the calls of at least one tool, even a removed tool, can be tasks."""
+        """True if the calls of at least one tool, even a removed one, can be tasks."""
         self._context_type = context_type
         self._start_task = start
         self._registry: Registry[RegisteredTool] = Registry("tool", page_size, on_change)
         self.scopes = self._registry.scopes
-        """Name of each tool that needs scopes -> the scopes that a caller needs."""
 
     def __len__(self) -> int:
         return len(self._registry)
 
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[ToolOptions]) -> Tool:
-        """Register a function as a tool. Log a warning if clients could refuse the name.
+        """Register a function as a tool. Log a warning if clients might refuse the name.
 
-        Raise TypeError for an annotation without a JSON Schema. Raise ValueError for a taken name or an invalid option.
+        Raise TypeError for an annotation without a JSON Schema, and ValueError for a taken name or an invalid option.
         """
         check_options(options, ToolOptions)
         check_meta_keys(options.get("meta"))
         task = options.get("task", "forbidden")
-        results = (CallToolResult, *get_args(ContentBlock))
-        signature = handler_signature(function, self._context_type, results)
+        unstructured = (CallToolResult, *get_args(ContentBlock))  # results of these types get no output schema
+        signature = handler_signature(function, self._context_type, unstructured)
         tool = Tool(
             name or signature.name,
             cast(Object, options.get("input_schema", signature.input_schema)),
@@ -166,7 +164,7 @@ class Tools:
         check_description(tool, options)
         if not _TOOL_NAME.fullmatch(tool.name):
             rule = "use 1 to 128 of the characters A-Z, a-z, 0-9, _, - and ."
-            log.warning("clients can refuse the tool name %.140r: %s", tool.name, rule)
+            log.warning("clients may refuse the tool name %.140r: %s", tool.name, rule)
         self._registry.add(tool.name, registered, options.get("scopes", ()))
         self.can_be_tasks = self.can_be_tasks or task != "forbidden"
         return tool
@@ -177,30 +175,32 @@ class Tools:
 
     def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
         """Return `RegisteredTool.headers`, or an empty dict for an unknown tool."""
-        return registered.headers if (registered := self._registry.get(name)) is not None else {}
+        registered = self._registry.get(name)
+        return registered.headers if registered is not None else {}
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListToolsResult:
-        """Serve `tools/list`."""
         page, following = self._registry.page(params.cursor, context)
         return ListToolsResult([registered.tool_for(context.revision) for registered in page], following)
 
     def call(self, params: CallToolRequestParams, context: RequestContext) -> Awaitable[object]:
-        """Serve `tools/call`: find the tool, check the arguments, run the function, build the result."""
-        if (registered := self._registry.get(params.name)) is None:
+        """Find the tool, and run it, as a task if the request or the tool wants one."""
+        registered = self._registry.get(params.name)
+        if registered is None:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a JSON-RPC error
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
-        # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` if tasks are not declared
+        # [2025-11-25 basic/utilities/tasks#task-support-and-handling] a server without tasks MUST ignore `task`
         may_become_task = registered.task != "forbidden" or params.task is not None
         if self.can_be_tasks and may_become_task:
-            work = partial(self._call, registered, params)
-            return self._start_task(work, registered, params, context)
+            run = partial(self._call, registered, params)
+            return self._start_task(run, registered, params, context)
         return self._call(registered, params, context)
 
     async def _call(
         self, registered: RegisteredTool, params: CallToolRequestParams, context: RequestContext
     ) -> CallToolResult:
         arguments = params.arguments or {}
-        if errors := registered.check_arguments.errors(arguments):
+        errors = registered.check_arguments.errors(arguments)
+        if errors:
             return _invalid_arguments("; ".join(map(str, errors)), context)
         try:
             bound = registered.signature.bind(arguments)
@@ -213,23 +213,23 @@ class Tools:
             raise
         except (ToolError, AccessRefused) as error:
             return _error_result(str(error))
-        except BaseException as error:  # also SystemExit, which would end the server
+        except BaseException as error:  # including SystemExit, which would end the server
             if isinstance(error, ProtocolError) and not isinstance(error, RemoteError):
                 raise
             text = text_for_peer(error)
-            if text is None or text not in str(error):  # the log has the text that the client does not get
+            if text is None or text not in str(error):  # the client gets another text, so this one goes to the log
                 log.exception("tool %s failed", params.name)
             return _error_result(text or f"Tool {params.name} failed")
 
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#tool-names] SHOULD
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#tool-names] names SHOULD match this
 
 
 def _check_schemas(registered: RegisteredTool) -> None:
-    """Check schemas of which the author has written a part. Raise ValueError for a malformed schema."""
+    """Check schemas that the author has at least partly written. Raise ValueError if one is malformed."""
     tool = registered.tool
     registered.check_arguments, registered.check_result  # noqa: B018 - compile the schemas now
-    # [2026-07-28 server/tools#tool] MUST be a JSON Schema object; schema.ts also requires "type": "object"
+    # [2026-07-28 server/tools#tool] it MUST be a JSON Schema object; schema.ts also requires "type": "object"
     if not is_object_schema(tool.input_schema):
         raise ValueError(f'input_schema must have "type": "object", not {str(tool.input_schema)[:80]}')
     if not isinstance(tool.output_schema, dict | None):  # JSON Schema allows true and false, but MCP does not
@@ -240,7 +240,7 @@ def _check_schemas(registered: RegisteredTool) -> None:
 def _invalid_arguments(errors: str, context: RequestContext) -> CallToolResult:
     text = f"Invalid arguments: {errors}"
     if context.revision.invalid_arguments_are_results:
-        # [2025-11-25 server/tools#error-handling] a result, so that the model can read the errors and try again
+        # [2025-11-25 server/tools#error-handling] a result and not an error, so that the model can try again
         return _error_result(text)
     raise ProtocolError(INVALID_PARAMS, text)
 
@@ -262,14 +262,15 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
         result = CallToolResult(_blocks_of(value))
     else:
         data = to_json(value)
-        # [2025-11-25 server/tools#structured-content] SHOULD also return the serialized JSON in a TextContent block
+        # [2025-11-25 server/tools#structured-content] the tool SHOULD also return the JSON in a TextContent block
         result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
         if registered.check_result.is_valid(data):
             if registered.wraps_result(revision):
                 result.structured_content, result.structured_null = {"result": data}, False
             return result
     # [2025-11-25 server/tools#output-schema] structured content MUST conform to the output schema
-    if not result.is_error and (fault := result_fault(registered.check_result, result)) is not None:
+    fault = None if result.is_error else result_fault(registered.check_result, result)
+    if fault is not None:
         advice = "; is `return` missing?" if value is None else ""
         log.error("the result of tool %s does not match its output schema: %s%s", registered.tool.name, fault, advice)
         return _error_result(f"Tool {registered.tool.name} returned a result that does not match its output schema")

@@ -1,7 +1,7 @@
 """Registry: a store of a server's tools, resources or prompts, which returns them in pages.
 
-A server SHOULD list its tools in the same order each time: here, in the order of registration. If the order changed,
-the client and its model provider could not reuse cached data [2026-07-28 server/tools#capabilities].
+A server SHOULD list its tools in the same order each time (here, that of their registration), because otherwise neither
+the client nor its model's provider could reuse cached data [2026-07-28 server/tools#capabilities].
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 """
@@ -27,14 +27,14 @@ class Registry(dict[str, T]):
     Args:
         kind: Noun for an item in error messages, such as "tool".
         page_size: Maximum number of items in a page.
-        on_change: Called after an item was added or removed. The server then sends a list_changed notification.
+        on_change: Called after an item was added or removed, so that the server can notify its clients.
     """
 
     def __init__(self, kind: str, page_size: int, on_change: Callable[[], None]) -> None:
         super().__init__()
         self._kind, self._page_size, self._on_change = kind, page_size, on_change
         self.scopes: dict[str, frozenset[str]] = {}
-        """Key of each item that needs scopes -> the scopes that a caller needs."""
+        """Key of each item that needs scopes -> these scopes."""
         self._serials: dict[str, int] = {}
         self._next_serial = count(1)
 
@@ -42,7 +42,8 @@ class Registry(dict[str, T]):
         """Register an item. Raise ValueError for a key in use or an invalid scope, TypeError for `scopes="a"`."""
         if key in self:
             raise ValueError(f"the {self._kind} {key!r} is already registered; remove it first")
-        if needed := checked_scopes(scopes):
+        needed = checked_scopes(scopes)
+        if needed:
             self.scopes[key] = needed
         self[key] = item
         self._serials[key] = next(self._next_serial)
@@ -55,7 +56,7 @@ class Registry(dict[str, T]):
         self._on_change()
 
     def page(self, cursor: str | None, context: RequestContext) -> tuple[list[T], str | None]:
-        """Return the page for a cursor (None for the first page), and the next cursor (None after the last page).
+        """Return the page for a cursor (None for the first), and the next cursor (None after the last page).
 
         Raise ProtocolError -32602 for an invalid cursor.
         """
@@ -66,9 +67,10 @@ class Registry(dict[str, T]):
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(serials, serial_of(cursor))
         end = start + self._page_size
-        return self._shown(keys[start:end], context), cursor_of(serials[end - 1]) if end < len(keys) else None
+        following = cursor_of(serials[end - 1]) if end < len(keys) else None
+        return self._shown(keys[start:end], context), following
 
-    def _scopes_of(self, key: str) -> Collection[str]:  # resources add the scopes of others that the URI matches
+    def _scopes_of(self, key: str) -> Collection[str]:  # resource_access.py overrides this
         return self.scopes.get(key, ())
 
     def _shown(self, keys: list[str], context: RequestContext) -> list[T]:

@@ -1,28 +1,29 @@
 """Resources: data that a client can read from a server, such as files or database rows. Every resource has a URI.
 
-The client lists the resources (`resources/list`) and the URI templates (`resources/templates/list`, RFC 6570). A URI
-template describes a family of resources. `resources/read` returns text, or bytes in Base64. The client application
-chooses the resources that go into the model's context, for example those that the user picks
-[2025-11-25 server/resources]. A client can subscribe to the changes of a resource.
+The client lists the resources (`resources/list`) and the URI templates (`resources/templates/list`, RFC 6570), each of
+which describes a family of resources. `resources/read` returns text, or bytes in Base64. The client application, and
+not the model, chooses the resources that go into the model's context, for example those that the user picks
+[2025-11-25 server/resources]. It can also subscribe to the changes of a resource.
 
 Security. A server MUST validate every URI, and SHOULD check permissions before it reads a resource
 [2025-11-25 server/resources#security-considerations]. Since 2026-07-28 servers also MUST sanitize the paths of
-`file://` URIs. Otherwise an attacker could read a file outside the project with `file:///project/../../etc/passwd`.
-This package reads only registered URIs, and URIs that match a registered template. It compares canonical forms
-(lib/uri.py), so the host of a URI has no capital letters: put names with capital letters into the path. A variable
-cannot leave its directory or drive (lib/uritemplate.py). The author's function must check symbolic links. A server
-SHOULD use `https://` only for data that clients can fetch without it [2025-11-25 server/resources#https%3A%2F%2F].
+`file://` URIs, because an attacker could otherwise read a file outside the project with
+`file:///project/../../etc/passwd`. This package serves only registered URIs and those that match a registered template.
+It compares canonical forms (lib/uri.py), in which the host has no capital letters, so put names with capital letters
+into the path. A variable cannot leave its directory or drive (lib/uritemplate.py), but symbolic links are for the
+author's function to check. A server SHOULD use `https://` only for data that clients can fetch without it
+[2025-11-25 server/resources#https%3A%2F%2F].
 
     2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
     2024-11-05  Adds pages, `annotations` (audience, priority), `size`. An unknown resource SHOULD be -32002.
     2025-06-18  Adds `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
     2025-11-25  Adds `icons`.
-    2026-07-28  An unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164). Clients SHOULD
-                still accept -32002. Servers MUST NOT return empty `contents` for an unknown resource, because empty
-                `contents` mean an empty resource. `subscriptions/listen` with `resourceSubscriptions` replaces
-                `resources/subscribe` and `resources/unsubscribe`; servers still declare the capability
-                `resources.subscribe`. Adds `ttlMs` and `cacheScope`. `resources/read` can return `input_required`. A
-                list MUST NOT depend on the connection, but MAY depend on the authorization.
+    2026-07-28  An unknown resource MUST be -32602, because SDKs had used different codes (SEP-2164), though clients
+                SHOULD still accept -32002. It MUST NOT be empty `contents`, because those mean an empty resource.
+                `subscriptions/listen` with `resourceSubscriptions` replaces `resources/subscribe` and
+                `resources/unsubscribe`; the capability is still `resources.subscribe`. Adds `ttlMs` and `cacheScope`.
+                `resources/read` can return `input_required`. A list MUST NOT depend on the connection, but MAY depend
+                on the authorization.
 
 Threats:
     resource-path: files outside a published directory; any client; sends "..", a drive, a stream or an encoded slash
@@ -66,7 +67,6 @@ class Resource:
     uri: str
     name: str
     title: Annotated[str | None, Availability(since=R2025_06_18)] = None
-    """The name to show to people."""
     description: str | None = None
     mime_type: str | None = None
     annotations: Annotated[Annotations | None, Availability(since=R2024_11_05)] = None
@@ -86,7 +86,7 @@ class ResourceTemplate:
     title: Annotated[str | None, Availability(since=R2025_06_18)] = None
     description: str | None = None
     mime_type: str | None = None
-    """The MIME type, if all resources of the family have the same MIME type."""
+    """The MIME type, if all resources of the family have the same."""
     annotations: Annotated[Annotations | None, Availability(since=R2024_11_05)] = None
     icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
     meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
@@ -116,32 +116,29 @@ class _UriParams:
     meta: Object | None = None
 
 
-class ReadResourceRequestParams(_UriParams):
-    """The URI of the resource to read."""
+class ReadResourceRequestParams(_UriParams): ...
 
 
 @dataclass
 class ReadResourceResult(CacheableResult):
-    """The contents of a resource: one item, or several items, for example for a directory."""
+    """The contents of a resource, in several items if it is, for example, a directory."""
 
     contents: list[ResourceContents]
     meta: Object | None = None
 
 
-class SubscribeRequestParams(_UriParams):
-    """The URI of the resource whose changes the client wants to know."""
+class SubscribeRequestParams(_UriParams): ...
 
 
-class UnsubscribeRequestParams(_UriParams):
-    """The URI of the subscription to end."""
+class UnsubscribeRequestParams(_UriParams): ...
 
 
 class ResourceUpdatedNotificationParams(_UriParams):
-    """The URI of the changed resource. A subscription to `file:///a` also reports changes of `file:///a/b`."""
+    """The URI of the changed resource, which may also be below the one subscribed to, such as `file:///a/b`."""
 
 
 class ResourceNotFound(Exception):
-    """The error of a template's function for a URI that matches the template, but names no resource."""
+    """The error of a template's function for a URI that matches the template but names no resource."""
 
 
 class ResourceOptions(TypedDict, total=False):
@@ -158,12 +155,12 @@ class ResourceOptions(TypedDict, total=False):
     cache_ttl: float
     """Time for which a client can reuse the contents, in seconds. Only for 2026-07-28. Default: 0."""
     cache_scope: CacheScope
-    """"public" if all users can get cached contents, "private" (the default) if only the requesting user can."""
+    """"public" if all users may get the cached contents, "private" (the default) if only the requesting user may."""
     scopes: Collection[str]
     """The scopes that a caller over HTTP needs, besides those of each other resource or template that matches the URI.
     The HTTP server then needs `authorization=`. Default: no scopes."""
     absolute_paths: bool
-    """True if values can have colons, and values of `{+path}` or `{?path}` can be absolute paths. Default: False."""
+    """True to allow colons in values, and absolute paths for `{+path}` or `{?path}`. Default: False."""
 
 
 @dataclass
@@ -183,19 +180,21 @@ class RegisteredTemplate(_RegisteredReader):
     description: ResourceTemplate
     matcher: UriTemplate
     parameter_checks: dict[str, Validator]
-    """Name of each parameter -> validator of the parameter."""
 
     def arguments(self, uri: str) -> dict[str, object] | None:
         """Return the function's arguments for a URI, or None if the template or a parameter's type does not match."""
-        if (variables := self.matcher.match(uri)) is None:
+        variables = self.matcher.match(uri)
+        if variables is None:
             return None
         arguments: dict[str, object] = {}
         for parameter in self.signature.parameters:
-            if parameter.name in variables:
-                possible, check = possible_values(variables[parameter.name]), self.parameter_checks[parameter.name]
-                if not (fitting := [value for value in possible if check.is_valid(cast(JSON, value))]):
+            name = parameter.name
+            if name in variables:
+                check = self.parameter_checks[name]
+                fitting = [value for value in possible_values(variables[name]) if check.is_valid(cast(JSON, value))]
+                if not fitting:
                     return None
-                arguments[parameter.name] = fitting[0]
+                arguments[name] = fitting[0]
             elif parameter.required:
                 return None
         try:
@@ -221,15 +220,14 @@ class Resources:
         """Register a function that returns the contents of a resource or, if `uri` is a template, of many resources.
 
         The function gets the template's variables by name. It returns str, bytes, a `TextResourceContents`, a
-        `BlobResourceContents`, or a list with such an object. The server sends any other value, but not None, as JSON.
-
-        Raise ValueError for a taken URI or an invalid argument, or if variables and parameters do not match.
+        `BlobResourceContents`, or a list with such an object; any other value except None is sent as JSON. Raise
+        ValueError for a taken URI or an invalid argument, or if variables and parameters do not match.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
         hints = hints_for(options.pop("cache_ttl", 0.0), options.pop("cache_scope", "private"))
         scopes = options.pop("scopes", ())
-        # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986
+        # [2025-11-25 server/resources#custom-uri-schemes] URIs MUST follow RFC 3986
         key = checked_template(uri)
         matcher = UriTemplate(key, options.pop("absolute_paths", False))
         signature = handler_signature(function, self._context_type)
@@ -258,17 +256,21 @@ class Resources:
     def remove(self, uri: str) -> None:
         """Remove a resource or template. Raise KeyError if it is not registered."""
         key = canonical_template(uri) or uri
-        (self._templates if key in self._templates else self._resources).remove(key)
+        if key in self._templates:
+            self._templates.remove(key)
+        else:
+            self._resources.remove(key)
 
     def variables_of(self, uri: str) -> list[str] | None:
         """Return the names of a template's variables, [] for a resource, or None if the URI is not registered."""
         key = canonical_template(uri) or uri
-        if (template := self._templates.get(key)) is not None:
+        template = self._templates.get(key)
+        if template is not None:
             return list(template.matcher.variables)
-        return None if self._resources.get(key) is None else []
+        return [] if key in self._resources else None
 
     def accepts_subscription(self, uri: str) -> bool:
-        """Return True if a client can subscribe to the URI: the URI is registered, or matches a template."""
+        """Return True if a client can subscribe to the URI, because it is registered or matches a template."""
         return len(uri) <= MAX_URI_LENGTH and self._find(uri) is not None
 
     @property
@@ -285,31 +287,32 @@ class Resources:
 
     def _find(self, uri: str) -> tuple[RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
         """Return the resource with this URI, or the first matching template, and the arguments for its function."""
-        if (canonical := canonical_uri(uri)) is None:
+        canonical = canonical_uri(uri)
+        if canonical is None:
             return None
-        if (resource := self._resources.get(canonical)) is not None:
+        resource = self._resources.get(canonical)
+        if resource is not None:
             return resource, {}
         for template in self._templates.values():
-            if (arguments := template.arguments(canonical)) is not None:
+            arguments = template.arguments(canonical)
+            if arguments is not None:
                 return template, arguments
         return None
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListResourcesResult:
-        """Serve `resources/list`."""
         page, following = self._resources.page(params.cursor, context)
         return ListResourcesResult([registered.description for registered in page], following)
 
     async def list_templates(
         self, params: PaginatedRequestParams, context: RequestContext
     ) -> ListResourceTemplatesResult:
-        """Serve `resources/templates/list`."""
         page, following = self._templates.page(params.cursor, context)
         return ListResourceTemplatesResult([registered.description for registered in page], following)
 
     async def read(self, params: ReadResourceRequestParams, context: RequestContext) -> ReadResourceResult:
-        """Serve `resources/read`."""
         _check_length(params.uri)
-        if (found := self._find(params.uri)) is None:
+        found = self._find(params.uri)
+        if found is None:
             raise _not_found(params.uri, context)
         registered, arguments = found
         try:
@@ -321,7 +324,7 @@ class Resources:
         return ReadResourceResult(contents, ttl_ms=registered.hints.ttl_ms, cache_scope=scope)
 
     async def subscribe(self, params: SubscribeRequestParams, context: RequestContext) -> EmptyResult:
-        """Serve `resources/subscribe`. A second subscription to the same URI changes nothing."""
+        """Add a subscription. A second one to the same URI changes nothing."""
         _check_length(params.uri)
         if not self.accepts_subscription(params.uri):
             raise _not_found(params.uri, context)
@@ -331,7 +334,6 @@ class Resources:
         return EmptyResult()
 
     async def unsubscribe(self, params: UnsubscribeRequestParams, context: RequestContext) -> EmptyResult:
-        """Serve `resources/unsubscribe`. Ignore a URI without a subscription."""
         context.channel.subscriptions.remove(canonical_uri(params.uri) or params.uri)
         return EmptyResult()
 
@@ -348,7 +350,6 @@ def _not_found(uri: str, context: RequestContext) -> ProtocolError:
 
 
 def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:
-    """Convert the return value of a resource's function to contents."""
     if isinstance(value, (TextResourceContents, BlobResourceContents)):
         return [value]
     if isinstance(value, list) and any(isinstance(v, (TextResourceContents, BlobResourceContents)) for v in value):

@@ -1,36 +1,36 @@
 """Tools: functions of a server that a language model can call, to look something up or to change something.
 
-The client lists the tools (`tools/list`) and shows the list to its model. The model chooses a tool and its arguments.
-The client then calls the tool (`tools/call`). A human SHOULD be able to deny every call
+The client lists the tools (`tools/list`) and shows the list to its model, which chooses a tool and its arguments. The
+client then calls it (`tools/call`). A human SHOULD be able to deny every call
 [2025-11-25 server/tools#user-interaction-model].
 
-Two kinds of error [2025-11-25 server/tools#error-handling]. An invalid *request* (unknown tool, malformed params)
-returns the JSON-RPC error -32602. Clients MAY show this error to the model, but the model can rarely correct it. A tool
-that *fails* returns a result with `isError`. Clients SHOULD show this result to the model, so that the model can try
-again. Since 2025-11-25, servers return such a result for invalid arguments too (SEP-1303).
+Errors are of two kinds [2025-11-25 server/tools#error-handling]. For an invalid *request* (unknown tool, malformed
+params) the server returns the JSON-RPC error -32602; clients MAY show it to the model, which can rarely correct it. For
+a tool that *fails*, it returns a result with `isError`, which clients SHOULD show to the model so that it can try
+again. Since 2025-11-25, invalid arguments give such a result too (SEP-1303).
 
 Trust. Clients MUST NOT trust the annotations of an untrusted server [2025-03-26 server/tools#tool]. Otherwise a
-malicious server could mark a destructive tool as read-only, and the client would not ask the user before a call.
+malicious server could mark a destructive tool as read-only, and the client would call it without asking the user.
 Clients SHOULD show the arguments to the user before the call, because injected text can make the model send private
-data. Clients SHOULD validate results before the model reads the results. Servers MUST validate arguments,
-control access, limit the rate of calls and sanitize results [2025-11-25 server/tools#security-considerations].
-Structured content MUST match the output schema, so that programs can use it. Servers SHOULD also send structured
-content as text, for clients of revisions before 2025-06-18. A parameter that `x-mcp-header` copies to an HTTP header
-SHOULD NOT be secret, because proxies can read headers [2026-07-28 server/tools#x-mcp-header].
+data, and SHOULD validate results before the model reads them. Servers MUST validate arguments, control access, limit
+the rate of calls and sanitize results [2025-11-25 server/tools#security-considerations]. Structured content MUST match
+the output schema, so that programs can rely on it; servers SHOULD also send it as text, for clients of revisions before
+2025-06-18. A parameter that `x-mcp-header` copies to an HTTP header SHOULD NOT be secret, because proxies can read
+headers [2026-07-28 server/tools#x-mcp-header].
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
     2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send
-                list_changed. Before 2025-11-25, invalid arguments can be either error; this package uses -32602.
+                list_changed. Until 2025-11-25, invalid arguments may be either error; this package uses -32602.
     2025-03-26  Adds `annotations` and audio blocks.
     2025-06-18  Adds `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
     2025-11-25  Adds `icons` and `execution.taskSupport`. Limits the characters and the length of tool names (SHOULD).
                 Invalid arguments are `isError` results. A schema without `$schema` is JSON Schema 2020-12.
-    2026-07-28  `outputSchema` can be any schema, and `structuredContent` any JSON (SEP-2106). `inputSchema` still must
-                have "type": "object". Adds `x-mcp-header`, `ttlMs` and `cacheScope`. The list SHOULD have a stable
-                order, so that caches stay valid. The list MUST NOT depend on the connection, but MAY depend on the
+    2026-07-28  `outputSchema` can be any schema, and `structuredContent` any JSON (SEP-2106), while `inputSchema` still
+                must have "type": "object". Adds `x-mcp-header`, `ttlMs` and `cacheScope`. The list SHOULD have a stable
+                order, so that caches stay valid; it MUST NOT depend on the connection, but MAY depend on the
                 authorization. The server sends list_changed only on `subscriptions/listen`. `input_required` results
-                replace requests to the client. Removes `execution`, because tasks became an extension. Removes
-                sessions, so a tool with state returns an identifier. The next call has this identifier as an argument.
+                replace requests to the client. Removes `execution`, because tasks became an extension, and sessions,
+                so a tool with state returns an identifier, which is an argument of the next call.
 
 registered_tools.py has the server's side, and `ResultChecker` is the client's side.
 
@@ -69,7 +69,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ToolAnnotations:
-    """Hints about a tool's behavior, for the client's user interface. Do not trust the hints of an untrusted server."""
+    """Hints about a tool's behavior, for the client's user interface. Those of an untrusted server can be lies."""
 
     title: str | None = None
     """The name to show to people if `Tool.title` is missing."""
@@ -78,7 +78,7 @@ class ToolAnnotations:
     destructive_hint: bool | None = None
     """True if the tool can delete or overwrite data. None means True. Ignored if the tool is read-only."""
     idempotent_hint: bool | None = None
-    """True if a second, equal call changes nothing more. None means False. Ignored if the tool is read-only."""
+    """True if an equal second call has no further effect. None means False. Ignored if the tool is read-only."""
     open_world_hint: bool | None = None
     """True if the tool reaches things outside its own system, such as the web. None means True."""
 
@@ -90,9 +90,9 @@ class Tool:
     name: str
     """The tool's name, unique on its server. A client of several servers SHOULD distinguish equal names by prefixes."""
     input_schema: Object
-    """The JSON Schema of the arguments. It must have "type": "object"."""
+    """The JSON Schema of the arguments, which must have "type": "object"."""
     description: str | None = None
-    """The text that tells the model the purpose and use of the tool."""
+    """The text that tells the model what the tool does and when to use it."""
     title: Annotated[str | None, Availability(since=R2025_06_18)] = None
     output_schema: Annotated[Object | None, Availability(since=R2025_06_18)] = None
     """The JSON Schema of `structured_content`. Before 2026-07-28 it is sent only if it has "type": "object"."""
@@ -108,7 +108,6 @@ class Tool:
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Leave out an output schema that this revision does not allow."""
         is_allowed = revision.structured_content_is_any_json or is_object_schema(self.output_schema)
         if is_allowed or "outputSchema" not in wire:
             return wire
@@ -126,8 +125,6 @@ class ListToolsResult(CacheableResult):
 
 @dataclass
 class CallToolRequestParams:
-    """The name and the arguments of a tool call."""
-
     name: str
     arguments: Object | None = None
     meta: Object | None = None
@@ -145,11 +142,11 @@ class CallToolResult:
     """True if the tool failed. The content then tells the model the reason."""
     meta: Object | None = None
     structured_null: Annotated[bool, PYTHON_ONLY] = field(default=False, kw_only=True)
-    """True if the structured content is JSON's null. `structured_content` is then None."""
+    """True if the structured content is JSON's null, for which `structured_content` has None."""
 
     @property
     def has_structured_content(self) -> bool:
-        """True if the result has structured content, which can be JSON's null."""
+        """True if the result has structured content, even if that is JSON's null."""
         return self.structured_null or self.structured_content is not None
 
     @property
@@ -158,7 +155,7 @@ class CallToolResult:
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the structured content as the revision allows. 2024-10-07 has only the field `toolResult`."""
+        """Write the structured content as the revision allows, which is as `toolResult` alone in 2024-10-07."""
         if not revision.tool_result_is_any_json:
             return write_structured_content(wire, self.structured_null, revision)
         return {"toolResult": {"error": self.text} if self.is_error else self._tool_result(wire)}
@@ -188,16 +185,15 @@ _BLOCK_TYPES_2024_10_07 = ("text", "image", "resource")
 
 
 class ToolError(Exception):
-    """A failure of a tool, with a text that the model can read. The server returns it as a result with `isError`."""
+    """A failure of a tool, with a text for the model. The server returns it as a result with `isError`."""
 
 
 def is_object_schema(schema: object) -> bool:
-    """Return True if a schema describes objects."""
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
 def result_fault(validator: Validator | None, result: CallToolResult) -> str | None:
-    """Return the errors that the output schema finds in a result, or None if the result is valid."""
+    """Return the errors that the output schema finds in a result, or None if it is valid."""
     if validator is None:
         return None
     if not result.has_structured_content:
@@ -210,19 +206,19 @@ def result_fault(validator: Validator | None, result: CallToolResult) -> str | N
 
 
 class ResultChecker:
-    """The client's validator of results. It uses the output schemas from `tools/list`."""
+    """The client's validator of results, which uses the output schemas from `tools/list`."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, Object] = {}
         self._validators: dict[str, Validator | None] = {}
 
     def replace_schemas(self, tools: list[Tool]) -> None:
-        """Replace all output schemas with the output schemas of a new list of tools."""
+        """Use the output schemas of a new list of tools, and forget all others."""
         self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
         self._validators.clear()
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Raise InvalidMessage if a successful result does not match the tool's output schema, if the tool has one."""
+        """Raise InvalidMessage if a successful result does not match the output schema that its tool may have."""
         schema = self._schemas.get(name)
         if schema is None or result.is_error:
             return
@@ -233,5 +229,6 @@ class ResultChecker:
                 log.warning("the client cannot check results of tool %s: its output schema is invalid: %s", name, error)
                 self._validators[name] = None
         # [2025-11-25 server/tools#output-schema] clients SHOULD validate structured results against this schema
-        if (fault := result_fault(self._validators[name], result)) is not None:
+        fault = result_fault(self._validators[name], result)
+        if fault is not None:
             raise InvalidMessage(f"the result of tool {name!r} does not match its output schema: {fault}")
