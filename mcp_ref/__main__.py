@@ -53,6 +53,9 @@ In a folder that you do not trust, use python3 -P -m {__package__}: without -P, 
 
 ACCOUNT_COMMANDS = "login", "logout", "whoami"
 
+URL_OPTIONS = "--issuer", "--client-metadata-url", "--resource", "--jwks", "--allow-origin"
+"""The options whose value is a URL, but not the URL of a server."""
+
 ACCOUNT_EPILOG = f"""\
 URL is the address of an MCP server. After `login`, the other commands use the tokens:
 
@@ -105,6 +108,21 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
     made.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
     made.add_argument("--revision", metavar="R", help="speak only this revision")
     made.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
+    add_http_options(made)
+
+    made = command("bridge", "", "serve a server of any revision to clients of any revision", needs_server=True)
+    made.add_argument("--back-revision", metavar="R", help="speak only this revision with the server")
+    made.add_argument(
+        "--explain", action="store_true", help="print what is kept, converted and lost, and serve nothing"
+    )
+    made.add_argument("--replay", metavar="TOOL", action="append", default=[],
+                      help="a tool that can run again from its start after a question to the user")  # fmt: skip
+    made.add_argument("--no-hold", action="store_true", help="refuse questions of an old server to a new client")
+    made.add_argument("--clients", metavar="N", type=positive_integer, default=4,
+                      help="connections to an old server for the new clients of one user (default: 4)")  # fmt: skip
+    made.add_argument(
+        "--prefix", action="store_true", help="put the server's name before names, as for several servers"
+    )
     add_http_options(made)
 
     made = command("list", "", "list the tools, resources and prompts of a server", needs_server=True)
@@ -284,7 +302,7 @@ def split_server(words: Sequence[str]) -> tuple[list[str], list[str]]:
 def split_url(words: list[str]) -> tuple[list[str], list[str]]:
     """Return the words without the URL of the server, and this URL: the last URL that is not the value of an option."""
     for at in reversed(range(1, len(words))):
-        if words[at].startswith(("http://", "https://")) and words[at - 1] not in ("--issuer", "--client-metadata-url"):
+        if words[at].startswith(("http://", "https://")) and words[at - 1] not in URL_OPTIONS:
             return words[:at] + words[at + 1 :], [words[at]]
     return words, []
 
@@ -314,7 +332,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if words[0] not in commands:
             main_parser.error(f"unknown command {words[0]!r}{did_you_mean(words[0], commands)}")
         parser = commands[words[0]]
-        has_config = any(word.startswith(("--find", "--config")) for word in words)
+        has_config = any(word.startswith(("--find", "--config", "--explain")) for word in words)
         if not server and parser.get_default("needs_server") and not has_config:
             words, server = split_url(words)
         options, surplus = parser.parse_known_intermixed_args(words[1:])
@@ -379,6 +397,8 @@ def run(options: argparse.Namespace) -> int:
             return int(_import_module("cli.recordings").record(options))
         case "replay":
             return int(_import_module("cli.recordings").replay(options))
+        case "bridge":
+            return int(_import_module("cli.bridge").run_bridge(options))
         case "run":
             return int(_import_module("cli.serve").serve(options))
         case "login" | "logout" | "whoami":

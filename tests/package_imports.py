@@ -30,6 +30,7 @@ LAYERS = (
     {"client", "server"},
     {"host"},
     {"recorder"},
+    {"bridge"},
     {"__init__"},
     {"cli", "demo"},
     {"__main__"},

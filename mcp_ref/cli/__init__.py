@@ -8,7 +8,7 @@ the result. It ends with an exit code that says which side failed.
 - `client_commands.py` has the commands that connect to a server: list, call, read, watch, prompt and complete.
 - `host_commands.py` runs these commands with the servers of a configuration file.
 - `authorization.py` finds the tokens for a URL. `accounts.py` has the commands login, logout and whoami.
-- `serve.py` has the command `run`, which starts a server.
+- `serve.py` has the command `run`, which starts a server. `bridge.py` serves a server of another revision.
 - `recordings.py` has the commands record and replay.
 - `revisions.py`, `toc.py` and `limits.py` have the commands that print facts about this package. `citations.py` finds
   the places that cite the specification.

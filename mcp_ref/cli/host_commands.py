@@ -120,7 +120,7 @@ class Approvals(dict[str, str]):
     def __setitem__(self, key: str, decision: str) -> None:
         size = sum(len(name) + len(text) + 10 for name, text in self.items() if name != key)
         if size + len(key) + len(decision) > MAX_APPROVAL_BYTES:
-            path = default_path().with_name(_APPROVALS)
+            path = default_path().with_name(APPROVALS)
             raise Refused(f"the decision cannot be stored, because {path} is full; delete this file to decide again")
         super().__setitem__(key, decision)
 
@@ -129,7 +129,7 @@ class Approvals(dict[str, str]):
 async def kept_approvals() -> AsyncIterator[dict[str, str]]:
     """Return a context manager with the stored decisions. At its end, store the new ones."""
     try:
-        store = FileStore(default_path().with_name(_APPROVALS))
+        store = FileStore(default_path().with_name(APPROVALS))
     except RuntimeError:  # the user has no home directory
         yield {}
         return
@@ -143,7 +143,8 @@ async def kept_approvals() -> AsyncIterator[dict[str, str]]:
             await store.put("approvals", {**meanwhile, **approvals})
 
 
-_APPROVALS = "approvals.json"
+APPROVALS = "approvals.json"
+"""The name of the file with the stored decisions, in the user's folder for state."""
 _PROMPTS = {
     "start": "Start this server?",
     "variable": "Let this file set the variable?",

@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 def serve(options: argparse.Namespace) -> int:
     """Serve over stdio until the client disconnects, or over HTTP until a signal. Return the exit code."""
     path, name = split_target(options.target)
-    http_values = {option: getattr(options, option) for option in _HTTP_OPTIONS}
-    given = [option for option, value in http_values.items() if value is not None and value is not False]
-    if given and not options.http:
-        raise UsageError(f"--{given[0].replace('_', '-')} needs --http")
+    check_http_options(options)
     try:
         with claimed_stdio():
             module = load(path)
@@ -57,6 +54,14 @@ def serve(options: argparse.Namespace) -> int:
 
 _HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", "trust_proxy", "health",
                  "drain", "store", "issuer", "resource", "require_scope", "jwks")  # fmt: skip
+
+
+def check_http_options(options: argparse.Namespace) -> None:
+    """Raise UsageError for an option that needs `--http`."""
+    http_values = {option: getattr(options, option) for option in _HTTP_OPTIONS}
+    given = [option for option, value in http_values.items() if value is not None and value is not False]
+    if given and not options.http:
+        raise UsageError(f"--{given[0].replace('_', '-')} needs --http")
 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:

@@ -127,14 +127,18 @@ class Client(ClientRequests):
         """
         if self.connector.state is not ConnectionState.NEW:
             raise RuntimeError("a Client can connect only once: create a new Client for a new connection")
-        capabilities = self._handlers.capabilities() if self._handlers is not None else ClientCapabilities()
-        capabilities.extensions = self.extensions
         try:
-            await self.connector.connect(ClientIdentity(self.revisions, self._info, capabilities), self.timeout)
+            await self.connector.connect(ClientIdentity(self.revisions, self._info, self.capabilities()), self.timeout)
             await self._notifications.listen(self)
         except BaseException:
             await self.close()
             raise
+
+    def capabilities(self) -> ClientCapabilities:
+        """Return the capabilities that this client declares."""
+        capabilities = self._handlers.capabilities() if self._handlers is not None else ClientCapabilities()
+        capabilities.extensions = self.extensions
+        return capabilities
 
     async def close(self) -> None:
         """Close the session, and end the server's process. Safe to call from any task, and repeatedly."""

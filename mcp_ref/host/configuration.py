@@ -207,16 +207,16 @@ def read_servers(servers: ServersLike) -> Configuration:
         if isinstance(value, InProcessServer):
             found.append(ServerConfig(server_name(key), key, server=value))
         elif isinstance(value, str):
-            found.append(parse_server(key, {"url": _escape(value)}))
+            found.append(parse_server(key, {"url": escaped(value)}))
         elif isinstance(value, (list, tuple)):
-            words = [_escape(word) for word in value] or [""]
+            words = [escaped(word) for word in value] or [""]
             found.append(parse_server(key, {"command": words[0], "args": words[1:]}))
         else:
             found.append(parse_server(key, dict(value) if isinstance(value, Mapping) else value))
     return Configuration(tuple(found))
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
     """Return a text in which `${` has no meaning, as in the program's own commands and URLs."""
     return text.replace("${", "$${") if isinstance(text, str) else text
 

@@ -58,12 +58,15 @@ from .results import cut_error, cut_result
 from .supervisor import MAX_PAGES, ServerState, Supervisor
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from ..client.tools import CallOptions
     from ..features.logging import LoggingMessageNotificationParams
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Client)
 
 MAX_ITEMS = 10_000
 """Maximum number of items of one list of a server."""
@@ -114,6 +117,11 @@ class HostedServer(Supervisor):
 
     async def prepare(self) -> Client:
         """Replace the variables, ask for the user's consent, and return a client for this server alone."""
+        launch = await self.approved_launch()
+        return self._new_client(launch, await self._approved_roots() if self._options.approve is not None else None)
+
+    async def approved_launch(self) -> Launch:
+        """Replace the variables, and ask for the user's consent to the start. Raise Refused without it."""
         options, config = self._options, self.config
         environment = dict(os.environ if options.environment is None else options.environment)
         launch = launch_of(config, environment, dict.fromkeys(config.inputs, ""))
@@ -130,7 +138,7 @@ class HostedServer(Supervisor):
         if self.status.restarts > 0:
             with contextlib.suppress(Refused):
                 self._policy.record("restart", config.name, reason=self.status.last_error)
-        return self._new_client(launch, await self._approved_roots() if options.approve is not None else None)
+        return launch
 
     async def _ask_start(self, launch: Launch, file: str) -> None:
         """Ask for consent to the start of a server of a file, and to each variable of a file that is not the user's."""
@@ -164,21 +172,26 @@ class HostedServer(Supervisor):
         return existing or None
 
     def _new_client(self, launch: Launch, roots: list[str] | None) -> Client:
+        options = self._options
+        return self.new_client(
+            launch, Client, roots=roots, sampling=self._sample if self._sampling else None,
+            sampling_tools=options.sampling_tools, elicitation=self._elicit if self._elicitation else None,
+            elicitation_url=options.elicitation_url and self._elicitation is not None,
+            on_log=self._log if options.on_log else None, on_tools_changed=self.list_changed, info=options.info,
+        )  # fmt: skip
+
+    def new_client(self, launch: Launch, make: Callable[..., C], **more: Unpack[ClientOptions]) -> C:
+        """Return a client of a class for an approved launch. `more` are the options that the launch does not have."""
         options, name, server = self._options, self.config.name, self.config.server
         throttle = None if server else Throttle(options.trace or trace_from_environment("client"))
         authorizer = None
         if options.authorization and launch.url and "authorization" not in map(str.lower, launch.headers):
             authorizer = options.authorization(launch.url)
-        client_options = ClientOptions(
-            info=options.info, roots=roots, sampling=self._sample if self._sampling else None,
-            sampling_tools=options.sampling_tools, elicitation=self._elicit if self._elicitation else None,
-            elicitation_url=options.elicitation_url and self._elicitation is not None,
-            on_log=self._log if options.on_log else None, on_tools_changed=self.list_changed,
-            timeout=self.config.call_seconds(options.timeout), env=launch.env or None, cwd=launch.cwd,
-            on_stderr=partial(options.on_stderr, name) if options.on_stderr else None,
-            headers=launch.headers or None, authorization=authorizer, trace=throttle or options.trace,
+        client = make(
+            server or launch.target, timeout=self.config.call_seconds(options.timeout), env=launch.env or None,
+            cwd=launch.cwd, on_stderr=partial(options.on_stderr, name) if options.on_stderr else None,
+            headers=launch.headers or None, authorization=authorizer, trace=throttle or options.trace, **more,
         )  # fmt: skip
-        client = Client(server or launch.target, **client_options)
         client.connector.max_restarts, client.max_pages, client.max_items = 0, MAX_PAGES, MAX_ITEMS
         if throttle is not None:
             throttle.client = client

@@ -222,7 +222,8 @@ async def serve_request(
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
     if request.method in mrtr.INPUT_METHODS:
         channel.may_need_input = True
-        if "inputResponses" in request.params or "requestState" in request.params:
+        is_retry = "inputResponses" in request.params or "requestState" in request.params
+        if is_retry and request.method not in catalog.custom_methods:  # a bridge reads the states that it has made
             channel.rounds.read(request, catalog.state_key, principal)
     try:
         try:

@@ -1,0 +1,21 @@
+"""The bridge: one MCP server that is made of other servers, of any revision and any transport.
+
+A new client cannot use an old server, and an old client cannot use a new one, unless both speak a common revision. The
+bridge speaks with each side in its own revision. `Bridge` draws the four combinations of the two eras.
+
+    tools/call of a client -> front.py -> relay.py -> namespaces.py: which server? -> backs.py: which client of ours?
+        -> conversion.py -> the server -> conversion.py -> the client
+    elicitation of a server -> backs.py: to which call does it belong? -> calls.py or held.py -> the client
+
+relayed.py      params and results as JSON, and sealed cursors
+conversion.py   a message in another revision, and the losses
+calls.py        the requests in flight: progress, log messages, input requests of a server to a legacy client
+held.py         input requests of a legacy server to a modern client
+backs.py        the clients of the bridge towards one server
+namespaces.py   the names and URIs of several servers
+changes.py      subscriptions and changed lists
+relay.py        the requests of the clients
+front.py        the server in front
+bridge.py       `Bridge`
+explain.py      the data that are kept, converted and lost between two revisions
+"""

@@ -1,0 +1,159 @@
+"""`Bridge`: one MCP server that is made of other servers, of any revision and transport.
+
+    bridge = Bridge({"old": ["npx", "some-old-server"]})
+    bridge.server.run()              # or run_http, serve_http, asgi: the front is a usual `Server`
+
+Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ..basic.lifecycle import Implementation
+from ..basic.mrtr import checked_key
+from ..host.configuration import read_servers
+from ..host.hosted import HostedServer
+from ..host.launch import Launch
+from ..host.policy import Account, HostOptions, Policy
+from ..revisions import REVISIONS, Era, Revision, sorted_revisions
+from ..server.options import ServerOptions
+from ..server.server import Server
+from ..transports.base import Transport
+from ..version import __version__
+from .backs import MAX_CLIENTS_PER_KEY, BackClient, BackServer, Caller
+from .front import FrontCatalog
+from .held import HeldCalls
+from .namespaces import Namespace
+from .relay import Relay, pass_to_client
+
+
+@dataclass(frozen=True)
+class BridgeStatus:
+    """The state of one server behind a bridge."""
+
+    name: str
+    revision: str | None
+    """The revision that the server speaks; None before the first connection."""
+    clients: int
+    """Number of open connections to the server."""
+    starts: int
+    """Number of attempts to connect since the start of the bridge."""
+    held_calls: int
+    """Number of calls of all servers that wait for their users."""
+    losses: dict[str, int]
+    """Number of lost values by kind."""
+    last_error: str
+
+
+@dataclass(eq=False, kw_only=True)
+class Bridge(HostOptions):
+    """A bridge: clients of any revision use servers of any other revision.
+
+                                        server behind the bridge (the back)
+                           legacy                              modern
+                         +-----------------------------------+-----------------------------------+
+        client   legacy  | a session on each side;           | each request of the session has   |
+        in front         | requests of the server go to      | the session's capabilities; input |
+        (the             | the client                        | requests become requests to the   |
+        front)           |                                   | client, and the call is repeated  |
+                         +-----------------------------------+-----------------------------------+
+                 modern  | sessions in a pool; the server's  | nothing is converted              |
+                         | requests become input requests,   |                                   |
+                         | and the call is held meanwhile    |                                   |
+                         +-----------------------------------+-----------------------------------+
+
+    `server` is the front. The policy is that of a host: consent to the start of a file's servers, allowed tools, the
+    credentials for a server, and the audit log. The person in front approves calls, and the bridge makes sure that they
+    see the name of the server.
+
+    Args:
+        servers: As for `Host`.
+        revisions: The revisions of the front. Default: all.
+        back_revisions: The revisions to speak with the servers. Default: all.
+        prefix: True to change names and URIs for one server too, as for several.
+        hold: False to refuse the input requests of a legacy server to a modern client.
+        replay: Tools that run again from their start after an input request, as clients see their names.
+        clients: Maximum number of connections to a legacy server for one principal and set of capabilities.
+        state_key: As for `Server`: processes that serve the same clients need the same key.
+    """
+
+    revisions: Sequence[Revision | str] | None = None
+    back_revisions: Sequence[Revision | str] | None = None
+    prefix: bool = False
+    hold: bool = True
+    replay: Collection[str] = ()
+    clients: int = MAX_CLIENTS_PER_KEY
+    state_key: bytes | None = None
+
+    def __post_init__(self) -> None:
+        if self.clients < 1:
+            raise ValueError(f"clients must be at least 1, not {self.clients}")
+        configs = [config for config in read_servers(self.servers).servers if not config.is_disabled]
+        if not configs:
+            raise ValueError("a bridge needs at least one server")
+        front = sorted_revisions(REVISIONS if self.revisions is None else self.revisions)
+        self._eras: dict[str, Era] = {}
+        self._policy = Policy(self)
+        account, starting = Account(self._policy), asyncio.Semaphore()
+        self._hosted = {each.name: HostedServer(each, self._policy, account, starting) for each in configs}
+        self._launches: dict[str, Launch] = {}
+        self.backs = {name: BackServer(name, self._new_client, self.clients, pass_to_client) for name in self._hosted}
+        """The servers behind the bridge, by server name."""
+        for name, back in self.backs.items():
+            back.allows = self._hosted[name].config.allows_tool
+        self.state_key = checked_key(self.state_key)
+        names = Namespace(self.backs, len(configs) == 1 and not self.prefix)
+        self.relay = Relay(self.backs, names, HeldCalls(self.state_key), self.hold, frozenset(self.replay))
+        info, options = (
+            self.info or Implementation("mcp_ref bridge", __version__),
+            ServerOptions(state_key=self.state_key),
+        )
+        self.server = Server(info.name, info.version, revisions=front)
+        """The front. Use its methods to serve, such as `run` and `serve_http`."""
+        self.server.catalog = FrontCatalog(self.relay, info, front, options, self.close)
+
+    def __repr__(self) -> str:
+        return f"<Bridge to {', '.join(self.backs)}>"
+
+    async def serve(self, transport: Transport) -> None:
+        """Serve one client until it closes the transport. So `Client(bridge)` connects to the bridge."""
+        await self.server.serve(transport)
+
+    async def _new_client(self, back: BackServer, caller: Caller) -> BackClient:
+        """Return a new client for a server. Ask for consent before the first one."""
+        hosted = self._hosted[back.name]
+        if back.name not in self._launches:
+            self._launches[back.name] = await hosted.approved_launch()
+        changed = self.relay.changes.list_changed
+        return hosted.new_client(
+            self._launches[back.name], partial(BackClient, back=back, caller=caller), revisions=self.back_revisions,
+            info=caller.session.peer_info if caller.session is not None else self.info, cache=False, eras=self._eras,
+            on_tools_changed=partial(changed, "tools"), on_prompts_changed=partial(changed, "prompts"),
+            on_resources_changed=partial(changed, "resources"),
+        )  # fmt: skip
+
+    def status(self) -> list[BridgeStatus]:
+        """Return the state of each server behind the bridge, as plain data without secrets."""
+        held = len(self.relay.held.calls)
+        return [
+            BridgeStatus(
+                name=name,
+                revision=back.facts.revision.name if back.facts is not None else None,
+                clients=len(back.clients),
+                starts=back.starts,
+                held_calls=held,
+                losses=dict(back.losses.counts),
+                last_error=back.last_error,
+            )
+            for name, back in self.backs.items()
+        ]
+
+    async def close(self) -> None:
+        """End the held calls, and close the connections to the servers. The end of the last client does the same."""
+        await self.relay.held.close()
+        await self.relay.changes.close()
+        await asyncio.gather(*(back.close() for back in self.backs.values()))

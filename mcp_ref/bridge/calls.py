@@ -1,0 +1,185 @@
+"""Calls: the requests of a client that a bridge has sent to a server, and the way back to this client.
+
+While a server works on a request, it can send three things to the client: progress, log messages, and requests for
+input (elicitation, sampling, roots). A `Call` passes them on. The way of an input request depends on the client's era:
+
+    legacy client    `SessionCall`: the bridge sends the request to the client, on the stream of the client's request
+    modern client    the server has sent a request, but the client accepts none. held.py has the ways out
+
+A modern server returns its input requests in a result instead. `complete_call` sends them to a legacy client at the
+same time, and repeats the call with the responses.
+
+Spec:  basic/utilities/progress, server/utilities/logging (all revisions), 2026-07-28 basic/patterns/mrtr
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+
+from ..basic import mrtr
+from ..basic.progress import progress_token
+from ..basic.versioning import LOG_LEVEL
+from ..codec import codec_for
+from ..features import elicitation
+from ..features.elicitation import ElicitRequestParams
+from ..features.logging import LEVELS
+from ..jsonrpc.errors import McpError, ProtocolError, RemoteError
+from ..jsonrpc.messages import INTERNAL_ERROR, JSON, METHOD_NOT_FOUND, Object
+from ..revisions import Revision, find_method
+from ..server.context import Context
+from ..server.session import ServerSession
+from .conversion import Losses, convert_params, convert_result, converted, params_type
+from .relayed import RelayedObject
+
+MAX_NOTIFICATIONS: Final = 1000
+"""Maximum number of log messages and progress notifications of one call that a client gets in one second."""
+
+REFUSED: Final = -1
+"""The error code for a request that the user has refused. [2025-11-25 client/sampling#error-handling]"""
+
+
+class Call:
+    """One request of a client that a server is serving.
+
+    Args:
+        context: The client's request.
+        losses: The losses of the server.
+        prefix: The start of each elicitation's message, which names the server; "" if there is only one server.
+    """
+
+    def __init__(self, context: Context, losses: Losses, prefix: str = "") -> None:
+        self.context: Context | None = context
+        """The client's request. None while no request is open (held.py)."""
+        self.revision, self.losses, self._prefix = context.revision, losses, prefix
+        self.loop = asyncio.get_running_loop()
+        self.capabilities = context.channel.peer_capabilities
+        self.token = progress_token(context.meta)
+        level = context.meta.get(LOG_LEVEL) if self.revision.era == "modern" else context.channel.logging_level
+        self.level = level if level in LEVELS else None
+        """The lowest level of the log messages that the client wants, or None for no messages."""
+        self._elicitations: list[str] = []  # the ids of the URLs that a modern server has shown to a legacy client
+        self._second, self._sent = 0, 0
+
+    async def ask(self, method: str, params: Object, source: Revision) -> Object:
+        """Pass an input request of the server on. Return the client's response, in the revision `source`."""
+        raise NotImplementedError
+
+    def read_input_request(self, method: str, params: Object, source: Revision) -> Object:
+        """Return the params of an input request for the client. Raise ProtocolError if the client cannot have it."""
+        if self.revision.era == "legacy" and find_method(method, self.revision, "server") is None:
+            raise ProtocolError(METHOD_NOT_FOUND, f"{method} does not exist in {self.revision}, the client's revision")
+        wire = convert_params(method, params, source, self.revision, self.losses)
+        if method == "elicitation/create":
+            wire = self._elicitation_for_client(wire, source)
+        elif self._prefix and "includeContext" in wire:
+            wire = {**wire, "includeContext": "none"}  # "this server" would be all servers of the bridge
+        return wire
+
+    def _elicitation_for_client(self, wire: Object, source: Revision) -> Object:
+        if source is not self.revision:
+            request = codec_for(self.revision).decode(ElicitRequestParams, wire).request
+            capability = self.capabilities.get("elicitation")
+            modes = elicitation.supported_modes(capability if isinstance(capability, dict) else {})
+            elicitation.check_request(request, set(modes), self.revision)
+            if "url" in wire and self.revision.era == "legacy" and "elicitationId" not in wire:
+                wire = {**wire, "elicitationId": str(uuid.uuid4())}
+                self._elicitations.append(cast(str, wire["elicitationId"]))
+        return {**wire, "message": f"{self._prefix}{wire.get('message', '')}"} if self._prefix else wire
+
+    def report_progress(self, params: Object, source: Revision) -> None:
+        """Pass a progress notification on, if the client wants it."""
+        if self.token is not None:
+            self.notify("notifications/progress", params, source, {"progressToken": self.token})
+
+    def log(self, params: Object, source: Revision) -> None:
+        """Pass a log message on, if the client wants messages of this level."""
+        level = params.get("level")
+        if self.level is not None and level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level):
+            self.notify("notifications/message", params, source, {})
+
+    def notify(self, method: str, params: Object, source: Revision, own: Object) -> None:
+        """Send a notification for the client's request, with `own` members. Drop it if there are too many."""
+        context, second = self.context, int(self.loop.time())
+        self._sent = self._sent + 1 if second == self._second else 1
+        self._second = second
+        if self._sent > MAX_NOTIFICATIONS:
+            return self.losses.add(f"{method} came too often")
+        wire = {**converted(params, params_type(method), source, self.revision, self.losses), **own}
+        if context is not None and context.channel.is_serving(context.request_id):
+            context.channel.notify(method, RelayedObject(wire), context.request_id)
+
+    def end(self) -> None:
+        """Tell a legacy client that the visits to the URLs of a modern server are over."""
+        for id in self._elicitations:
+            self.notify("notifications/elicitation/complete", {"elicitationId": id}, self.revision, {})
+        self._elicitations.clear()
+
+
+class SessionCall(Call):
+    """A request of a legacy client, which can get requests itself."""
+
+    async def ask(self, method: str, params: Object, source: Revision) -> Object:
+        wire, context = RelayedObject(self.read_input_request(method, params, source)), self.context
+        assert context is not None
+        result = await context.channel.request_input(method, wire, RelayedObject, None, context.request_id, None)
+        return convert_result(method, result.members, self.revision, source, self.losses)
+
+
+class OutsideCall(SessionCall):
+    """A request of a server to a legacy session while it serves no call, such as `roots/list` after the handshake."""
+
+    async def ask(self, method: str, params: Object, source: Revision) -> Object:
+        assert self.context is not None
+        session = cast(ServerSession, self.context.channel)
+        await asyncio.shield(session.initialized)
+        wire = RelayedObject(self.read_input_request(method, params, source))
+        result = await session.request(method, wire, RelayedObject, timeout=None)
+        return convert_result(method, result.members, self.revision, source, self.losses)
+
+
+async def complete_call(
+    call: Call, params: Object, send: Callable[[Object], Awaitable[Object]], source: Revision
+) -> Object:
+    """Send a legacy client's request to a modern server, with `send`. Return the complete result.
+
+    The client responds to the input requests of each round. If it refuses one, the call fails, because an input
+    response cannot say so.
+    """
+    result = await send(params)
+    for _ in range(mrtr.MAX_ROUNDS):
+        if result.get("resultType") != "input_required":
+            return result
+        requests = mrtr.read_input_requests(result)
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = {
+                    key: group.create_task(call.ask(each.method, each.params, source)) for key, each in requests.items()
+                }
+        except ExceptionGroup as failed:
+            raise _refusal(failed.exceptions[0]) from None
+        responses: Object = {key: task.result() for key, task in asked.items()}
+        params = mrtr.retry_params(params, result, responses)
+        result = await send(params)
+    if result.get("resultType") == "input_required":
+        text = f"the server still requires input after {mrtr.MAX_ROUNDS} rounds"
+        raise ProtocolError(INTERNAL_ERROR, text)
+    return result
+
+
+def _refusal(error: Exception) -> BaseException:
+    if isinstance(error, RemoteError):
+        return ProtocolError(INTERNAL_ERROR, f"the user refused, or the client failed: {error.message}")
+    if isinstance(error, ProtocolError):
+        return ProtocolError(INTERNAL_ERROR, f"an input request of the server cannot be passed on: {error.message}")
+    text = str(error) if isinstance(error, McpError) and error.is_for_peer else "the client did not respond"
+    return ProtocolError(INTERNAL_ERROR, f"an input request of the server failed: {text}")
+
+
+def read_response(method: str, response: JSON, source: Revision, target: Revision, losses: Losses) -> Object:
+    """Return a client's response to an input request, for the server. Raise ProtocolError if it is malformed."""
+    if not isinstance(response, dict):
+        raise ProtocolError(INTERNAL_ERROR, f"the response to {method} is not an object")
+    return convert_result(method, response, source, target, losses)

@@ -1,0 +1,216 @@
+"""Changes: the notifications about resources and lists that a server sends outside of calls.
+
+    subscription of a client -> a subscription of our own client to the same resource -> updates -> this client only
+    changed list of a server -> all clients of the bridge, at most once a second, because its own list has changed
+
+If the connection to a server is lost, its resources are subscribed to again, and each client gets one update for each
+of them, because it can have missed one. A server that reports a change after every list gets ever rarer attention.
+
+Spec:  2025-11-25 server/resources#subscriptions; 2026-07-28 basic/patterns/subscriptions
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ..basic.access import SubscribedResource, Subscriptions
+from ..basic.channel import RequestContext
+from ..basic.subscriptions import SubscriptionsListenRequestParams
+from ..client.subscriptions import RESOURCE_UPDATED, Subscription
+from ..features.resources import Resources
+from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError
+from ..jsonrpc.messages import INTERNAL_ERROR, Object
+from ..lib.uri import canonical_uri
+from ..server.announcements import Announcers
+from ..server.context import Context
+from ..server.session import ServerSession
+from .backs import BackServer, Caller, caller_of
+from .conversion import convert_error
+from .namespaces import Namespace
+
+log = logging.getLogger(__name__)
+
+MIN_PAUSE: Final = 1.0
+MAX_PAUSE: Final = 60.0
+"""Shortest and longest pause between two reports of one changed list, in seconds."""
+
+RESUBSCRIBE_SECONDS: Final = 60.0
+"""Time for which a lost subscription is tried again, in seconds."""
+
+MAX_WATCHES: Final = 10_000
+"""Maximum number of open subscriptions of a bridge."""
+
+
+class Watch:
+    """A subscription to one resource for one client."""
+
+    def __init__(self, server: BackServer, caller: Caller, uri: str, report: Callable[[str], None]) -> None:
+        self._server, self._caller, self._uri, self._report = server, caller, uri, report
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Subscribe. Raise McpError if the server refuses."""
+        client = await self._server.shared(self._caller)
+        updates = client.subscribe(self._uri)
+        await updates.__aenter__()
+        self._task = asyncio.create_task(self._pass_on(updates))
+
+    async def _pass_on(self, updates: Subscription) -> None:
+        """Report the updates. After a lost connection, subscribe again."""
+        while True:
+            try:
+                async for uri in updates:
+                    self._report(uri)
+                return
+            except ConnectionClosed:
+                updates = await self._subscribe_again()
+                self._report(self._uri)  # an update can be lost
+            finally:
+                with contextlib.suppress(McpError):
+                    await updates.__aexit__()
+
+    async def _subscribe_again(self) -> Subscription:
+        pause = MIN_PAUSE
+        async with asyncio.timeout(RESUBSCRIBE_SECONDS):
+            while True:
+                try:
+                    updates = (await self._server.shared(self._caller)).subscribe(self._uri)
+                    return await updates.__aenter__()
+                except McpError:
+                    await asyncio.sleep(pause)
+                    pause *= 2
+
+    def abandon(self) -> None:
+        """Forget the subscription, because its client is closed too."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def close(self) -> None:
+        """Unsubscribe."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            if not self._task.cancelled() and self._task.exception() is not None:
+                log.warning("%s: the subscription to %.200r was lost", self._server.name, self._uri)
+
+
+class FrontResources(Resources):
+    """The subscriptions of the clients. The subject of an announcement names the principal that the update is for."""
+
+    def accepts_subscription(self, uri: str) -> bool:
+        return True  # the server behind the bridge has decided
+
+    def update_for(self, subscriptions: Subscriptions, changed: str, meta: Object | None = None) -> object:
+        principal, _, uri = changed.partition("\n")
+        access = next(iter(subscriptions.values())).access
+        owner = access.id if access is not None else None
+        return super().update_for(subscriptions, uri, meta) if (owner or "") == principal else None
+
+
+class Changes:
+    """The subscriptions of all clients of a bridge, and the changed lists of its servers."""
+
+    def __init__(self, servers: dict[str, BackServer], names: Namespace) -> None:
+        self.announcers = Announcers()
+        """The sessions and subscriptions of the front."""
+        self._servers, self._names = servers, names
+        self._watches: dict[tuple[object, str], Watch] = {}  # of legacy sessions, by session and URI
+        self._pauses: dict[str, float] = {}
+        self._waiting: dict[str, asyncio.TimerHandle] = {}
+
+    async def subscribe(self, method: str, params: Object, context: Context) -> Object:
+        """Serve `resources/subscribe` and `resources/unsubscribe` of a legacy client."""
+        session = context.channel
+        assert isinstance(session, ServerSession)
+        uri = str(params.get("uri"))
+        key, canonical = (session, uri), canonical_uri(uri) or uri
+        if method == "resources/unsubscribe":
+            session.subscriptions.remove(canonical)
+            watch = self._watches.pop(key, None)
+            if watch is not None:
+                await watch.close()
+            return {}
+        if key not in self._watches:
+            access = context.access.without_headers() if context.access is not None else None
+            session.subscriptions.add(canonical, SubscribedResource(uri, access))
+            try:
+                self._watches[key] = await self._open(uri, context, session.announce)
+            except BaseException:
+                session.subscriptions.remove(canonical)
+                raise
+        return {}
+
+    async def _open(self, uri: str, context: RequestContext, announce: Callable[[str, str], None]) -> Watch:
+        """Return an open subscription for a client. Raise ProtocolError if the server refuses it."""
+        name, own = self._names.split_uri(uri)
+        server, caller = self._servers[name], caller_of(context)
+
+        def report(changed: str) -> None:
+            announce(RESOURCE_UPDATED, f"{caller.principal or ''}\n{self._names.uri_for_client(name, changed)}")
+
+        if len(self._watches) >= MAX_WATCHES:
+            raise ProtocolError(INTERNAL_ERROR, f"the bridge has {MAX_WATCHES} subscriptions; end some of them first")
+        watch = Watch(server, caller, own, report)
+        try:
+            await watch.open()
+        except ProtocolError as error:
+            source = server.facts.revision if server.facts is not None else context.revision
+            raise convert_error(error, "resources/read", source, context.revision) from None
+        except McpError as error:
+            raise ProtocolError(
+                INTERNAL_ERROR, f"{name} does not report changes of this resource: {error}"[:500]
+            ) from None
+        return watch
+
+    async def listen(
+        self, handler: Callable[[SubscriptionsListenRequestParams, RequestContext], Awaitable[object]],
+        params: SubscriptionsListenRequestParams, context: RequestContext,
+    ) -> object:  # fmt: skip
+        """Serve `subscriptions/listen` of a modern client: accept the resources that the servers accept."""
+        watches: dict[str, Watch] = {}
+        wanted = params.notifications
+        try:
+            for uri in wanted.resource_subscriptions or ():
+                with contextlib.suppress(ProtocolError):
+                    watches[uri] = await self._open(uri, context, self.announcers.announce)
+            if wanted.resource_subscriptions is not None:
+                wanted.resource_subscriptions = list(watches)
+            return await handler(params, context)
+        finally:
+            await asyncio.gather(*(watch.close() for watch in watches.values()))
+
+    def end_session(self, session: object) -> None:
+        """Forget the subscriptions of a legacy session. Its client of the server is closed too."""
+        for key in [key for key in self._watches if key[0] is session]:
+            watch = self._watches.pop(key)
+            watch.abandon()
+
+    def list_changed(self, kind: str) -> None:
+        """Report a changed list of a server to all clients, but not too often."""
+        if kind in self._waiting:
+            return
+        loop = asyncio.get_running_loop()
+        pause = self._pauses.get(kind, 0.0)
+        self._waiting[kind] = loop.call_later(pause, self._report_list, kind)
+        self._pauses[kind] = min(max(pause * 2, MIN_PAUSE), MAX_PAUSE)
+        loop.call_later(2 * self._pauses[kind], self._calm_down, kind, self._pauses[kind])
+
+    def _report_list(self, kind: str) -> None:
+        del self._waiting[kind]
+        self.announcers.announce(f"notifications/{kind}/list_changed")
+
+    def _calm_down(self, kind: str, pause: float) -> None:
+        """Report the next change at once, if there was none for a while."""
+        if self._pauses.get(kind) == pause and kind not in self._waiting:
+            del self._pauses[kind]
+
+    async def close(self) -> None:
+        for timer in self._waiting.values():
+            timer.cancel()
+        self._waiting.clear()
+        watches, self._watches = self._watches, {}
+        await asyncio.gather(*(watch.close() for watch in watches.values()))

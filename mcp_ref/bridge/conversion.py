@@ -1,0 +1,171 @@
+"""The conversion of one message from a revision to another, and the losses.
+
+    equal revisions      the JSON object passes as it is
+    other revisions      JSON -> the codec of its revision -> a dataclass -> the codec of the other revision -> JSON
+
+The codec leaves out the fields that the other revision lacks, as `Availability` says, and refuses a message that would
+mean something else without a field. Each kind of loss is logged once for a server, and counted. A content block of an
+unknown type becomes a text block, because a model can still read it.
+
+Error codes change too: an unknown resource has another code in each era, and the modern era forbids the codes -32000 to
+-32019 of earlier servers.
+
+Spec:  2026-07-28 changelog, basic/index#error-codes; 2025-11-25 server/resources#error-handling
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Iterator
+from typing import Final, cast
+
+from ..basic.versioning import MODERN_ERROR_CODES
+from ..codec import ShapeError, codec_for, members_of
+from ..features.caching import CacheableResult
+from ..features.elicitation import URL_ELICITATION_REQUIRED
+from ..jsonrpc.errors import ProtocolError
+from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
+from ..revisions import METHODS, Availability, NotInRevision, Revision
+from ..session import load_type
+from .relayed import without_hop_meta
+
+log = logging.getLogger(__name__)
+
+MAX_ERROR_TEXT: Final = 2000
+"""Maximum length of the text of an error that is passed on, in characters."""
+
+_BLOCK_TYPES: Final = frozenset({"text", "image", "audio", "resource", "resource_link", "tool_use", "tool_result"})
+_ROWS: Final = {row.name: row for row in METHODS}
+_NOT_FOUND: Final = frozenset({-32001, -32002})
+
+
+class Losses:
+    """The kinds of data of one server that clients of another revision did not get, with their numbers."""
+
+    def __init__(self, server: str) -> None:
+        self.server = server
+        self.counts: dict[str, int] = {}
+        """Number of lost values by kind, such as "Tool.outputSchema is not in 2025-03-26"."""
+
+    def add(self, kind: str) -> None:
+        """Count a loss. Log the first one of its kind."""
+        if kind not in self.counts:
+            log.info("%s: %s, so the bridge leaves it out", self.server, kind)
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+
+def params_type(method: str) -> type:
+    return load_type(_ROWS[method].params)
+
+
+def result_type(method: str) -> type:
+    return load_type(_ROWS[method].result or "")
+
+
+def converted(wire: Object, cls: type, source: Revision, target: Revision, losses: Losses) -> Object:
+    """Return params or a result in the target's revision.
+
+    Raise NotInRevision if the target's revision cannot express it. Raise ShapeError if it is malformed.
+    """
+    if source is target:
+        return without_hop_meta(wire)
+    codec = codec_for(source)
+    try:
+        value: object = codec.decode(cls, wire)
+    except ShapeError:
+        value = codec.decode(cls, cast(Object, _with_known_blocks(wire)))
+    if isinstance(value, CacheableResult) and source.era != target.era:
+        value.ttl_ms, value.cache_scope = 0, "private"
+    for kind in lost_members(value, source, target):
+        losses.add(f"{kind} is not in {target}")
+    return without_hop_meta(codec_for(target).encode(value))
+
+
+def lost_members(value: object, source: Revision, target: Revision) -> Iterator[str]:
+    """Yield the names of the members of a dataclass instance that the target's revision lacks, such as `Tool.icons`."""
+    if isinstance(value, list):
+        for item in value:
+            yield from lost_members(item, source, target)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return
+    whole: Availability = getattr(type(value), "availability", Availability())
+    if not whole.covers(target):
+        yield type(value).__name__
+        return
+    for member in members_of(type(value)):
+        held = getattr(value, member.attribute)
+        if held is None or held == member.default or not member.availability.covers(source):
+            continue
+        if not member.availability.covers(target):
+            yield f"{type(value).__name__}.{member.name}"
+        else:
+            yield from lost_members(held, source, target)
+
+
+def _with_known_blocks(value: JSON) -> JSON:
+    """Return the value with each content block of an unknown type as a text block."""
+    if isinstance(value, list):
+        return [_with_known_blocks(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    changed: Object = {}
+    for name, member in value.items():
+        blocks = member if isinstance(member, list) else [member]
+        if name == "content":
+            blocks = [_known_block(block) for block in blocks]
+            changed[name] = blocks if isinstance(member, list) else blocks[0]
+        else:
+            changed[name] = _with_known_blocks(member)
+    return changed
+
+
+def _known_block(block: JSON) -> JSON:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if isinstance(kind, str) and kind not in _BLOCK_TYPES:
+        return {"type": "text", "text": f"[{kind} {json.dumps(block, ensure_ascii=False)}]"}
+    return block
+
+
+def convert_params(method: str, wire: Object, source: Revision, target: Revision, losses: Losses) -> Object:
+    """Return the params of a request for the target. Raise ProtocolError if it cannot get them."""
+    try:
+        return converted(wire, params_type(method), source, target, losses)
+    except (ShapeError, NotInRevision) as error:
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
+
+
+def convert_result(method: str, wire: Object, source: Revision, target: Revision, losses: Losses) -> Object:
+    """Return the result of a request for the target. Raise ProtocolError if it is malformed or cannot be expressed."""
+    try:
+        return converted(wire, result_type(method), source, target, losses)
+    except (ShapeError, NotInRevision) as error:
+        text = f"the result of {losses.server} for {method} cannot be passed on: {error}"
+        raise ProtocolError(INTERNAL_ERROR, text[:MAX_ERROR_TEXT]) from None
+
+
+def convert_error(error: ProtocolError, method: str, source: Revision, target: Revision) -> ProtocolError:
+    """Return the error of a server for a client of another revision."""
+    code, data, text = error.code, error.data, error.message[:MAX_ERROR_TEXT]
+    if source is target:
+        return ProtocolError(code, text, data)
+    names_uri = isinstance(data, dict) and "uri" in data
+    is_modern_not_found = source.era == "modern" and code == INVALID_PARAMS and names_uri
+    if method == "resources/read" and (code in _NOT_FOUND or is_modern_not_found):
+        return ProtocolError(target.resource_not_found_code, text, data)
+    if target.era == "legacy" and code in MODERN_ERROR_CODES:
+        return ProtocolError(INTERNAL_ERROR, f"{text} (error {code} of {source})", data)
+    if code == URL_ELICITATION_REQUIRED and not target.elicitation_modes:
+        urls = ", ".join(_urls_in(data))
+        return ProtocolError(INTERNAL_ERROR, f"{text}: visit {urls} first, then try again"[:MAX_ERROR_TEXT])
+    if target.era == "modern" and -32019 <= code <= -32000:
+        # [2026-07-28 basic/index#error-codes] codes of earlier implementations get no meaning
+        return ProtocolError(INTERNAL_ERROR, text, {"code": code, "data": data})
+    return ProtocolError(code, text, data)
+
+
+def _urls_in(data: JSON) -> list[str]:
+    listed = data.get("elicitations") if isinstance(data, dict) else None
+    found = [each.get("url") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return [url for url in found if isinstance(url, str)]

@@ -1,0 +1,181 @@
+"""The front: the catalog of a `Server` whose requests all go to other servers.
+
+The front is a usual server of this package, with sessions, stateless requests and all transports. It differs in its
+catalog only: every method is a custom method that the relay serves. `initialize`, `server/discover` and
+`subscriptions/listen` stay as they are, after the bridge has connected to its servers.
+
+Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
+from typing import Final, cast
+
+from ..basic.channel import RequestContext
+from ..basic.lifecycle import Implementation, InitializeRequestParams, ServerCapabilities, choose_revision
+from ..basic.subscriptions import SubscriptionsListenRequestParams
+from ..codec import codec_for
+from ..features.custom_methods import CustomMethod
+from ..features.registered_tools import Tools
+from ..jsonrpc.messages import Object
+from ..revisions import SPECIFIED, Revision
+from ..server.catalog import Catalog
+from ..server.context import Context
+from ..server.options import ServerOptions
+from ..server.session import FINISH_SECONDS, ServerSession
+from ..session import Handler
+from .backs import caller_of, session_caller
+from .changes import FrontResources
+from .relay import Relay, pass_to_servers
+from .relayed import relayed_method
+
+NATIVE: Final = frozenset({
+    "initialize", "ping", "server/discover", "subscriptions/listen", "notifications/initialized",
+    "notifications/cancelled", "notifications/progress",
+})  # fmt: skip
+"""The methods of clients that the front serves itself."""
+
+MAX_UNKNOWN_METHODS: Final = 100
+"""Maximum number of methods outside the specification that a bridge passes on, because routes are kept by method."""
+
+MAX_INSTRUCTIONS: Final = 2000
+"""Maximum length of the instructions of one of several servers, in characters."""
+
+
+class FrontMethods(dict[str, CustomMethod]):
+    """The registrations of all methods that the relay serves. They are made at their first use.
+
+    `session` is the legacy session, which the handlers of notifications need; None for stateless requests.
+    """
+
+    def __init__(self, relay: Relay, session: ServerSession | None = None) -> None:
+        super().__init__()
+        self._relay, self._session = relay, session
+        self._unknown = 0
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def get(self, name: str, default: object = None) -> CustomMethod | None:  # type: ignore[override]
+        found = super().get(name)
+        if found is not None or name in NATIVE:
+            return found
+        if name not in SPECIFIED:
+            self._unknown += 1
+            if self._unknown > MAX_UNKNOWN_METHODS:
+                return None
+        receive = self._receive if "notifications/" in name else None
+        made = self[name] = relayed_method(name, self._relay.serve, receive)
+        return made
+
+    def _receive(self, method: str, params: Object) -> None:
+        if self._session is not None:
+            pass_to_servers(method, params, self._session, self._relay.servers.values())
+
+
+class FrontTools(Tools):
+    """The tools of the servers, as far as the HTTP endpoint needs them."""
+
+    known: dict[str, dict[str, tuple[str, ...]]]
+
+    def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
+        return self.known.get(name, {})
+
+
+class FrontCatalog(Catalog):
+    """The catalog of the front."""
+
+    def __init__(
+        self, relay: Relay, info: Implementation, revisions: Sequence[Revision], options: ServerOptions,
+        close: Callable[[], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        super().__init__(info, None, revisions, options)
+        self._relay, self._close_servers, self.announcers = relay, close, relay.changes.announcers
+        self.custom_methods = FrontMethods(relay)
+        self.middleware.append(self._wrap)
+
+    @cached_property
+    def tools(self) -> Tools:
+        tools = FrontTools(Context, 1, lambda: None, lambda *call: self.tasks.call_tool(*call))
+        tools.known = self._relay.headers
+        return tools
+
+    @cached_property
+    def resources(self) -> FrontResources:
+        return FrontResources(Context, 1, lambda: None)
+
+    def capabilities(self) -> ServerCapabilities:
+        """Return the capabilities of the servers behind the bridge: those that at least one of them has."""
+        merged = ServerCapabilities()
+        for server in self._relay.servers.values():
+            if server.facts is None:
+                continue
+            wire = server.facts.server_capabilities
+            declared = codec_for(server.facts.revision).decode(ServerCapabilities, wire)
+            if not server.facts.revision.completions_are_declared and declared.prompts is not None:
+                declared.completions = {}
+            if len(self._relay.servers) > 1:
+                declared.tasks = declared.extensions = None
+            for name, value in vars(declared).items():
+                if value is not None:
+                    setattr(merged, name, {**(getattr(merged, name) or {}), **value})
+        return merged
+
+    def _note_facts(self) -> None:
+        """Give the clients the name and the instructions of the servers behind the bridge."""
+        facts = {name: server.facts for name, server in self._relay.servers.items() if server.facts is not None}
+        self.info_as_json.clear()
+        if self._relay.names.is_plain:
+            for client in facts.values():
+                self.info, self.instructions = client.server_info, client.instructions
+            return
+        texts = {name: client.instructions for name, client in facts.items() if client.instructions}
+        parts = [f"# {name}\n\n{text[:MAX_INSTRUCTIONS]}" for name, text in texts.items()]
+        self.instructions = "\n\n".join(parts) or None
+
+    def _wrap(self, method: str, handler: Handler) -> Handler:
+        match method:
+            case "initialize":
+                return self._initializing(handler)
+            case "server/discover":
+
+                async def discover(params: object, context: Context) -> object:
+                    await self._relay.connect(caller_of(context))
+                    self._note_facts()
+                    return await handler(params, context)
+
+                return discover
+            case "subscriptions/listen":
+
+                async def listen(params: SubscriptionsListenRequestParams, context: RequestContext) -> object:
+                    await self._relay.connect(caller_of(context))
+                    return await self._relay.changes.listen(handler, params, context)
+
+                return listen
+        return handler
+
+    def _initializing(self, handler: Handler) -> Handler:
+        async def initialize(params: InitializeRequestParams, context: Context) -> object:
+            session = cast(ServerSession, context.channel)
+            revision = choose_revision(params.protocol_version, self.legacy_revisions)
+            capabilities = codec_for(revision).encode(params.capabilities)
+            session.peer_info = params.client_info
+            self._relay.end_session(session)  # of an earlier handshake on the same transport
+            await self._relay.connect(session_caller(session, revision, capabilities))
+            self._note_facts()
+            result = await handler(params, context)
+            session.custom_methods = FrontMethods(self._relay, session)
+            if any(server.is_modern for server in self._relay.servers.values()):
+                session.logging_level = "info"  # a modern server sends only the messages that a request asks for
+            loop = asyncio.get_running_loop()
+            session.ended.add_done_callback(lambda _: loop.call_later(FINISH_SECONDS, self._relay.end_session, session))
+            return result
+
+        return initialize
+
+    async def _close_tasks(self) -> None:
+        await super()._close_tasks()
+        await self._close_servers()

@@ -1,0 +1,151 @@
+"""The names and URIs of a bridge: unchanged for one server, and with the name of the server for several.
+
+    tools and prompts   weather__forecast              the model name of a host (host/names.py)
+    resources           mcp://docs/note://1            the URI of the server after a literal prefix
+                        ui://docs/panel                for `ui://panel`, because MCP Apps need this scheme
+
+A bridge of several servers changes every URI, not only those that two servers have. Otherwise a server could claim the
+URI of another one later. A template stays a template, and nothing is encoded, so the original is always found again.
+Texts, structured content and file contents are not changed. An argument of a tool that is exactly a changed URI of the
+same server is changed back, because a model passes on the URIs that it has seen.
+
+Spec:  2026-07-28 server/tools#tool-names, server/resources
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, cast
+
+from ..host.names import model_name, model_names
+from ..jsonrpc.errors import ProtocolError
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+
+Direction = Literal["wrap", "unwrap"]
+
+_UNCHANGED: Final = frozenset(
+    {"structuredContent", "text", "blob", "data", "inputSchema", "outputSchema", "toolResult"}
+)
+_URI_MEMBERS: Final = frozenset({"uri", "uriTemplate", "resourceUri"})
+
+
+def wrapped_uri(server: str, uri: str) -> str:
+    """Return the URI that clients of a bridge of several servers see."""
+    if uri.startswith("ui://"):
+        return f"ui://{server}/{uri.removeprefix('ui://')}"
+    return f"mcp://{server}/{uri}"
+
+
+def unwrapped_uri(server: str, uri: str) -> str | None:
+    """Return the server's own URI, or None for the URI of another server."""
+    if uri.startswith(prefix := f"mcp://{server}/"):
+        return uri.removeprefix(prefix)
+    if uri.startswith(prefix := f"ui://{server}/"):
+        return f"ui://{uri.removeprefix(prefix)}"
+    return None
+
+
+class Namespace:
+    """The names that clients of a bridge see, and the server of each name.
+
+    Args:
+        servers: The server names.
+        is_plain: True to leave names and URIs as they are. Only for one server.
+    """
+
+    def __init__(self, servers: Iterable[str], is_plain: bool) -> None:
+        self.servers, self.is_plain = list(servers), is_plain
+        self._names: dict[str, tuple[str, str]] = {}  # the changed names that lists have shown
+
+    def prefix(self, server: str) -> str:
+        """Return the text before a message to the user, so that the user sees which server has written it."""
+        return "" if self.is_plain else f"[{server}] "
+
+    def split_name(self, name: JSON) -> tuple[str, str]:
+        """Return the server and the own name of a tool or prompt. Raise ProtocolError for an unknown name."""
+        if not isinstance(name, str):
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: name must be a string")
+        if self.is_plain:
+            return self.servers[0], name
+        if name in self._names:
+            return self._names[name]
+        server, separator, own = name.partition("__")
+        if separator and server in self.servers and model_name(server, own) == name:
+            return server, own
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown name {name[:200]!r}")
+
+    def split_uri(self, uri: JSON) -> tuple[str, str]:
+        """Return the server and the own URI of a resource. Raise ProtocolError for the URI of no server."""
+        if not isinstance(uri, str):
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: uri must be a string")
+        if self.is_plain:
+            return self.servers[0], uri
+        for server in self.servers:
+            if (own := unwrapped_uri(server, uri)) is not None:
+                return server, own
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: no server has {uri[:200]!r}", {"uri": uri[:200]})
+
+    def uri_for_client(self, server: str, uri: str) -> str:
+        return uri if self.is_plain else wrapped_uri(server, uri)
+
+    def route(self, method: str, params: Object) -> tuple[str, Object]:
+        """Return the server of a request, and the params with the server's own names."""
+        if method in ("tools/call", "prompts/get"):
+            server, own = self.split_name(params.get("name"))
+            if self.is_plain:
+                return server, params
+            arguments = _unwrap_arguments(server, params.get("arguments", {}))
+            return server, {**params, "name": own, **({"arguments": arguments} if "arguments" in params else {})}
+        if method == "completion/complete":
+            ref = params.get("ref")
+            kind, named = ("name", self.split_name) if "name" in cast(Object, ref or {}) else ("uri", self.split_uri)
+            server, own = named(ref.get(kind) if isinstance(ref, dict) else None)
+            return server, {**params, "ref": {**cast(Object, ref), kind: own}}
+        server, own = self.split_uri(params.get("uri"))
+        return server, {**params, "uri": own}
+
+    def result_for_client(self, server: str, method: str, result: Object) -> Object:
+        """Return a result with the names that clients see."""
+        if self.is_plain:
+            return result
+        changed = cast(Object, _wrap_members(server, result))
+        for member in ("tools", "prompts"):
+            if isinstance(listed := changed.get(member), list):
+                changed[member] = [self._named(server, each) for each in listed]
+        return changed
+
+    def _named(self, server: str, definition: JSON) -> JSON:
+        if not isinstance(definition, dict) or not isinstance(own := definition.get("name"), str):
+            return definition
+        pairs = {pair for pair in self._names.values() if pair[0] == server} | {(server, own)}
+        table = model_names(pairs)
+        name = next(shown for shown, pair in table.items() if pair == (server, own))
+        self._names[name] = (server, own)
+        title = definition.get("title") or own
+        return {**definition, "name": name, "title": f"{title} ({server})"}
+
+
+def _unwrap_arguments(server: str, value: JSON) -> JSON:
+    if isinstance(value, str):
+        own = unwrapped_uri(server, value)
+        return value if own is None else own
+    if isinstance(value, list):
+        return [_unwrap_arguments(server, item) for item in value]
+    if isinstance(value, dict):
+        return {name: _unwrap_arguments(server, member) for name, member in value.items()}
+    return value
+
+
+def _wrap_members(server: str, value: JSON) -> JSON:
+    """Return the value with wrapped URIs, except in texts and structured content."""
+    if isinstance(value, list):
+        return [_wrap_members(server, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    changed: Object = {}
+    for name, member in value.items():
+        if name in _URI_MEMBERS and isinstance(member, str):
+            changed[name] = wrapped_uri(server, member)
+        else:
+            changed[name] = member if name in _UNCHANGED else _wrap_members(server, member)
+    return changed

@@ -1,0 +1,119 @@
+"""Relayed objects: the params and results that pass through a bridge as JSON, without a dataclass of their own.
+
+Both sides of a bridge register every method as a custom method whose params and result are a `RelayedObject`. So the
+sessions of `Server` and `Client` do everything else as usual, and the members of an object stay as they are, also those
+that this package does not know. A few members belong to one hop and are never copied: the progress token, and the
+fields of a stateless request, such as the capabilities of a client.
+
+Cursors and ids of a server that a client gets from the bridge are sealed: signed, with the name of the server, for one
+principal (the authenticated caller). Otherwise a client could use the cursor of another user.
+
+Threats:
+    bridge-foreign-cursor: the list or the task of another user; a client; sends a cursor or task id that it has seen
+        elsewhere; the signature covers the principal, so the bridge refuses it.
+
+Spec:  2026-07-28 basic/index#_meta, server/utilities/pagination
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from ..basic.channel import RequestContext
+from ..basic.versioning import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+    SUBSCRIPTION_ID,
+)
+from ..features.custom_methods import CustomData, CustomMethod
+from ..jsonrpc.errors import ProtocolError
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..revisions import Method, Revision
+
+HOP_META: Final = frozenset(
+    {"progressToken", PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, LOG_LEVEL, SUBSCRIPTION_ID}
+)
+"""The keys of `_meta` that each side of the bridge writes for itself."""
+
+SIGNATURE_BYTES: Final = 16
+"""Length of the signature of a sealed text, in bytes."""
+
+_SHAPE = "bridge.relayed:RelayedObject"
+
+
+@dataclass
+class RelayedObject(CustomData):
+    """The params or the result of a relayed message, as JSON."""
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        return self.members
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        return {"members": wire, "_meta": wire.get("_meta")}
+
+
+Serve = Callable[[str, Object, Any], Awaitable[Object]]
+"""A function that serves a request of any method. It gets the method, the params and the context, and returns the
+result."""
+
+Receive = Callable[[str, Object], None]
+"""A function that receives a notification of any method."""
+
+
+def relayed_method(name: str, serve: Serve, receive: Receive | None = None) -> CustomMethod:
+    """Return the registration of a method; of a notification, if `receive` is given."""
+
+    async def serve_object(params: CustomData, context: RequestContext) -> CustomData:
+        return RelayedObject(await serve(name, params.members, context))
+
+    def receive_object(params: CustomData) -> None:
+        if receive is not None:
+            receive(name, params.members)
+
+    result = _SHAPE if receive is None else None
+    return CustomMethod(Method(name, "both", _SHAPE, result), serve_object, receive_object)
+
+
+def without_hop_meta(wire: Object) -> Object:
+    """Return params or a result without the fields of `_meta` that belong to one hop."""
+    meta = wire.get("_meta")
+    if not isinstance(meta, dict) or HOP_META.isdisjoint(meta):
+        return wire
+    kept: Object = {key: value for key, value in meta.items() if key not in HOP_META}
+    rest: Object = {name: kept if name == "_meta" else value for name, value in wire.items()}
+    if not kept:
+        del rest["_meta"]
+    return rest
+
+
+def sealed(key: bytes, kind: str, server: str, principal: str | None, text: str) -> str:
+    """Return a text that only clients of this principal can use, and that names its server."""
+    content = json.dumps([server, text], separators=(",", ":")).encode()
+    signature = _signature(key, kind, principal, content)
+    return base64.urlsafe_b64encode(signature + content).decode().rstrip("=")
+
+
+def unsealed(key: bytes, kind: str, principal: str | None, text: JSON) -> tuple[str, str]:
+    """Return the server and the text. Raise ProtocolError -32602 if the bridge did not seal it for this principal."""
+    raw = b""
+    if isinstance(text, str) and text.isascii():
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    signature, content = raw[:SIGNATURE_BYTES], raw[SIGNATURE_BYTES:]
+    if not hmac.compare_digest(signature, _signature(key, kind, principal, content)):
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: this {kind} was not issued to this caller")
+    server, own = json.loads(content)
+    return cast(str, server), cast(str, own)
+
+
+def _signature(key: bytes, kind: str, principal: str | None, content: bytes) -> bytes:
+    bound = json.dumps([kind, principal]).encode()
+    return hmac.digest(key, bound + content, "sha256")[:SIGNATURE_BYTES]

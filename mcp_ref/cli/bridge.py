@@ -1,0 +1,102 @@
+"""`bridge`: serves a server of any revision and transport to clients of any revision, over stdio or HTTP.
+
+    bridge -- COMMAND      one server, under its own names
+    bridge URL             one server; the bridge signs in with the tokens that `login` has stored
+    bridge --config FILE   all servers of a file as one, with the names of a host
+
+Standard input belongs to the client, so nobody can be asked here. The servers of a file start only if the user has
+allowed them before, for example at `list --config FILE`, or with `--yes`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import cast
+
+from ..basic.authorization.store import FileStore, default_path
+from ..bridge.bridge import Bridge
+from ..bridge.explain import explain
+from ..client.client import Client
+from ..host.approval import Allow, Approval, Deny
+from ..host.configuration import Configuration, Entry, escaped, read_config, read_servers
+from ..revisions import REVISIONS, Revision, revision_named
+from ..transports.trace import tracer
+from . import UsageError, show, usage_errors
+from .authorization import authorizer_for
+from .client_commands import show_stderr
+from .host_commands import APPROVALS
+from .serve import check_http_options, serve_http
+from .values import parse_environment, parse_headers
+
+
+def run_bridge(options: argparse.Namespace) -> int:
+    """Serve until the client disconnects, or over HTTP until a signal. Return the exit code."""
+    check_http_options(options)
+    with usage_errors():
+        front = revision_named(options.revision) if options.revision else None
+        back = revision_named(options.back_revision) if options.back_revision else None
+        if options.explain:
+            return asyncio.run(_explain(options, front or REVISIONS[-1], back))
+        bridge = Bridge(
+            servers=servers_of(options), revisions=[front] if front else None, back_revisions=[back] if back else None,
+            approve=_allow if options.yes else _refuse, approvals=asyncio.run(_stored_approvals()),
+            prefix=options.prefix, hold=not options.no_hold, replay=options.replay, clients=options.clients,
+            authorization=lambda url: authorizer_for(url, options),
+            on_stderr=(lambda name, data: show_stderr(data)) if options.stderr else None,
+            trace=tracer() if options.trace else None,
+        )  # fmt: skip
+    if options.http:
+        return serve_http(bridge.server, options)
+    bridge.server.run()
+    return 0
+
+
+def servers_of(options: argparse.Namespace) -> Configuration:
+    """Return the servers that the options name. Raise UsageError for a contradiction."""
+    if options.config is not None:
+        if options.command:
+            raise UsageError("give the server's command or URL, or --config, not both")
+        return read_config(options.config)
+    if not options.command:
+        raise UsageError("the server is missing: add its URL, or two dashes and its command")
+    words = [escaped(word) for word in options.command]
+    entry: Entry = {"command": words[0], "args": words[1:], "env": {**parse_environment(options.env)}}
+    if words[0].startswith(("http://", "https://")):
+        entry = {
+            "url": words[0],
+            "headers": {name: escaped(text) for name, text in parse_headers(options.header).items()},
+        }
+    return read_servers({"server": entry})
+
+
+async def _allow(request: Approval) -> Allow | Deny:
+    if request.kind == "variable":  # the file is not the user's own
+        return Deny(f"--yes does not allow it: {'; '.join(request.warnings)}")
+    return Allow()
+
+
+async def _refuse(request: Approval) -> Deny:
+    return Deny("nobody can be asked here; allow the server with `list --config FILE` first, or give --yes")
+
+
+async def _stored_approvals() -> dict[str, str]:
+    try:
+        store = FileStore(default_path().with_name(APPROVALS))
+    except RuntimeError:  # the user has no home directory
+        return {}
+    return cast("dict[str, str]", await store.get("approvals") or {})
+
+
+async def _explain(options: argparse.Namespace, front: Revision, back: Revision | None) -> int:
+    """Print the fates of all methods and fields. Without `--back-revision`, connect to the server to learn it."""
+    if back is None:
+        config = servers_of(options).servers[0]
+        async with Client(config.command or config.entry["url"]) as client:
+            back = client.revision
+    show.out(f"client {front}, server {back}")
+    rows = explain(front, back)
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        show.out(f"{row.name:{width}}  {row.fate}")
+    return 0
