@@ -1,4 +1,4 @@
-"""The fourteen exchanges of the matrix: each one as a client plays it, and its outcome as the package's data predict it.
+"""The fourteen exchanges of the matrix: played by a client, with the outcome that the data predict.
 
 The prediction of an outcome reads the same data as the bridge: the method table, `Availability`, and the features of
 `Revision`. No table of expected outcomes is written by hand.

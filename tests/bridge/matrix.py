@@ -53,8 +53,10 @@ async def cell(
                 "command": target[0], "args": target[1:], "cwd": str(ROOT)}  # fmt: skip
             bridge = Bridge(servers={"back": entry}, revisions=[front], back_revisions=[back])
             server = _older_path(await stack.enter_async_context(bridge.server.serve_http()), front)
-        cwd = {"cwd": ROOT} if isinstance(server, list) else {}
-        yield await stack.enter_async_context(Client(server, **client_options(notes), **cwd))
+        options = client_options(notes)
+        if isinstance(server, list):
+            options["cwd"] = ROOT
+        yield await stack.enter_async_context(Client(server, **options))
 
 
 def _older_path(url: str, revision: Revision) -> str:
