@@ -20,8 +20,6 @@ class Sum:
 def make_back(*revisions: str) -> Server:
     """Return a server of these revisions."""
     server = Server("back", "1.0", revisions=list(revisions) or None, instructions="Use it well.")
-    cancelled = asyncio.Event()
-
     @server.tool(title="Add", annotations=ToolAnnotations(read_only_hint=True), icons=[Icon("https://x.example/i.png")])
     def add(a: int, b: int) -> Sum:
         """Add two numbers."""
@@ -42,23 +40,17 @@ def make_back(*revisions: str) -> Server:
         return "done"
 
     @server.tool()
-    async def sleep() -> str:
-        cancelled.clear()
+    async def sleep(port: int) -> str:
+        """Connect to a port, and sleep. A cancellation writes a byte to the connection."""
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
-            cancelled.set()
+            writer.write(b"c")
             raise
+        finally:
+            writer.close()
         return "slept"
-
-    @server.tool()
-    async def was_cancelled() -> bool:
-        try:
-            async with asyncio.timeout(0.5):
-                await cancelled.wait()
-        except TimeoutError:
-            return False
-        return True
 
     @server.tool()
     async def ask_name(context: Context) -> str:

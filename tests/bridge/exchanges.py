@@ -97,14 +97,26 @@ async def progress(client: Client, notes: Notes) -> object:
     return reports
 
 
+CANCEL_SECONDS = 0.5
+"""Time that a cancellation has to reach the server, in seconds. Revisions without cancellation use all of it."""
+
+
 async def cancel(client: Client, notes: Notes) -> object:
-    calling = asyncio.create_task(client.call_tool("sleep"))
-    await asyncio.sleep(0)
-    await client.call_tool("echo", {"text": "the other call has arrived"})
-    calling.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await calling
-    return (await client.call_tool("was_cancelled")).text == "true"
+    connected = asyncio.get_running_loop().create_future()
+    listener = await asyncio.start_server(lambda *streams: connected.set_result(streams), "127.0.0.1", 0)
+    async with listener:
+        calling = asyncio.create_task(client.call_tool("sleep", {"port": listener.sockets[0].getsockname()[1]}))
+        reader, writer = await connected
+        calling.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await calling
+        try:
+            async with asyncio.timeout(CANCEL_SECONDS):
+                return await reader.read(1) == b"c"
+        except TimeoutError:
+            return False
+        finally:
+            writer.close()
 
 
 async def sampling(client: Client, notes: Notes) -> object:

@@ -1,0 +1,225 @@
+"""Held calls: input requests of a legacy server to a modern client."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any, cast
+
+import pytest
+
+from mcp_ref import Context, RemoteError, Server
+from mcp_ref.bridge.held import MAX_HELD_PER_PRINCIPAL
+from mcp_ref.jsonrpc.messages import Object
+from tests.bridge.back import make_back
+from tests.bridge.links import linked, send
+
+ALL: Object = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+NAME: Object = {"action": "accept", "content": {"name": "Ann"}}
+CALL: Object = {"name": "ask_name", "arguments": {}}
+
+
+def text_of(result: Object) -> str:
+    return cast(Any, result)["content"][0]["text"]
+
+
+def retry_of(params: Object, result: Object, responses: Object) -> Object:
+    return {**params, "requestState": result["requestState"], "inputResponses": responses}
+
+
+async def test_held_call_continues_with_the_responses_of_the_retry() -> None:
+    async with linked(make_back("2025-11-25")) as (client, bridge):
+        first = await send(client, "tools/call", CALL, ALL)
+        requests = cast(Any, first)["inputRequests"]
+        assert [each["method"] for each in requests.values()] == ["elicitation/create"] and first["resultType"] == "input_required"
+        assert len(bridge.relay.held.calls) == 1
+        result = await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
+        assert text_of(result) == "accept Ann" and not bridge.relay.held.calls
+
+
+async def test_held_call_collects_simultaneous_input_requests_in_one_round() -> None:
+    params: Object = {"name": "ask_all", "arguments": {}}
+    async with linked(make_back("2025-06-18")) as (client, _):
+        first = await send(client, "tools/call", params, ALL)
+        methods = {key: each["method"] for key, each in cast(Any, first)["inputRequests"].items()}
+        assert methods == {"1": "elicitation/create", "2": "roots/list"}
+        partly = await send(client, "tools/call", retry_of(params, first, {"1": NAME, "9": NAME}), ALL)
+        assert list(cast(Any, partly)["inputRequests"]) == ["2"]  # a missing response is requested again
+        roots: Object = {"roots": [{"uri": "file:///a"}]}
+        result = await send(client, "tools/call", retry_of(params, partly, {"2": roots}), ALL)
+        assert text_of(result) == "accept Ann, file:///a"
+
+
+def _tampered(state: str) -> str:
+    return ("A" if state[0] != "A" else "B") + state[1:]
+
+
+@pytest.mark.attack("bridge-stolen-state")
+@pytest.mark.attack("bridge-used-state")
+async def test_held_call_refuses_a_state_that_is_tampered_used_or_of_another_request() -> None:
+    async with linked(make_back("2025-11-25")) as (client, bridge):
+        first = await send(client, "tools/call", CALL, ALL)
+        state = cast(str, first["requestState"])
+        for params in (
+            {**CALL, "requestState": _tampered(state), "inputResponses": {"1": NAME}},
+            {"name": "ask_name", "arguments": {"x": 1}, "requestState": state, "inputResponses": {"1": NAME}},
+        ):
+            with pytest.raises(RemoteError) as refused:
+                await send(client, "tools/call", cast(Object, params), ALL)
+            assert refused.value.code == -32602
+        assert len(bridge.relay.held.calls) == 1  # the call is untouched
+        again = await send(client, "tools/call", retry_of(CALL, first, {}), ALL)
+        with pytest.raises(RemoteError, match="used before"):
+            await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
+        assert text_of(await send(client, "tools/call", retry_of(CALL, again, {"1": NAME}), ALL)) == "accept Ann"
+        with pytest.raises(RemoteError, match="not held here"):
+            await send(client, "tools/call", retry_of(CALL, again, {"1": NAME}), ALL)
+
+
+async def test_held_call_ignores_a_malformed_response_and_stays_held() -> None:
+    async with linked(make_back("2025-11-25")) as (client, bridge):
+        first = await send(client, "tools/call", CALL, ALL)
+        with pytest.raises(RemoteError):
+            await send(client, "tools/call", retry_of(CALL, first, {"1": {"roots": []}}), ALL)
+        assert text_of(await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)) == "accept Ann"
+
+
+@pytest.mark.attack("bridge-abandoned-calls")
+async def test_held_call_expires_and_the_server_gets_a_response_and_a_cancellation() -> None:
+    seen: asyncio.Queue[str] = asyncio.Queue()
+    server = Server("back", revisions=["2025-11-25"])
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        try:
+            seen.put_nowait((await context.elicit("Go on?", bool)).action)
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            seen.put_nowait("cancelled")
+            raise
+        return "done"
+
+    params: Object = {"name": "ask", "arguments": {}}
+    async with linked(server) as (client, bridge):
+        bridge.relay.held.seconds = 0.05
+        first = await send(client, "tools/call", params, ALL)
+        assert [await seen.get(), await seen.get()] == ["cancel", "cancelled"]
+        assert not bridge.relay.held.calls
+        with pytest.raises(RemoteError, match="may have run in part"):
+            await send(client, "tools/call", retry_of(params, first, {"1": NAME}), ALL)
+
+
+async def test_held_calls_are_limited_and_the_server_gets_an_error() -> None:
+    async with linked(make_back("2025-11-25"), bridge_options={"clients": MAX_HELD_PER_PRINCIPAL + 1}) as (client, bridge):
+        for _ in range(MAX_HELD_PER_PRINCIPAL):
+            assert (await send(client, "tools/call", CALL, ALL))["resultType"] == "input_required"
+        result = await send(client, "tools/call", CALL, ALL)
+        assert result.get("isError") is True and len(bridge.relay.held.calls) == MAX_HELD_PER_PRINCIPAL
+
+
+async def test_held_call_ends_if_the_client_cancels_its_retry() -> None:
+    server = Server("back", revisions=["2025-11-25"])
+    cancelled, resumed = asyncio.Event(), asyncio.Event()
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        await context.elicit("Go on?", bool)
+        resumed.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return "done"
+
+    params: Object = {"name": "ask", "arguments": {}}
+    async with linked(server) as (client, bridge), asyncio.timeout(10):
+        first = await send(client, "tools/call", params, ALL)
+        yes: Object = {"action": "accept", "content": {"value": True}}
+        retry = asyncio.create_task(send(client, "tools/call", retry_of(params, first, {"1": yes}), ALL))
+        await resumed.wait()
+        retry.cancel()
+        await cancelled.wait()
+        assert not bridge.relay.held.calls
+
+
+async def test_held_call_without_hold_gives_the_server_an_error() -> None:
+    async with linked(make_back("2025-11-25"), bridge_options={"hold": False}) as (client, _):
+        result = await send(client, "tools/call", CALL, ALL)
+        assert result.get("isError") is True
+
+
+async def test_held_call_of_a_client_without_capabilities_is_not_asked() -> None:
+    async with linked(make_back("2025-11-25")) as (client, bridge):
+        result = await send(client, "tools/call", CALL, {})
+        assert result.get("isError") is True and not bridge.relay.held.calls
+
+
+async def test_held_call_is_gone_if_the_bridge_restarts() -> None:
+    key = {"state_key": bytes(32)}
+    async with linked(make_back("2025-11-25"), bridge_options=key) as (client, _):
+        first = await send(client, "tools/call", CALL, ALL)
+    async with linked(make_back("2025-11-25"), bridge_options=key) as (client, _):
+        with pytest.raises(RemoteError, match="not held here"):
+            await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
+
+
+async def test_replayed_call_is_served_by_another_process_with_the_same_key() -> None:
+    runs = []
+
+    def back() -> Server:
+        server = Server("back", revisions=["2025-11-25"])
+
+        @server.tool()
+        async def book(context: Context) -> str:
+            runs.append(1)
+            city = (await context.elicit("City?", {"type": "object", "properties": {"name": {"type": "string"}}})).content
+            day = (await context.elicit("Day?", {"type": "object", "properties": {"name": {"type": "string"}}})).content
+            return f"{city} {day}"
+
+        return server
+
+    options = {"state_key": bytes(32), "replay": ["book"]}
+    params: Object = {"name": "book", "arguments": {}}
+    async with linked(back(), bridge_options=options) as (one, _), linked(back(), bridge_options=options) as (two, bridge):
+        first = await send(one, "tools/call", params, ALL)
+        second = await send(two, "tools/call", retry_of(params, first, {"1": NAME}), ALL)
+        assert list(cast(Any, second)["inputRequests"]) == ["2"] and not bridge.relay.held.calls
+        day: Object = {"action": "accept", "content": {"name": "Monday"}}
+        result = await send(one, "tools/call", retry_of(params, second, {"2": day}), ALL)
+        assert text_of(result) == "{'name': 'Ann'} {'name': 'Monday'}" and len(runs) == 3
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+async def test_two_calls_get_their_own_input_requests_in_a_thousand_interleavings(revision: str) -> None:
+    server = Server("back", revisions=[revision])
+
+    @server.tool()
+    async def ask(who: str, pauses: list[int], context: Context) -> str:
+        texts = []
+        for number, pause in enumerate(pauses):
+            for _ in range(pause):
+                await asyncio.sleep(0)
+            schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+            content = (await context.elicit(f"{who} {number}", schema)).content
+            texts.append(str((content or {}).get("name")))
+        return " ".join(texts)
+
+    async def play(client: Any, who: str, dice: random.Random) -> str:
+        pauses = [dice.randrange(4) for _ in range(2)]
+        params: Object = {"name": "ask", "arguments": {"who": who, "pauses": cast(Any, pauses)}}
+        result = await send(client, "tools/call", params, ALL)
+        while result["resultType"] == "input_required":
+            for _ in range(dice.randrange(4)):
+                await asyncio.sleep(0)
+            asked = cast(Any, result)["inputRequests"]
+            assert all(each["params"]["message"].startswith(who) for each in asked.values()), asked
+            responses = {key: {"action": "accept", "content": {"name": each["params"]["message"]}} for key, each in asked.items()}
+            result = await send(client, "tools/call", retry_of(params, result, cast(Object, responses)), ALL)
+        return text_of(result)
+
+    dice = random.Random(7)
+    async with linked(server) as (client, _):
+        for _ in range(25):
+            texts = await asyncio.gather(*(play(client, who, dice) for who in ("a", "b")))
+            assert texts == ["a 0 a 1", "b 0 b 1"]
