@@ -174,7 +174,7 @@ class BackClient(Client):
         except RequestTimeout as error:
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
         except ConnectionClosed as error:
-            log.warning("%s: the connection was lost during %s: %s", self.back.name, method, error)
+            log.warning("%s: the connection was lost during %s: %s", self.back.name, method, self.back.mask(str(error)))
             unknown = "; it is not known whether the tool ran" if method == "tools/call" else ""
             raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: the connection was lost{unknown}") from None
         finally:
@@ -296,6 +296,8 @@ class BackServer:
         self.starts, self.last_error = 0, ""
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The HTTP headers that mirror arguments, by the server's own name of the tool."""
+        self.mask: Callable[[str], str] = lambda text: text
+        """Replaces the secrets of the configuration in a text."""
         self.allows: Callable[[str], bool] = lambda tool: True
         """Returns True if the configuration allows a tool."""
         self._make, self._most = make, clients
@@ -383,7 +385,7 @@ class BackServer:
 
     def _note_failure(self, error: Exception) -> None:
         self.last_error = type(error).__name__  # its text can quote secrets of the server's standard error
-        log.warning("%s could not be started: %s", self.name, error)
+        log.warning("%s could not be started: %s", self.name, self.mask(str(error)))
         self._failures += 1
         self._next_start = time.monotonic() + min(2.0 ** (self._failures - 1), MAX_PAUSE)
 

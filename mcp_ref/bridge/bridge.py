@@ -104,7 +104,8 @@ class Bridge(HostOptions):
         self.backs = {name: BackServer(name, self._new_client, self.clients, pass_to_client) for name in self._hosted}
         """The servers behind the bridge, by server name."""
         for name, back in self.backs.items():
-            back.allows = self._hosted[name].config.allows_tool
+            hosted = self._hosted[name]
+            back.allows, back.mask = hosted.config.allows_tool, partial(_masked, hosted)
         self.state_key = checked_key(self.state_key)
         names = Namespace(self.backs, len(configs) == 1 and not self.prefix)
         self.relay = Relay(self.backs, names, HeldCalls(self.state_key), self.hold, frozenset(self.replay))
@@ -157,3 +158,7 @@ class Bridge(HostOptions):
         await self.relay.held.close()
         await self.relay.changes.close()
         await asyncio.gather(*(back.close() for back in self.backs.values()))
+
+
+def _masked(hosted: HostedServer, text: str) -> str:
+    return hosted.mask(text)  # the attribute is replaced when the launch is known

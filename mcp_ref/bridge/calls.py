@@ -71,6 +71,10 @@ class Call:
         """Return the params of an input request for the client. Raise ProtocolError if the client cannot have it."""
         if self.revision.era == "legacy" and find_method(method, self.revision, "server") is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"{method} does not exist in {self.revision}, the client's revision")
+        if "url" in params and source.era == "modern" and self.revision.era == "legacy":
+            id = str(uuid.uuid4())  # a modern server needs none, because it has no notification about the visit
+            self._elicitations.append(id)
+            params = {**params, "elicitationId": id}
         wire = convert_params(method, params, source, self.revision, self.losses)
         if method == "elicitation/create":
             wire = self._elicitation_for_client(wire, source)
@@ -84,9 +88,6 @@ class Call:
             capability = self.capabilities.get("elicitation")
             modes = elicitation.supported_modes(capability if isinstance(capability, dict) else {})
             elicitation.check_request(request, set(modes), self.revision)
-            if "url" in wire and self.revision.era == "legacy" and "elicitationId" not in wire:
-                wire = {**wire, "elicitationId": str(uuid.uuid4())}
-                self._elicitations.append(cast(str, wire["elicitationId"]))
         return {**wire, "message": f"{self._prefix}{wire.get('message', '')}"} if self._prefix else wire
 
     def report_progress(self, params: Object, source: Revision) -> None:

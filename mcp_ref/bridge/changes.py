@@ -150,7 +150,8 @@ class Changes:
         server, caller = self._servers[name], caller_of(context)
 
         def report(changed: str) -> None:
-            announce(RESOURCE_UPDATED, f"{caller.principal or ''}\n{self._names.uri_for_client(name, changed)}")
+            shown = self._names.uri_for_client(name, changed)
+            announce(RESOURCE_UPDATED, f"{caller.principal or ''}\n{canonical_uri(shown) or shown}")
 
         if len(self._watches) >= MAX_WATCHES:
             raise ProtocolError(INTERNAL_ERROR, f"the bridge has {MAX_WATCHES} subscriptions; end some of them first")

@@ -22,6 +22,7 @@ from ..basic import mrtr
 from ..basic.headers import check_parameters, parameter_headers
 from ..basic.lifecycle import declares
 from ..basic.versioning import HEADER_MISMATCH
+from ..codec import codec_for
 from ..features.logging import LEVELS
 from ..features.pagination import MAX_PAGES
 from ..jsonrpc.errors import ProtocolError
@@ -33,7 +34,7 @@ from ..server.stateless import StatelessRequest
 from .backs import BackClient, BackServer, Caller, caller_of
 from .calls import Call, SessionCall, complete_call
 from .changes import Changes
-from .conversion import convert_error, convert_params, convert_result, converted, params_type
+from .conversion import convert_error, convert_params, convert_result, converted, params_type, result_type
 from .held import HeldCall, HeldCalls, RefusingCall, ReplayedCall
 from .namespaces import Namespace
 from .relayed import RelayedObject, sealed, unsealed, without_hop_meta
@@ -134,7 +135,10 @@ class Relay:
             call.end()
         if result.get("resultType") == "input_required" or method not in SPECIFIED:
             return result
-        return convert_result(method, result, back, front, call.losses)
+        shown = convert_result(method, result, back, front, call.losses)
+        if method in LISTS and result.get("nextCursor") is not None:
+            shown["nextCursor"] = result["nextCursor"]  # also for a client without pages, which gets all of them
+        return shown
 
     # ------------------------------------------------------------------------------------------------ lists
 
@@ -156,6 +160,7 @@ class Relay:
                 break
             page = await self._page(method, server, cursor, params, context)
             items += cast("list[JSON]", page.get(member, []))
+        page = {name: value for name, value in page.items() if name != "nextCursor"}
         return {**page, member: items}
 
     def _seals(self, caller: Caller) -> bool:
@@ -172,8 +177,8 @@ class Relay:
     def _with_cursor(self, page: Object, server: str, caller: Caller) -> Object:
         if not self._seals(caller):
             return page
-        page = {name: value for name, value in page.items() if name != "nextCursor"}
         following, cursor = self._following(page, server)
+        page = {name: value for name, value in page.items() if name != "nextCursor"}
         if following:
             text = cursor if isinstance(cursor, str) else ""
             page["nextCursor"] = sealed(self.held.key, "cursor", following, caller.principal, text)
@@ -191,11 +196,11 @@ class Relay:
         try:
             await server.shared(caller)
             if not server.offers(method.partition("/")[0]):
-                return {LISTS[method]: []}
+                return codec_for(context.revision).encode(result_type(method)([]))
             page = self._noted(server, await self._exchange_simply(server, method, own, context))
         except ProtocolError as error:
             log.warning("%s is not in the list: %s", name, error)
-            return self._last_pages.get(last, {LISTS[method]: []})
+            return self._last_pages.get(last) or codec_for(context.revision).encode(result_type(method)([]))
         self._last_pages[last] = page
         if len(self._last_pages) > MAX_LAST_PAGES:
             del self._last_pages[next(iter(self._last_pages))]

@@ -20,6 +20,7 @@ class Sum:
 def make_back(*revisions: str) -> Server:
     """Return a server of these revisions."""
     server = Server("back", "1.0", revisions=list(revisions) or None, instructions="Use it well.")
+
     @server.tool(title="Add", annotations=ToolAnnotations(read_only_hint=True), icons=[Icon("https://x.example/i.png")])
     def add(a: int, b: int) -> Sum:
         """Add two numbers."""
@@ -41,9 +42,10 @@ def make_back(*revisions: str) -> Server:
 
     @server.tool()
     async def sleep(port: int) -> str:
-        """Connect to a port, and sleep. A cancellation writes a byte to the connection."""
+        """Connect to a port, write a byte, and sleep. A cancellation writes another byte."""
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
+            writer.write(b"s")
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             writer.write(b"c")

@@ -107,6 +107,7 @@ async def cancel(client: Client, notes: Notes) -> object:
     async with listener:
         calling = asyncio.create_task(client.call_tool("sleep", {"port": listener.sockets[0].getsockname()[1]}))
         reader, writer = await connected
+        await reader.read(1)
         calling.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await calling

@@ -13,7 +13,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from mcp_ref import Client
 from mcp_ref.bridge.bridge import Bridge
@@ -22,7 +22,7 @@ from tests.bridge.back import make_back
 from tests.bridge.exchanges import EXCHANGES, Notes, client_options, expected
 from tests.settings import ROOT
 
-TransportName = Literal["stdio", "http"]
+TransportName = Literal["stdio", "http", "memory"]
 TRANSPORTS: tuple[TransportName, ...] = ("stdio", "http")
 
 
@@ -32,30 +32,22 @@ async def cell(
 ) -> AsyncIterator[Client]:
     """Return a context manager with a client that is connected to a server through a bridge."""
     async with AsyncExitStack() as stack:
-        target: list[str] | str = [sys.executable, "-m", "tests.bridge.back", back.name]
+        entry: Any = make_back(back.name)
         if back_transport == "http":
-            target = _older_path(await stack.enter_async_context(make_back(back.name).serve_http()), back)
-        if front_transport == "stdio":
-            words = [target] if isinstance(target, str) else ["--", *target]
-            command = [
-                sys.executable,
-                "-m",
-                "mcp_ref",
-                "bridge",
-                "--revision",
-                front.name,
-                "--back-revision",
-                back.name,
-            ]
-            server: list[str] | str = [*command, *words]
-        else:
-            entry = {"url": target} if isinstance(target, str) else {
-                "command": target[0], "args": target[1:], "cwd": str(ROOT)}  # fmt: skip
-            bridge = Bridge(servers={"back": entry}, revisions=[front], back_revisions=[back])
-            server = _older_path(await stack.enter_async_context(bridge.server.serve_http()), front)
+            entry = {"url": _older_path(await stack.enter_async_context(entry.serve_http()), back)}
+        elif back_transport == "stdio":
+            entry = {"command": sys.executable, "args": ["-m", "tests.bridge.back", back.name], "cwd": str(ROOT)}
         options = client_options(notes)
-        if isinstance(server, list):
+        if front_transport == "stdio":
+            assert back_transport != "memory"
+            words = [entry["url"]] if back_transport == "http" else ["--", entry["command"], *entry["args"]]
+            chosen = ["--revision", front.name, "--back-revision", back.name]
+            server: Any = [sys.executable, "-m", "mcp_ref", "bridge", *chosen, *words]
             options["cwd"] = ROOT
+        else:
+            server = Bridge(servers={"back": entry}, revisions=[front], back_revisions=[back])
+            if front_transport == "http":
+                server = _older_path(await stack.enter_async_context(server.server.serve_http()), front)
         yield await stack.enter_async_context(Client(server, **options))
 
 

@@ -31,7 +31,9 @@ async def test_held_call_continues_with_the_responses_of_the_retry() -> None:
     async with linked(make_back("2025-11-25")) as (client, bridge):
         first = await send(client, "tools/call", CALL, ALL)
         requests = cast(Any, first)["inputRequests"]
-        assert [each["method"] for each in requests.values()] == ["elicitation/create"] and first["resultType"] == "input_required"
+        assert [each["method"] for each in requests.values()] == ["elicitation/create"] and first[
+            "resultType"
+        ] == "input_required"
         assert len(bridge.relay.held.calls) == 1
         result = await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
         assert text_of(result) == "accept Ann" and not bridge.relay.held.calls
@@ -110,7 +112,10 @@ async def test_held_call_expires_and_the_server_gets_a_response_and_a_cancellati
 
 
 async def test_held_calls_are_limited_and_the_server_gets_an_error() -> None:
-    async with linked(make_back("2025-11-25"), bridge_options={"clients": MAX_HELD_PER_PRINCIPAL + 1}) as (client, bridge):
+    async with linked(make_back("2025-11-25"), bridge_options={"clients": MAX_HELD_PER_PRINCIPAL + 1}) as (
+        client,
+        bridge,
+    ):
         for _ in range(MAX_HELD_PER_PRINCIPAL):
             assert (await send(client, "tools/call", CALL, ALL))["resultType"] == "input_required"
         result = await send(client, "tools/call", CALL, ALL)
@@ -173,7 +178,9 @@ async def test_replayed_call_is_served_by_another_process_with_the_same_key() ->
         @server.tool()
         async def book(context: Context) -> str:
             runs.append(1)
-            city = (await context.elicit("City?", {"type": "object", "properties": {"name": {"type": "string"}}})).content
+            city = (
+                await context.elicit("City?", {"type": "object", "properties": {"name": {"type": "string"}}})
+            ).content
             day = (await context.elicit("Day?", {"type": "object", "properties": {"name": {"type": "string"}}})).content
             return f"{city} {day}"
 
@@ -181,7 +188,10 @@ async def test_replayed_call_is_served_by_another_process_with_the_same_key() ->
 
     options = {"state_key": bytes(32), "replay": ["book"]}
     params: Object = {"name": "book", "arguments": {}}
-    async with linked(back(), bridge_options=options) as (one, _), linked(back(), bridge_options=options) as (two, bridge):
+    async with (
+        linked(back(), bridge_options=options) as (one, _),
+        linked(back(), bridge_options=options) as (two, bridge),
+    ):
         first = await send(one, "tools/call", params, ALL)
         second = await send(two, "tools/call", retry_of(params, first, {"1": NAME}), ALL)
         assert list(cast(Any, second)["inputRequests"]) == ["2"] and not bridge.relay.held.calls
@@ -214,7 +224,9 @@ async def test_two_calls_get_their_own_input_requests_in_a_thousand_interleaving
                 await asyncio.sleep(0)
             asked = cast(Any, result)["inputRequests"]
             assert all(each["params"]["message"].startswith(who) for each in asked.values()), asked
-            responses = {key: {"action": "accept", "content": {"name": each["params"]["message"]}} for key, each in asked.items()}
+            responses = {
+                key: {"action": "accept", "content": {"name": each["params"]["message"]}} for key, each in asked.items()
+            }
             result = await send(client, "tools/call", retry_of(params, result, cast(Object, responses)), ALL)
         return text_of(result)
 

@@ -1,0 +1,482 @@
+"""The bridge: what clients of one revision get from servers of another, and what stays apart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from typing import Any, cast
+
+import pytest
+
+from mcp_ref import (
+    CallToolResult,
+    Client,
+    Context,
+    ElicitRequestURLParams,
+    ElicitResult,
+    PromptReference,
+    RemoteError,
+    Server,
+    TextContent,
+)
+from mcp_ref.bridge.bridge import Bridge
+from mcp_ref.features.elicitation import url_required
+from mcp_ref.jsonrpc.messages import Object
+from tests.bridge.back import make_back
+from tests.bridge.links import linked, send
+from tests.bridge.test_held import ALL, CALL, NAME, retry_of
+from tests.settings import ROOT
+
+LATEST = "2026-07-28"
+
+
+async def test_bridge_to_one_server_has_its_name_instructions_and_capabilities() -> None:
+    async with linked(make_back("2024-11-05"), "2025-11-25") as (client, _):
+        assert (client.server_info.name, client.instructions) == ("back", "Use it well.")
+        assert client.server_can("resources.subscribe") and client.server_can(
+            "completions"
+        )  # not declared before 2025-03-26
+    async with linked(make_back(LATEST), "2024-11-05") as (client, _):
+        assert (client.server_info.name, client.instructions) == ("back", "Use it well.")
+
+
+RAW = {"back": {"command": sys.executable, "args": [str(ROOT / "tests" / "bridge" / "raw_server.py")]}}
+
+
+async def test_bridge_between_equal_revisions_keeps_unknown_members() -> None:
+    command = [sys.executable, "-m", "mcp_ref", "bridge", "--", RAW["back"]["command"], *RAW["back"]["args"]]
+    arguments: Object = {"z": 1, "a": [1, 2.25, "\u2028"], "b": None}
+    results = []
+    for server in (command, [RAW["back"]["command"], *cast(Any, RAW["back"]["args"])]):
+        async with Client(cast(Any, server), revision="2025-06-18", cwd=ROOT) as client:
+            params: Object = {"name": "strange", "arguments": arguments}
+            results.append(await client.session.dispatcher.request("tools/call", params, timeout=10.0))
+    assert [json.dumps(result) for result in results] == [json.dumps(results[1])] * 2  # the order of members too
+    assert cast(Any, results[0])["content"][0] == {"type": "hologram", "x": 1.5} and results[0]["seen"] == arguments
+
+
+async def test_bridge_turns_an_unknown_content_block_into_text() -> None:
+    async with linked(RAW, LATEST) as (client, _):
+        blocks = (await client.call_tool("strange", {})).content
+        assert [cast(TextContent, each).text for each in blocks] == ['[hologram {"type": "hologram", "x": 1.5}]', "ok"]
+
+
+@pytest.mark.parametrize(("front", "code"), [("2024-10-07", -32001), ("2025-06-18", -32002), (LATEST, -32602)])
+@pytest.mark.parametrize("back", ["2024-10-07", "2025-06-18", LATEST])
+async def test_bridge_translates_the_code_of_an_unknown_resource(front: str, code: int, back: str) -> None:
+    async with linked(make_back(back), front) as (client, _):
+        with pytest.raises(RemoteError) as refused:
+            await client.read_resource("nothing://x")
+        assert refused.value.code == code
+
+
+async def test_bridge_passes_trace_context_on_and_no_fields_of_a_hop() -> None:
+    server, seen = Server("back", revisions=["2025-11-25"]), []
+
+    @server.tool()
+    async def look(context: Context) -> str:
+        seen.append(dict(context.meta))
+        return "ok"
+
+    async with linked(server, LATEST) as (client, _):
+        await client.call_tool("look", meta={"traceparent": "00-1", "com.example/x": {"a": 1}})
+    assert seen == [{"traceparent": "00-1", "com.example/x": {"a": 1}}]
+
+
+@pytest.mark.attack("bridge-shared-session")
+async def test_bridge_keeps_equal_ids_and_tokens_of_two_clients_apart() -> None:
+    server = Server("back", revisions=["2025-11-25"])
+    both, count = asyncio.Event(), []
+
+    @server.tool()
+    async def work(who: str, context: Context) -> str:
+        count.append(who)
+        if len(count) == 2:
+            both.set()
+        await both.wait()
+        await context.report_progress(1, message=who)
+        return who
+
+    async def play(client: Client, who: str) -> list[object]:
+        reports: list[object] = []
+        result = await client.call_tool("work", {"who": who}, on_progress=lambda *report: reports.append(report[2]))
+        return [result.text, *reports]
+
+    bridge = Bridge(servers={"back": server})
+    async with Client(bridge, revision="2025-11-25") as one, Client(bridge, revision="2025-11-25") as two:
+        assert await asyncio.gather(play(one, "a"), play(two, "b")) == [["a", "a"], ["b", "b"]]
+
+
+async def test_bridge_cancels_the_call_of_the_right_client() -> None:
+    server, events = Server("back", revisions=["2025-11-25"]), asyncio.Queue[str]()
+    release = asyncio.Event()
+
+    @server.tool()
+    async def work(who: str) -> str:
+        events.put_nowait(f"{who} began")
+        try:
+            await release.wait()
+        except asyncio.CancelledError:
+            events.put_nowait(f"{who} cancelled")
+            raise
+        return who
+
+    bridge = Bridge(servers={"back": server})
+    async with Client(bridge, revision="2024-11-05") as one, Client(bridge) as two, asyncio.timeout(10):
+        calls = [asyncio.create_task(each.call_tool("work", {"who": who})) for each, who in ((one, "a"), (two, "b"))]
+        assert {await events.get(), await events.get()} == {"a began", "b began"}
+        calls[1].cancel()
+        assert await events.get() == "b cancelled"
+        release.set()
+        assert (await calls[0]).text == "a"
+
+
+async def test_bridge_sends_log_messages_of_the_wanted_level_only() -> None:
+    server, texts = Server("back", revisions=["2025-11-25"]), []
+
+    @server.tool()
+    async def work(context: Context) -> str:
+        await context.log("debug", "small")
+        await context.log("error", "large")
+        return "ok"
+
+    async with linked(server, LATEST, on_log=lambda message: texts.append(message.data)) as (client, _):
+        await client.set_logging_level("warning")
+        await client.call_tool("work")
+    async with linked(server, "2025-11-25", on_log=lambda message: texts.append(message.data)) as (client, _):
+        await client.set_logging_level("error")
+        await client.call_tool("work")
+    assert texts == ["large", "large"]
+
+
+@pytest.mark.parametrize("front", ["2024-11-05", LATEST])
+@pytest.mark.parametrize("back", ["2025-11-25", LATEST])
+async def test_bridge_reports_a_changed_list_to_all_clients(front: str, back: str) -> None:
+    changed = asyncio.Event()
+    async with linked(make_back(back), front, on_tools_changed=changed.set) as (client, _), asyncio.timeout(10):
+        await client.call_tool("grow")
+        await changed.wait()
+        assert "grown" in [tool.name for tool in await client.list_tools()]
+
+
+@pytest.mark.parametrize("front", ["2025-11-25", LATEST])
+async def test_bridge_ends_a_subscription_of_the_server_with_that_of_the_client(front: str) -> None:
+    server = make_back("2025-11-25")
+    async with linked(server, front) as (client, bridge):
+        async with client.subscribe("note://1"):
+            sessions = [each for each in server.catalog.announcers if each.subscribed_uris()]
+            assert [list(each.subscribed_uris()) for each in sessions] == [["note://1"]]
+        async with asyncio.timeout(5):
+            while any(each.subscribed_uris() for each in server.catalog.announcers):
+                await asyncio.sleep(0.01)
+
+
+async def test_bridge_accepts_only_the_subscriptions_that_the_server_accepts() -> None:
+    async with linked(make_back("2025-11-25"), LATEST) as (client, _):
+        with pytest.raises(Exception, match="does not report changes"):
+            await client.subscribe("nothing://x").__aenter__()
+
+
+@pytest.mark.parametrize("front", ["2024-10-07", "2025-11-25", LATEST])
+async def test_bridge_lists_all_pages(front: str) -> None:
+    server = Server("back", revisions=["2025-11-25"], page_size=2)
+    for number in range(5):
+        server.tools.add(lambda: "x", f"tool{number}")
+    async with linked(server, front) as (client, _):
+        assert len(await client.list_tools()) == 5
+
+
+async def test_bridge_requests_urls_of_a_modern_server_from_a_legacy_client_and_reports_the_end() -> None:
+    server, completed = Server("back", revisions=[LATEST]), asyncio.Queue[str]()
+
+    @server.tool()
+    async def sign(context: Context) -> str:
+        return (await context.elicit_url("Please sign in", "https://example.com/in")).action
+
+    ids = []
+
+    async def visit(request: Any) -> ElicitResult:
+        ids.append(request.elicitation_id)
+        return ElicitResult("accept")
+
+    options: Any = {"elicitation": visit, "elicitation_url": True, "on_elicitation_complete": completed.put_nowait}
+    async with linked(server, "2025-11-25", **options) as (client, _), asyncio.timeout(10):
+        assert (await client.call_tool("sign")).text == "accept"
+        assert [await completed.get()] == ids
+
+
+def _server_with_visit() -> Server:
+    server = Server("back", revisions=["2025-11-25"])
+    visits: list[int] = []
+
+    @server.tool()
+    async def sign() -> str:
+        visits.append(1)
+        if len(visits) < 2:
+            raise url_required("Sign in first", [ElicitRequestURLParams("Sign in", "https://example.com/in", "id-1")])
+        return "signed"
+
+    return server
+
+
+async def test_bridge_turns_the_error_32042_into_an_input_request_without_holding_the_call() -> None:
+    params: Object = {"name": "sign", "arguments": {}}
+    async with linked(_server_with_visit(), LATEST) as (client, bridge):
+        first = await send(client, "tools/call", params, ALL)
+        assert cast(Any, first)["inputRequests"]["id-1"]["params"]["url"] == "https://example.com/in"
+        assert not bridge.relay.held.calls
+        visited: Object = {"id-1": {"action": "accept"}}
+        result = await send(client, "tools/call", retry_of(params, first, visited), ALL)
+        assert cast(Any, result)["content"][0]["text"] == "signed"
+
+
+async def test_bridge_gives_an_old_client_the_urls_as_text() -> None:
+    async with linked(_server_with_visit(), "2025-06-18") as (client, _):
+        with pytest.raises(RemoteError, match="https://example.com/in") as refused:
+            await client.call_tool("sign")
+        assert refused.value.code == -32603
+
+
+async def test_bridge_ends_the_call_if_a_legacy_user_refuses_a_modern_server() -> None:
+    async def refuse(params: Any) -> Any:
+        raise RemoteError(-1, "User rejected sampling request")
+
+    async with linked(make_back(LATEST), "2025-11-25", sampling=refuse) as (client, _):
+        with pytest.raises(RemoteError) as refused:
+            await client.call_tool("ask_model")
+        assert refused.value.code == -32603
+
+
+async def test_bridge_serves_roots_that_a_server_requests_before_any_call() -> None:
+    """`server-filesystem` requests the roots as soon as it is initialized."""
+    async with linked(RAW, "2025-06-18", roots=["file:///work"]) as (client, _):
+        assert (await client.call_tool("roots")).text == "file:///work"
+    async with linked(RAW, LATEST, roots=["file:///work"]) as (client, _):
+        assert (await client.call_tool("roots")).text == "file:///work"
+
+
+# ---------------------------------------------------------------------------------------------------- several servers
+
+
+async def test_bridge_of_several_servers_has_names_and_uris_for_each() -> None:
+    servers = {"one": make_back("2024-11-05"), "Two!": make_back(LATEST)}
+    async with linked(servers, LATEST) as (client, _):
+        names = [tool.name for tool in await client.list_tools()]
+        assert {"one__echo", "Two__echo"} <= set(names) and len(set(names)) == len(names)
+        assert (await client.call_tool("Two__echo", {"text": "x"})).text == "x"
+        uris = [each.uri for each in await client.list_resources()]
+        assert uris == ["mcp://one/file:///list", "mcp://Two/file:///list"]
+        found = (await client.read_resource("mcp://one/file:///list")).contents[0]
+        assert (found.uri, cast(Any, found).text) == ("mcp://one/file:///list", "listed")
+        assert (await client.complete(PromptReference("one__greet"), "name", "b")).values == ["bob"]
+        assert [each.uri_template for each in await client.list_resource_templates()] == [
+            "mcp://one/note://{id}", "mcp://Two/note://{id}"]  # fmt: skip
+        async with client.subscribe("mcp://Two/note://3") as updates, asyncio.timeout(10):
+            await client.call_tool("Two__touch", {"uri": "mcp://Two/note://3"})  # the argument is changed back
+            assert await anext(updates) == "mcp://Two/note://3"
+        with pytest.raises(RemoteError, match="no server has"):
+            await client.read_resource("file:///list")
+
+
+async def test_bridge_of_several_servers_names_the_server_in_each_message_to_the_user() -> None:
+    messages = []
+
+    async def answer(request: Any) -> ElicitResult:
+        messages.append(request.message)
+        return ElicitResult("accept", {"name": "Ann"})
+
+    servers = {"one": make_back("2025-06-18"), "two": make_back(LATEST)}
+    for front in ("2025-11-25", LATEST):
+        async with linked(servers, front, elicitation=answer) as (client, _):
+            await client.call_tool("one__ask_name")
+            await client.call_tool("two__ask_name")
+    assert messages == ["[one] Your name?", "[two] Your name?"] * 2
+
+
+async def test_bridge_of_several_servers_serves_the_others_if_one_cannot_start() -> None:
+    servers = {"gone": ["/no/such/program"], "one": make_back("2025-06-18")}
+    async with linked(servers, LATEST) as (client, bridge):
+        assert [tool.name for tool in await client.list_tools()][0].startswith("one__")
+        with pytest.raises(RemoteError, match="gone"):
+            await client.call_tool("gone__x")
+        assert bridge.status()[0].last_error
+
+
+async def test_bridge_offers_only_the_tools_that_the_configuration_allows(tmp_path: Any) -> None:
+    entry = {"command": sys.executable, "args": ["-m", "tests.bridge.back", "2025-06-18"], "cwd": str(ROOT),
+             "includeTools": ["echo"]}  # fmt: skip
+    async with linked({"back": entry}, LATEST) as (client, _):
+        assert [tool.name for tool in await client.list_tools()] == ["echo"]
+        with pytest.raises(RemoteError, match="Unknown tool"):
+            await client.call_tool("add", {"a": 1, "b": 2})
+
+
+# ---------------------------------------------------------------------------------------------------- principals
+
+
+def _principal(request: Any) -> str | None:
+    value = request.headers.get("authorization")
+    return value.removeprefix("Bearer ") if value else None
+
+
+@pytest.mark.attack("bridge-stolen-state")
+async def test_bridge_binds_states_and_clients_to_the_principal() -> None:
+    for revision in ("2025-11-25", LATEST):
+        bridge = Bridge(servers={"back": make_back(revision)})
+        async with bridge.server.serve_http(authenticate=_principal) as url:
+            headers = [{"Authorization": f"Bearer {name}"} for name in ("ann", "bob")]
+            async with Client(url, headers=headers[0]) as ann, Client(url, headers=headers[1]) as bob:
+                first = await send(ann, "tools/call", CALL, ALL)
+                with pytest.raises(RemoteError) as refused:
+                    await send(bob, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
+                assert refused.value.code == -32602
+                result = await send(ann, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
+                assert cast(Any, result)["content"][0]["text"] == "accept Ann"
+                principals = {client.caller.principal for client in bridge.backs["back"].clients}
+                assert len(principals) == 2
+
+
+@pytest.mark.attack("bridge-foreign-cursor")
+async def test_bridge_refuses_the_cursor_of_another_principal() -> None:
+    server = Server("back", revisions=[LATEST], page_size=1)
+    for number in range(2):
+        server.tools.add(lambda: "x", f"tool{number}")
+    bridge = Bridge(servers={"back": server})
+    async with bridge.server.serve_http(authenticate=_principal) as url:
+        headers = [{"Authorization": f"Bearer {name}"} for name in ("ann", "bob")]
+        async with Client(url, headers=headers[0]) as ann, Client(url, headers=headers[1]) as bob:
+            page = await send(ann, "tools/list", {})
+            with pytest.raises(RemoteError, match="not issued to this caller"):
+                await send(bob, "tools/list", {"cursor": page["nextCursor"]})
+            following = await send(ann, "tools/list", {"cursor": page["nextCursor"]})
+            assert [tool["name"] for tool in cast(Any, following)["tools"]] == ["tool1"]
+
+
+async def test_bridge_never_sends_the_token_of_a_client_to_the_server() -> None:
+    server, seen = Server("back"), []
+
+    @server.tool()
+    async def look(context: Context) -> str:
+        seen.append("".join(f"{name}{value}" for name, value in context.http.headers.items()) if context.http else "")
+        return "ok"
+
+    def note(request: Any) -> str:
+        seen.append(str(request.headers.get("authorization")))
+        return "bridge"
+
+    async with server.serve_http(authenticate=note) as back:
+        bridge = Bridge(servers={"back": {"url": back, "headers": {"Authorization": "Bearer own"}}})
+        async with bridge.server.serve_http(authenticate=_principal) as url:
+            async with Client(url, headers={"Authorization": "Bearer secret"}) as client:
+                await client.call_tool("look")
+    assert seen and not any("secret" in each for each in seen)
+
+
+async def test_bridge_checks_mirrored_headers_of_a_tool_and_makes_its_own() -> None:
+    server = Server("back", revisions=[LATEST])
+    schema = {"type": "object", "properties": {"city": {"type": "string", "x-mcp-header": "City"}}}
+
+    @server.tool(input_schema=schema)
+    async def look(city: str) -> str:
+        return city
+
+    async with server.serve_http() as back:
+        bridge = Bridge(servers={"back": back})
+        async with bridge.server.serve_http() as url, Client(url) as client:
+            assert "look" not in bridge.relay.headers
+            with pytest.raises(RemoteError) as refused:  # this client does not know the tool: it sends no header
+                await send(client, "tools/call", {"name": "look", "arguments": {"city": "Ghent"}})
+            assert refused.value.code == -32020
+            await client.list_tools()
+            assert (await client.call_tool("look", {"city": "Ghent"})).text == "Ghent"
+
+
+# ---------------------------------------------------------------------------------------------------- death
+
+
+@pytest.mark.parametrize("front", ["2025-11-25", LATEST])
+@pytest.mark.parametrize("back", ["2025-06-18", LATEST])
+async def test_bridge_reports_the_death_of_a_server_at_once_and_starts_it_again(front: str, back: str) -> None:
+    entry = {"command": sys.executable, "args": ["-m", "tests.bridge.back", back], "cwd": str(ROOT)}
+    reached = asyncio.Event()
+    async with linked({"back": entry}, front) as (client, bridge):
+
+        async def connected(reader: Any, writer: Any) -> None:
+            await reader.read(1)
+            reached.set()
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(connected, "127.0.0.1", 0) as listener, asyncio.timeout(20):
+            port = listener.sockets[0].getsockname()[1]
+            calling = asyncio.create_task(client.call_tool("sleep", {"port": port}))
+            await reached.wait()
+            for each in bridge.backs["back"].clients:
+                if each.calls:
+                    os.kill(cast(Any, each.transport)._process.get_pid(), signal.SIGKILL)
+            with pytest.raises(RemoteError, match="not known whether the tool ran"):
+                await calling
+            assert (await client.call_tool("echo", {"text": "again"})).text == "again"
+
+
+async def test_bridge_ends_a_held_call_whose_server_dies() -> None:
+    entry = {"command": sys.executable, "args": ["-m", "tests.bridge.back", "2025-06-18"], "cwd": str(ROOT)}
+    async with linked({"back": entry}) as (client, bridge), asyncio.timeout(20):
+        first = await send(client, "tools/call", CALL, ALL)
+        [held] = bridge.relay.held.calls.values()
+        for each in bridge.backs["back"].clients:
+            os.kill(cast(Any, each.transport)._process.get_pid(), signal.SIGKILL)
+        await held.wait_ended()
+        with pytest.raises(RemoteError, match="not known whether the tool ran|not held here"):
+            await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
+
+
+@pytest.mark.attack("bridge-restart-loop")
+async def test_bridge_does_not_start_a_failing_server_for_every_request() -> None:
+    bridge = Bridge(servers={"back": [sys.executable, "-c", "raise SystemExit(3)"]})
+    for _ in range(5):
+        with pytest.raises(Exception, match="back"):
+            async with Client(bridge, revision="2025-11-25", timeout=10.0):
+                pass
+    assert bridge.backs["back"].starts == 1
+
+
+async def test_bridge_closes_the_client_of_a_session_that_has_ended() -> None:
+    bridge = Bridge(servers={"back": make_back("2025-11-25")})
+    async with bridge.server.serve_http() as url:
+        async with Client(url, revision="2025-11-25") as client:
+            await client.list_tools()
+            assert len(bridge.backs["back"].clients) == 1
+        async with asyncio.timeout(5):
+            while bridge.backs["back"].clients:
+                await asyncio.sleep(0.02)
+
+
+async def test_bridge_passes_tasks_of_equal_revisions_on() -> None:
+    for revision in ("2025-11-25", LATEST):
+        server = Server("back", revisions=[revision])
+
+        @server.tool(task="optional")
+        async def work() -> str:
+            return "done"
+
+        async with linked(server, revision) as (client, _):
+            running = await client.start_tool("work")
+            assert cast(CallToolResult, await running.result()).text == "done", revision
+
+
+def test_bridge_refuses_a_configuration_without_servers_and_without_clients() -> None:
+    with pytest.raises(ValueError, match="at least one server"):
+        Bridge(servers={})
+    with pytest.raises(ValueError, match="clients must be"):
+        Bridge(servers={"a": ["x"]}, clients=0)
+
+
+async def test_bridge_status_lists_the_losses() -> None:
+    async with linked(make_back(LATEST), "2024-11-05") as (client, bridge):
+        await client.list_tools()
+        [status] = bridge.status()
+        assert status.revision == LATEST and status.losses["Tool.icons is not in 2024-11-05"] == 1
