@@ -18,6 +18,11 @@ from typing import is_typeddict
 from .. import READING_ORDER
 from . import show
 
+CONNECTION_COST = 8 * 1024
+"""Memory of a connection without its data, in bytes."""
+UNCOUNTED_UNREAD = 64 * 1024
+"""Size up to which an unread response does not count, in bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -61,10 +66,12 @@ def memory() -> list[Memory]:
     """Return the memory that peers can fill, computed from the limits."""
     found = {limit.name: int(limit.value) for limit in limits() if limit.value >= 1}
     uri, proof = 4 * found["MAX_URI_LENGTH"], 300  # a proof: a text of 43 characters, a time, and the place in a dict
-    unfinished = found["HttpLimits.connections"] * found["MIN_COUNTED_SIZE"] + found["HttpLimits.bodies_size"]
+    connections = found["HttpLimits.connections"]
+    unfinished = connections * (found["MIN_COUNTED_SIZE"] + CONNECTION_COST) + found["HttpLimits.bodies_size"]
+    unread = connections * UNCOUNTED_UNREAD + found["HttpLimits.unread_size"]
     return [
         Memory("subscriptions: URIs", found["MAX_SUBSCRIBED_BYTES_PER_CALLER"], found["MAX_SUBSCRIBED_BYTES"]),
-        Memory("tasks, as JSON", found["MAX_TASK_BYTES_PER_CALLER"], found["MAX_TASK_BYTES"]),
+        Memory("tasks", found["MAX_TASK_BYTES_PER_CALLER"], found["MAX_TASK_BYTES"]),
         Memory("arguments of running tasks", found["MAX_ARGUMENT_BYTES_PER_CALLER"], found["MAX_ARGUMENT_BYTES"]),
         Memory(
             "requests in flight over HTTP",
@@ -82,9 +89,10 @@ def memory() -> list[Memory]:
         Memory(
             "events for clients that resume or listen", found["StoreLimits.max_bytes"], found["StoreLimits.max_bytes"]
         ),
+        Memory("changes for unread streams", found["MAX_QUEUED_BYTES_PER_CALLER"], found["MAX_QUEUED_BYTES"]),
         Memory("DPoP proofs", proof * found["MAX_PROOFS_PER_CALLER"], proof * found["MAX_PROOFS"]),
-        Memory("heads, bodies and later requests of connections", unfinished, unfinished),
-        Memory("unread responses over 64 KiB", found["HttpLimits.unread_size"], found["HttpLimits.unread_size"]),
+        Memory("connections with their heads, bodies and later requests", unfinished, unfinished),
+        Memory("unread responses", unread, unread),
         Memory("requests of the server in flight", found["Limits.max_bytes_in_flight"]),
         Memory("one response, as text", found["MAX_RESPONSE"]),
         Memory("pages of one list, as text", found["MAX_LIST_SIZE"]),

@@ -6,6 +6,10 @@
 Equal changes that wait are sent once. So a server that adds a thousand tools in a row sends one notification, and a
 client that reads slowly gets each notification once, however often the list changes.
 
+Threats:
+    queue-memory: the memory of a server; a client; opens a thousand streams, reads none of them, and causes many
+        changes; the queued changes of one caller have a limit in bytes, and those of all callers too.
+
 Spec:  2026-07-28 basic/patterns/subscriptions, server/tools#list-changed-notification, server/resources#subscriptions
        (2024-11-05 to 2025-11-25)
 """
@@ -19,10 +23,18 @@ from collections.abc import Callable, Collection
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
+from ..lib.shares import ShareExceeded, Shares
+
 log = logging.getLogger(__name__)
 
 MAX_QUEUED_CHANGES: Final = 1000
 """Maximum number of queued changes of one session or subscription. If there are more, the oldest is dropped."""
+MAX_QUEUED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
+"""Maximum memory of the queued changes of one caller, in bytes (8 MiB). Above it, the oldest of a stream is dropped."""
+MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
+"""Maximum memory of the queued changes of all callers, in bytes (64 MiB)."""
+CHANGE_COST: Final = 300
+"""Memory of a queued change in addition to its URI, in bytes."""
 
 SUBSCRIPTION_END_SECONDS: Final = 0.5
 """Time to send the results of the open subscriptions when a session or the server ends, in seconds."""
@@ -35,6 +47,9 @@ class Announcer:
     """A session or subscription that announces changes to its client. Equal queued changes are sent once."""
 
     loop: asyncio.AbstractEventLoop
+    caller = ""
+    """The caller whose share of the memory the queued changes use: see `Access.caller`."""
+    _shares: Shares | None = None  # the shares in which the queued changes are counted
     _changes: dict[Change, None] | None = None  # an ordered set; None if no change is queued
     _sender: asyncio.Task[None] | None = None  # sends the queued changes, as fast as the client reads
 
@@ -64,18 +79,45 @@ class Announcer:
         """Wait until the client has read most notifications."""
         raise NotImplementedError
 
-    def announce(self, method: str, subject: str | None) -> None:
+    def announce(self, method: str, subject: str | None, shares: Shares) -> None:
         """Send a change, if the client wants it. Send it now if the client has room; else queue it."""
         if not self.wants(method, subject):
             return
         if self._changes is None and self.is_ready and self.has_room:
             return self._send(method, subject)
-        if self._changes is None:
-            self._changes = {}
-        self._changes[method, subject] = None
-        if len(self._changes) > MAX_QUEUED_CHANGES:
-            del self._changes[next(iter(self._changes))]
+        self._shares = shares
+        self._queue((method, subject))
         self.send_queued()
+
+    def _queue(self, change: Change) -> None:
+        """Queue a change. At a limit, drop the oldest changes of this queue; if there is none, drop the new change."""
+        changes = self._changes or {}
+        if change in changes:
+            return
+        if len(changes) >= MAX_QUEUED_CHANGES:
+            self._take(next(iter(changes)))
+        while not self._has_share(change):
+            if not changes:
+                return log.debug("a change was dropped: a client with many streams does not read them")
+            self._take(next(iter(changes)))
+        changes[change] = None
+        self._changes = changes
+
+    def _has_share(self, change: Change) -> bool:
+        """Count the memory of a change, and return True, unless a limit is exceeded."""
+        if self._shares is not None and change[1] is not None:  # there are only three changes without a subject
+            try:
+                self._shares.take(self.caller, CHANGE_COST + len(change[1]))
+            except ShareExceeded:
+                return False
+        return True
+
+    def _take(self, change: Change) -> None:
+        """Take a change out of the queue."""
+        if self._changes is not None:
+            del self._changes[change]
+            if self._shares is not None and change[1] is not None:
+                self._shares.give_back(self.caller, CHANGE_COST + len(change[1]))
 
     def send_queued(self) -> None:
         """Let an asyncio task send the queued changes, if any."""
@@ -93,16 +135,18 @@ class Announcer:
     async def _send_slowly(self) -> None:
         try:
             while self._changes is not None:
-                method, subject = next(iter(self._changes))
-                del self._changes[method, subject]
+                change = next(iter(self._changes))
+                self._take(change)
                 self._changes = self._changes or None  # save memory
-                self._send(method, subject)
+                self._send(*change)
                 await self.drain_changes()
         finally:
             self._sender = None
 
     def stop_announcing(self) -> None:
         """Drop the queued changes, and stop the asyncio task that sends them."""
+        for change in tuple(self._changes or ()):
+            self._take(change)
         self._changes = None
         if self._sender is not None:
             self._sender.cancel()
@@ -116,6 +160,7 @@ class Announcers(set[Announcer]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.queued = Shares("queued changes", MAX_QUEUED_BYTES_PER_CALLER, MAX_QUEUED_BYTES)
         self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
 
     def announce(self, method: str, subject: str | None = None) -> None:
@@ -142,7 +187,7 @@ class Announcers(set[Announcer]):
         changes = self._changes.pop(loop)
         for announcer in [each for each in tuple(self) if each.loop is loop]:
             for method, subject in changes:
-                announcer.announce(method, subject)
+                announcer.announce(method, subject, self.queued)
 
 
 class Subscription(Protocol):

@@ -73,6 +73,8 @@ class ServerSession(Session, Announcer):
         self.initialized: asyncio.Future[None] = self.loop.create_future()
         """Done when the client has sent `notifications/initialized`."""
         self.logging_level = "debug"
+        if transport.in_flight is not None:
+            self.caller = transport.in_flight[1]
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
         self._handshake: RequestId | None = None  # the id of `initialize`
 

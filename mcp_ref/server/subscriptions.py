@@ -211,6 +211,8 @@ async def listen(
         tasks,
     )
     subscription = OpenSubscription(accepted, subscriptions, channel, context.request_id)
+    if context.access is not None:
+        subscription.caller = context.access.caller
     subscription.open(context.access.ends_at if context.access is not None else None)
     if channel.hold is not None and not catalog.middleware:  # for middleware, the request lasts until the end
         subscription.hold(channel.hold)

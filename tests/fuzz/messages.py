@@ -64,7 +64,9 @@ def _kind(message: JSON) -> type:
     classes = {
         Request: has_call and has_id and not names & {"result", "error"},
         Notification: has_call and "id" not in names and not names & {"result", "error"},
-        Response: (has_id or has_number) and isinstance(message.get("result"), dict) and not names & {"method", "error"},
+        Response: (has_id or has_number)
+        and isinstance(message.get("result"), dict)
+        and not names & {"method", "error"},
         ErrorResponse: has_error and not names & {"method", "result"},
     }
     return next((kind for kind, holds in classes.items() if holds), Malformed)

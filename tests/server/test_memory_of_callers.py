@@ -5,28 +5,37 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import socket
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from typing import cast
+from urllib.parse import urlsplit
 
 import pytest
 
 from mcp_ref import CallToolResult, Client, Context, Limits, MemoryTaskStore, ProtocolError, Server
 from mcp_ref.basic import access
-from mcp_ref.cli.limits import memory
+from mcp_ref.cli.limits import CONNECTION_COST, memory
 from mcp_ref.extensions.auth import dpop
 from mcp_ref.extensions.tasks import receiver
 from mcp_ref.extensions.tasks.types import new_task, with_status
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
-from mcp_ref.lib.http.message import HttpLimits
+from mcp_ref.lib.http.message import MIN_COUNTED_SIZE, HttpLimits
 from mcp_ref.lib.shares import ShareExceeded, Shares, memory_of
+from mcp_ref.server import announcements
 from mcp_ref.transports.streamable_http.event_store import MAX_DROPPED_STREAMS, MemoryEventStore
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.messages import initialize, request, stateless_request
 from tests.raw_http_client import Reply, Talk, http_session, served_over_http
 from tests.raw_peers import connected_client, raw_client
-from tests.settings import MODERN, eventually
+from tests.settings import MODERN, PATIENCE, eventually
 
 FIGURES = {each.table: each for each in memory()}
+
+
+def figure_of(table: str) -> tuple[int, int]:
+    """Return the memory that one caller, and that all callers, can fill in a table, in bytes."""
+    return FIGURES[table].one_peer, FIGURES[table].all_peers
 
 
 async def growth(fill: Callable[[], Awaitable[None]]) -> int:
@@ -301,6 +310,114 @@ async def test_proofs_of_one_caller_need_at_most_the_memory_in_the_table(monkeyp
             proofs._use("caller", f"{number:043}")
 
     assert await growth(fill) <= FIGURES["DPoP proofs"].one_peer / 10
+
+
+@pytest.mark.attack("task-memory")
+@pytest.mark.parametrize("kind", ["memory", "http"])
+async def test_results_of_tasks_of_one_caller_need_at_most_the_memory_that_is_counted(kind: str) -> None:
+    server = Server("s", task_store=(store := MemoryTaskStore(max_bytes_per_caller=12_000_000)))
+
+    @server.tool(task="required")
+    async def make() -> list[list[int]]:
+        return cast("list[list[int]]", json.loads(HOSTILE_TEXTS["lists"]))
+
+    async def fill() -> None:
+        params: Object = {"name": "make", "arguments": {}, "task": {"ttl": 60_000}}
+        for id in range(2, 12):
+            await client.send(request("tools/call", params, id))
+            while (await client.receive_object()).get("id") != id:
+                pass  # a notification about the status of a task
+            await eventually(lambda: all(kept.task.is_over for kept in store._tasks.values()))
+
+    async with connected_client(server, kind) as client:
+        used = await growth(fill)
+        assert 0 < used <= store._bytes <= 12_000_000 and len(store._tasks) < 10
+
+
+@pytest.mark.attack("queue-memory")
+async def test_changes_for_streams_that_are_not_read_need_at_most_the_memory_that_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(announcements, "MAX_QUEUED_BYTES_PER_CALLER", 1_000_000)
+    server = Server("s")
+    server.resources.add("a://{+path}", lambda path: path)
+    server.tool("old")(lambda: None)
+    shares = server.catalog.announcers.queued
+    assert figure_of("changes for unread streams") == (8 * 2**20, 64 * 2**20)
+    async with served_over_http(server) as web:
+        params: Object = {"notifications": {"resourceSubscriptions": ["a://x"], "toolsListChanged": True}}
+        streams = [await Talk(web).post(stateless_request("subscriptions/listen", params, id)) for id in range(4)]
+        for stream in streams:
+            await stream.object()
+            stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+        async def fill() -> None:
+            for number in range(2000):
+                server.resource_updated(f"a://x/{number}/{'y' * 4000}")
+                if number % 100 == 0:
+                    await asyncio.sleep(0.001)  # so that the kernel's buffers are full, and changes wait
+            await eventually(lambda: shares.used > 900_000)
+
+        used = await growth(fill)
+        assert shares.used <= 1_000_000 and shares.by_caller.keys() == {"127.0.0.1"}
+        assert used <= shares.used + 4 * 2 * 64 * 1024  # each stream has at most 64 KiB that are not sent, twice
+        server.tool("new")(lambda: None)
+        for stream in streams:
+            stream.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        async with asyncio.timeout(PATIENCE):
+            for stream in streams:  # the latest changes arrive
+                while (message := await stream.object())["method"] != "notifications/tools/list_changed":
+                    assert message["method"] == "notifications/resources/updated"
+        await eventually(lambda: shares.used == 0)
+
+
+@pytest.mark.attack("session-memory")
+async def test_http_sse_sessions_of_one_caller_need_at_most_the_memory_that_is_counted() -> None:
+    members: Object = {f"n{number}": [[], {}] for number in range(2500)}
+    body = json.dumps(initialize("2024-11-05", {"experimental": members})).encode()
+    async with served_over_http(Server("s"), limits=EndpointLimits(session_bytes_per_caller=7_000_000)) as web:
+        endpoint, statuses = web.site._http_sse, list[int]()
+        assert endpoint is not None
+
+        async def fill() -> None:
+            for _ in range(5):
+                stream = await web.ask("GET", "/sse", b"", "Accept: text/event-stream")
+                event = await stream.event() or {}
+                statuses.append((await web.ask("POST", event["data"], body, "Content-Type: application/json")).status)
+
+        used = await growth(fill)
+        assert set(statuses) == {202, 503} and used <= endpoint._memory.used <= 7_000_000
+
+
+async def test_connections_need_at_most_the_memory_in_the_table() -> None:
+    """Open connections with half a head, and others with half a body, from sockets that need no memory here."""
+    limits, count = HttpLimits(bodies_size=400_000), 40
+    async with Server("s").serve_http(http_limits=limits) as url:
+        port, sockets = urlsplit(url).port, list[socket.socket]()
+
+        async def send(data: bytes) -> None:
+            connection = socket.create_connection(("127.0.0.1", port))
+            sockets.append(connection)
+            connection.setblocking(False)
+            await asyncio.get_running_loop().sock_sendall(connection, data)
+
+        head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        whole = head + b"Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
+
+        async def fill() -> None:
+            for _ in range(count):
+                await send(head + b"X: " + b"x" * (MIN_COUNTED_SIZE - 100))
+            for _ in range(10):
+                await send(whole + b"x" * 90_000)
+            await asyncio.sleep(0.2)  # so that the server has read all
+
+        try:
+            used = await growth(fill)
+            assert used <= (count + 10) * (MIN_COUNTED_SIZE + CONNECTION_COST) + limits.bodies_size
+            assert used > count * MIN_COUNTED_SIZE
+        finally:
+            for each in sockets:
+                each.close()
 
 
 @pytest.mark.attack("task-memory")

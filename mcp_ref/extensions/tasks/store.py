@@ -23,6 +23,7 @@ from ...basic.access import current_access
 from ...features.pagination import cursor_of, serial_of
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INTERNAL_ERROR
+from ...lib.shares import memory_of
 from .types import Task
 
 MAX_TASKS: Final = 1000
@@ -32,11 +33,11 @@ MAX_TASKS_PER_CALLER: Final = 100
 """Default maximum number of tasks of one caller in a `MemoryTaskStore`. Over HTTP, the caller is the principal or the
 remote address (`Access.caller`); else it is the owner of the tasks."""
 
-MAX_TASK_BYTES: Final = 64 * 1024 * 1024
-"""Default maximum size of all results, errors, input requests and status messages, in bytes of JSON (64 MiB)."""
+MAX_TASK_BYTES: Final = 256 * 1024 * 1024
+"""Default maximum memory of all results, errors, input requests and status messages, in bytes (256 MiB)."""
 
-MAX_TASK_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
-"""Default maximum size of these texts of the tasks of one caller, in bytes of JSON (8 MiB)."""
+MAX_TASK_BYTES_PER_CALLER: Final = 64 * 1024 * 1024
+"""Default maximum memory of those of the tasks of one caller, in bytes (64 MiB)."""
 
 PAGE_SIZE: Final = 100
 """Maximum number of tasks in one page of `tasks/list`."""
@@ -111,8 +112,9 @@ class MemoryTaskStore(TaskStore):
     Args:
         max_tasks: maximum number of tasks.
         max_tasks_per_caller: maximum number of tasks of one caller (see `MAX_TASKS_PER_CALLER`).
-        max_bytes: maximum total size of results, errors, input requests and status messages, in bytes of JSON.
-        max_bytes_per_caller: maximum size of those of one caller, in bytes of JSON.
+        max_bytes: maximum memory of all results, errors, input requests and status messages, in bytes, as estimated by
+            `memory_of`.
+        max_bytes_per_caller: maximum memory of those of one caller, in bytes.
         clock: function that returns the time, in seconds since the epoch.
     """
 
@@ -139,7 +141,8 @@ class MemoryTaskStore(TaskStore):
             self._make_place(caller)
             self._serial += 1
             serial, size_before = self._serial, 0
-        size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
+        contents = [task.input_requests, task.result, task.error, task.status_message]
+        size = memory_of(json.dumps(contents, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         self._make_room(size - size_before, self._max_bytes_per_caller, caller)
         self._make_room(size - size_before, self._max_bytes)
         self._tasks[task.task_id] = _StoredTask(task, owner, caller, expires_at, size, serial)

@@ -36,7 +36,8 @@ from .message import Headers, HttpRequest
 UNKNOWN_PORT: Final = 0
 """The port of a client whose address comes from a header. The headers rarely have it, and nobody can use it."""
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[^",;]+|[,;]')
+# a possessive quantifier keeps no positions to go back to, which would need memory for each character
+_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[^",;]+|[,;]')
 _WITH_PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5}")
 
 

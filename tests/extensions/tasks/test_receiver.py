@@ -758,7 +758,7 @@ async def test_task_store_that_is_full_fails_the_task_with_the_result(kind: str)
 
 @KINDS
 async def test_task_store_that_is_full_does_not_prevent_cancellation(kind: str) -> None:
-    work = at_work(task_store=MemoryTaskStore(max_bytes=30))
+    work = at_work(task_store=MemoryTaskStore(max_bytes=300))
     async with legacy(work, kind) as peer:
         id = (await peer.start("wait"))["taskId"]
         await work.has(work.begun)

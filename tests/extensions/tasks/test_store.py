@@ -134,7 +134,7 @@ def test_task_store_that_is_full_removes_the_oldest_ended_task_of_the_caller_wit
 
 
 def test_task_store_that_is_full_of_bytes_removes_the_tasks_of_the_caller_with_most_bytes() -> None:
-    store = MemoryTaskStore(max_bytes=10_000)
+    store = MemoryTaskStore(max_bytes=11_200)
     until = 1e12
 
     def completed(id: str, size: int) -> list[str]:
@@ -150,8 +150,8 @@ def test_task_store_that_is_full_of_bytes_removes_the_tasks_of_the_caller_with_m
     with request_of("192.0.2.3"):
         assert completed("next", 3000) == ["small", "small too", "large too", "next"]
         assert completed("largest", 9000) == ["small", "small too", "largest"]
-        with pytest.raises(ProtocolError, match="would exceed 10000 bytes"):
-            completed("too large", 10_000)
+        with pytest.raises(ProtocolError, match="would exceed 11200 bytes"):
+            completed("too large", 12_000)
     assert [task.task_id for task in store.page("", None)[0]] == ["small", "small too", "largest"]
 
 
@@ -166,7 +166,7 @@ def test_task_store_removes_no_ended_task_for_a_result_that_would_not_fit_anyway
 
 
 def test_task_store_size_is_bounded_and_failure_can_still_be_stored() -> None:
-    store = MemoryTaskStore(max_bytes=10_000)
+    store = MemoryTaskStore(max_bytes=11_200)
     until = 1e12
     store.put(task_in("working", "a"), "", until)
     store.put(task_in("working", "b"), "", until)

@@ -219,15 +219,17 @@ async def test_lease_has_ended_after_a_suspend_of_the_machine(monkeypatch: pytes
     """Set only the boot clock forward: the monotonic clock stands still during a suspend."""
     if leases._CLOCK is None:
         pytest.skip("only Linux has this clock")
-    async with node("a", {}) as owner:
-        id = await begun(owner)
-        assert owner.store.leases is not None and owner.store.leases.has(id)
-        monkeypatch.setattr(
-            leases,
-            "time",
-            SimpleNamespace(monotonic=time.monotonic, clock_gettime=lambda id: time.clock_gettime(id) + 60),
-        )
-        assert not owner.store.leases.has(id)
+
+    async def renew(sessions: Sequence[str]) -> Collection[str]:
+        return ()
+
+    held = leases.Leases(30.0, renew, lambda session: None)
+    held.begin("s", leases.now() + 30.0)
+    assert held.has("s")
+    later = SimpleNamespace(monotonic=time.monotonic, clock_gettime=lambda id: time.clock_gettime(id) + 60)
+    monkeypatch.setattr(leases, "time", later)
+    assert not held.has("s")
+    assert held.end_all() == ["s"]
 
 
 async def test_new_session_is_served_before_it_is_in_the_storage() -> None:
