@@ -254,7 +254,7 @@ def test_parameter_headers_only_for_strings_integers_and_booleans(kind: JSON) ->
         lambda inner: {"a": {"type": "array", "prefixItems": [inner]}},
         lambda inner: {"a": {"contains": inner}},
         lambda inner: {"a": {"additionalProperties": inner}},
-        lambda inner: {"a": {"patternProperties": {"x": inner}}},
+        lambda inner: {"a": {"patternProperties": {"const": inner}}},
         lambda inner: {"a": {"anyOf": [inner]}},
         lambda inner: {"a": {"oneOf": [{"properties": {"b": inner}}]}},
         lambda inner: {"a": {"allOf": [inner, {}]}},
@@ -262,8 +262,9 @@ def test_parameter_headers_only_for_strings_integers_and_booleans(kind: JSON) ->
         lambda inner: {"a": {"if": inner}},
         lambda inner: {"a": {"then": inner}},
         lambda inner: {"a": {"else": {"properties": {"b": inner}}}},
-        lambda inner: {"a": {"$ref": "#/properties/a/$defs/x", "$defs": {"x": inner}}},
-        lambda inner: {"a": {"dependentSchemas": {"b": inner}}},
+        lambda inner: {"a": {"$ref": "#/properties/a/$defs/x", "$defs": {"x": inner, "default": inner}}},
+        lambda inner: {"a": {"dependentSchemas": {"enum": inner}}},
+        lambda inner: {"a": {"definitions": {"examples": inner}}},
     ],
 )
 @pytest.mark.spec(

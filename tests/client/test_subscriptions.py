@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from mcp_ref import CapabilityError, Client, ConnectionClosed, RemoteError, RequestTimeout, Server
+from mcp_ref import CapabilityError, Client, ConnectionClosed, Context, RemoteError, RequestTimeout, Server
 from mcp_ref.client import subscriptions
 from mcp_ref.client.connector import MAX_RESTARTS, Connector
 from mcp_ref.client.requests import ClientRequests
@@ -250,6 +250,33 @@ async def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() ->
         await wire.send(told(asked["id"], uri="test://a/below"))
         assert await following(updates) == "test://a/below" and not updates._changed
         await updates.__aexit__()
+
+
+def logging_server() -> Server:
+    server = Server("s")
+
+    @server.tool()
+    async def log_and_change(context: Context) -> None:
+        await context.log("info", "x")
+        server.tools.add(lambda: None, "new")
+
+    return server
+
+
+@pytest.mark.parametrize("has_callback", [True, False])
+async def test_log_messages_go_to_on_log_only_and_list_changes_do_not(
+    has_callback: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[str] = []
+    changed = asyncio.Event()
+    client = Client(
+        logging_server(), revision="2025-11-25", on_tools_changed=changed.set,
+        on_log=(lambda params: seen.append(str(params.data))) if has_callback else None,
+    )  # fmt: skip
+    async with client:
+        await client.call_tool("log_and_change")
+        await asyncio.wait_for(changed.wait(), PATIENCE)
+    assert seen == ["x"] * has_callback and not caplog.records
 
 
 @pytest.mark.parametrize("revision", ERAS)

@@ -66,13 +66,15 @@ def test_the_context_is_handed_over_and_the_arguments_of_the_request_stay_as_the
     assert arguments == {"name": "Ann"}
 
 
-def test_a_group_of_exceptions_is_raised_as_its_first_with_the_cause_that_it_had() -> None:
-    cause = KeyError("k")
+def test_a_group_of_exceptions_is_raised_as_its_first_with_the_cause_that_it_had_and_the_others_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cause, others = KeyError("k"), [TypeError("t")]
     error = ValueError("v")
     error.__cause__ = cause
 
     def fails() -> None:
-        raise ExceptionGroup("outer", [ExceptionGroup("inner", [error]), TypeError("t")])
+        raise ExceptionGroup("outer", [ExceptionGroup("inner", [error]), *others])
 
     async def fails_too() -> None:
         fails()
@@ -81,6 +83,12 @@ def test_a_group_of_exceptions_is_raised_as_its_first_with_the_cause_that_it_had
         with pytest.raises(ValueError) as raised:
             run(call(function, signature_of(function), {}, Desk()))
         assert raised.value is error and error.__cause__ is cause
+    assert caplog.text.count("TypeError: t") == 2
+    others.clear()
+    caplog.clear()
+    with pytest.raises(ValueError):
+        run(call(fails, signature_of(fails), {}, Desk()))
+    assert not caplog.records
 
 
 class Field:

@@ -23,9 +23,10 @@ from mcp_ref import (
     ToolResultContent,
     ToolUseContent,
 )
+from mcp_ref.codec import codec_for
 from mcp_ref.features.sampling import ModelHint, ModelPreferences, SamplingHandler, ToolChoice
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.revisions import LEGACY
+from mcp_ref.revisions import LEGACY, Revision
 from tests.messages import request
 from tests.raw_peers import Wire, connected_client, handshake, raw_server
 from tests.settings import SERVER_TRANSPORTS, run
@@ -329,6 +330,12 @@ async def test_sampling_handler_that_is_invalid_is_the_same_error_in_both_eras(
             with pytest.raises(InvalidMessage, match=re.escape(fault)):
                 await client.call_tool("think")
     assert [record.getMessage()[: len(fault)] for record in caplog.records] == [fault]
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_sampling_message_with_a_list_of_one_block_is_sent_as_the_block(revision: Revision) -> None:
+    written = codec_for(revision).encode(SamplingMessage("user", [TextContent("x")]))
+    assert written == {"role": "user", "content": {"type": "text", "text": "x"}}
 
 
 async def test_sampling_works_between_this_client_and_this_server_with_images() -> None:

@@ -885,13 +885,13 @@ async def test_client_call_tool_returns_the_result(revision: str) -> None:
         await handshake(client, wire, revision, {"tools": {}})
         calling = asyncio.create_task(client.call_tool("add", {"a": 1}))
         if revision == "2024-10-07":
-            asked = await serve_one(wire, {"toolResult": {"sum": 3}})
+            asked = await serve_one(wire, {"toolResult": {"\u03a3": 3}})
         else:
-            asked = await serve_one(wire, {"content": [text("3"), text("three")], "structuredContent": {"sum": 3}})
+            asked = await serve_one(wire, {"content": [text("3"), text("three")], "structuredContent": {"\u03a3": 3}})
         assert (asked["method"], asked["params"]) == ("tools/call", {"name": "add", "arguments": {"a": 1}})
         result = await calling
-        assert result.text == ('{"sum": 3}' if revision == "2024-10-07" else "3\nthree")
-        assert result.structured_content == {"sum": 3} and not result.is_error
+        assert result.text == ('{"\u03a3": 3}' if revision == "2024-10-07" else "3\nthree")
+        assert result.structured_content == {"\u03a3": 3} and not result.is_error
 
 
 @pytest.mark.spec("2025-11-25/server/tools#error-handling-1")

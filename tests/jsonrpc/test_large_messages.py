@@ -23,7 +23,7 @@ from mcp_ref.jsonrpc.messages import (
     decode,
     encode,
 )
-from mcp_ref.jsonrpc.outline import MAX_UNREQUESTED
+from mcp_ref.jsonrpc.outline import MAX_UNREQUESTED, search_ends
 from mcp_ref.lib.http.message import Exchange, StreamingResponse
 from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.http.sse import encode_event
@@ -111,6 +111,11 @@ def test_refusal_of_a_large_request_names_the_limit_and_its_id() -> None:
     found = decode_from_server(json.dumps(request).encode(), never)
     assert isinstance(found, Malformed) and found.id == 9 and not found.expects_no_response
     assert str(MAX_UNREQUESTED) in found.error.message
+
+
+def test_search_ends_finds_the_members_in_front_the_next_key_and_the_members_behind() -> None:
+    assert search_ends(b'{"id":9, "result": {"x":1}, "a":"b"}') == ({"id", "result", "a"}, 9)
+    assert search_ends(b'[{"jsonrpc":"2.0","params":[]}]') == ({"jsonrpc", "params"}, None)
 
 
 # --------------------------------------------------------------------------------------------- on each transport

@@ -16,6 +16,7 @@ import pytest
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.jsonschema import SchemaError, ValidationError, ValidationLimits, compile_schema
 from mcp_ref.lib.jsonschema.ecma262 import Parser
+from mcp_ref.lib.jsonschema.errors import quoted
 from mcp_ref.lib.jsonschema.expressions import Automaton, PatternError
 from mcp_ref.lib.jsonschema.formats import FORMATS
 from mcp_ref.lib.jsonschema.limits import Budget, BudgetExceeded
@@ -77,6 +78,9 @@ DIFFERENCES: list[tuple[str, dict[str, JSON], list[JSON], list[JSON]]] = [
     ("$ref hides its siblings", {"allOf": [{"$ref": "#/definitions/a", "type": "null"}], "definitions": {"a": {}}},
         [1], []),
     ("$ref hides an $id", {"allOf": [{"$ref": "#/definitions/a", "$id": "x"}], "definitions": {"a": {}}}, [1], []),
+    ("an $id beside $ref is no anchor", {"allOf": [{"$ref": "#a"}], "definitions": {
+        "x": {"$id": "#a", "type": "null"}, "y": {"$id": "#a", "$ref": "#/definitions/z"}, "z": {"type": "integer"}}},
+        [None], [1]),
     (
         "$id may be an anchor",
         {"allOf": [{"$ref": "#a"}], "definitions": {"x": {"$id": "#a", "type": "null"}}},
@@ -112,6 +116,22 @@ def test_draft_07_differs_from_2020_12(
     assert [validator.is_valid(instance) for instance in good] == [True] * len(good)
     assert [validator.is_valid(instance) for instance in bad] == [False] * len(bad)
     assert all(validator.errors(instance) for instance in bad)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x" * 78, '"' + 78 * "x" + '"'),
+        ("x" * 80, '"' + 78 * "x" + "\u2026"),
+        ("x" * 81, '"' + 60 * "x" + '"\u2026 (81 characters)'),
+        ([0] * 80, "[" + 26 * "0, " + "\u2026"),
+        ([0] * 81, "an array of 81 items"),
+        ({str(n): 0 for n in range(80)}, ", ".join(f'"{n}": 0' for n in range(10)).join(["{", "\u2026"])),
+        ({str(n): 0 for n in range(81)}, "an object with 81 properties"),
+    ],
+)
+def test_quoted_value_is_shortened(value: JSON, text: str) -> None:
+    assert quoted(value) == text
 
 
 def test_metaschema_of_each_dialect_is_valid_by_itself() -> None:

@@ -627,7 +627,8 @@ def numpy(first: int, second: int, third: int = 0, fourth: int = 0) -> None:
     third
         On its own line.
 
-        After a blank one.
+        After a
+        blank one.
 
     Returns
     -------
@@ -660,7 +661,7 @@ def test_signature_of_reads_docstrings_of_three_conventions(function: Callable[.
     assert texts["second"] == "With a type: and a colon."
     assert texts["third"] == "On its own line. After a blank one."
     assert signature.description.startswith("Do it.\n\nAt length.")
-    assert "first" not in signature.description
+    assert "first" not in signature.description and "\n\n\n" not in signature.description
     assert "eturns" in signature.description, "what is not about parameters stays"
 
 

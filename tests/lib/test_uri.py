@@ -7,7 +7,7 @@ import timeit
 
 import pytest
 
-from mcp_ref.lib.uri import canonical_uri, check_uri, includes_uri, parents, readings, respelled
+from mcp_ref.lib.uri import bare_path, canonical_uri, check_uri, includes_uri, parents, readings, respelled
 from mcp_ref.lib.uritemplate import UriTemplate, canonical_template
 from tests.fuzz.spellings import other_spelling, random_uri
 
@@ -61,6 +61,18 @@ def test_canonical_uri_of_an_invalid_uri_is_none(text: str) -> None:
     assert canonical_uri(text) is None
     with pytest.raises(ValueError, match="is not a URI"):
         check_uri(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "bare"),
+    [
+        ("docs:/ada@host./a/b", "docs:/host/a/b"),
+        ("docs:a b%20/c%20d. ./e", "docs:a%20b/c%20d/e"),
+        ("docs:a", "docs:a"),
+    ],
+)
+def test_bare_path_has_no_user_and_no_dots_and_spaces_at_the_ends(path: str, bare: str) -> None:
+    assert bare_path(path) == bare
 
 
 def test_canonical_uri_is_equal_for_random_spellings_and_stable() -> None:

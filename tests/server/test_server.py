@@ -52,6 +52,11 @@ def text_in(answer: Object) -> str:
 # ------------------------------------------------------------------------------------------------ registering
 
 
+async def test_server_without_a_version_has_version_0_0_0() -> None:
+    async with Client(Server("s")) as client:
+        assert (client.server_info.name, client.server_info.version) == ("s", "0.0.0")
+
+
 def test_decorators_return_the_function_unchanged() -> None:
     server = Server("s")
 

@@ -30,7 +30,7 @@ from mcp_ref import (
     SyncClient,
     TokenRefused,
 )
-from mcp_ref.basic.authorization.client import MAX_STEP_UPS, MAX_UNACCEPTED, Authorizer
+from mcp_ref.basic.authorization.client import MAX_STEP_UPS, MAX_STEP_UPS_IN_A_ROW, MAX_UNACCEPTED, Authorizer
 from mcp_ref.client import negotiation
 from mcp_ref.features.caching import ResponseCache
 from mcp_ref.jsonrpc.messages import JSON, Object
@@ -278,6 +278,15 @@ async def test_step_ups_with_ever_new_scopes_are_bounded() -> None:
             with pytest.raises(InsufficientScope):
                 await client.call_tool(name)
         assert len(world.opened) <= 1 + 3
+
+
+async def test_step_ups_that_succeed_are_not_counted() -> None:
+    async with connected() as (client, world):
+        for number in range(MAX_STEP_UPS_IN_A_ROW + 1):
+            challenge = f'Bearer error="insufficient_scope", scope="s{number}"'
+            world.mcp.instead("/mcp", status(403, b"", ("WWW-Authenticate", challenge)))
+            await client.call_tool("read")
+        assert len(world.opened) == 1 + MAX_STEP_UPS_IN_A_ROW + 1
 
 
 async def test_forbidden_for_another_reason_is_not_repeated() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mcp_ref.basic.authorization.addresses import MAX_URL
 from mcp_ref.basic.authorization.client_registration import OAuthClient
 from mcp_ref.basic.authorization.metadata import (
     MAX_DOCUMENT,
@@ -242,7 +243,15 @@ def test_registration_has_the_used_members() -> None:
     found = OAuthClient.parse(_bytes(CLIENT, UNUSED, answer))
     assert found == OAuthClient("c1", "marker-secret", "", ("a",), 0, "a b")
     assert OAuthClient.parse(_bytes(CLIENT)) == OAuthClient("c1")
-    faults: list[Object] = [{"client_id": None}, {"client_id": 5}, {"client_secret": ["x"]}, {"redirect_uris": "x"}]
+    long = "a" * (MAX_URL + 1)
+    assert OAuthClient.parse(_bytes(CLIENT, {"scope": long})).scope == long
+    faults: list[Object] = [
+        {"client_id": None},
+        {"client_id": 5},
+        {"client_id": long},
+        {"client_secret": ["x"]},
+        {"redirect_uris": "x"},
+    ]
     for wrong in faults:
         with pytest.raises(ValueError, match=f"'{next(iter(wrong))}'"):
             OAuthClient.parse(_bytes(CLIENT, wrong))

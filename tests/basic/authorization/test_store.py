@@ -216,7 +216,8 @@ def test_default_path_is_in_the_folder_for_state(monkeypatch: pytest.MonkeyPatch
     assert default_path() == FileStore().path == tmp_path / "mcp_ref" / "credentials.json"
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.delenv("LOCALAPPDATA")
-    assert default_path().is_relative_to(Path.home())
+    folder = Path.home() / ("AppData/Local" if os.name == "nt" else ".local/state")
+    assert default_path() == folder / "mcp_ref" / "credentials.json"
 
 
 @pytest.mark.attack("token-file")

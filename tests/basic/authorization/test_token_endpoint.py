@@ -93,13 +93,24 @@ async def test_endpoint_without_response_is_a_refusal_with_status_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "names_option"), [("invalid_target", True), ("invalid_request", True), ("invalid_grant", False)]
+    ("code", "error", "resource", "names_option"),
+    [
+        (400, "invalid_target", RESOURCE, True),
+        (401, "invalid_target", RESOURCE, True),
+        (400, "invalid_request", RESOURCE, True),
+        (401, "invalid_request", RESOURCE, False),
+        (400, "invalid_grant", RESOURCE, False),
+        (400, "invalid_request", "", False),
+    ],
 )
-async def test_refused_resource_names_the_option_that_leaves_it_out(error: str, names_option: bool) -> None:
+async def test_refused_resource_names_the_option_that_leaves_it_out(
+    code: int, error: str, resource: str, names_option: bool
+) -> None:
     async with _endpoint() as (auth, peers, endpoint):
-        auth.always("/token", status(400, {"error": error}))
+        auth.always("/token", status(code, {"error": error}))
+        form = {"refresh_token": "r", "resource": resource} if resource else {"refresh_token": "r"}
         with pytest.raises(TokenRefused) as caught:
-            await request_token(peers, *endpoint, {"refresh_token": "r", "resource": RESOURCE})
+            await request_token(peers, *endpoint, form)
         assert ("resource_parameter=False" in str(caught.value)) is names_option
         assert len(auth.seen) == 1
 

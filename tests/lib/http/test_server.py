@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import mcp_ref.lib.http.connection as connection_module
 import mcp_ref.lib.http.connections as connections_module
 import mcp_ref.lib.http.server as server_module
 import mcp_ref.lib.turns as turns_module
@@ -1060,6 +1061,14 @@ async def test_refusal_reaches_a_client_that_still_sends() -> None:
 LARGE = 1 << 20
 
 
+async def test_refused_client_that_does_not_close_is_cut_after_linger_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "LINGER_SECONDS", 0.05)
+    async with bench(echo) as b:
+        client = await b.client()
+        assert (await client.ask(b"nonsense\r\n\r\n")).status == 400
+        await eventually(lambda: b.server.connections == 0)
+
+
 @pytest.mark.parametrize("body", [post(b"x" * 100, length=LARGE), chunked(b"2\r\nab\r\n")])
 async def test_request_can_be_refused_before_its_body_arrives(body: bytes) -> None:
     async def refuse(exchange: Exchange) -> None:
@@ -1135,9 +1144,9 @@ async def test_bodies_of_running_handlers_count_for_bodies_size() -> None:
 
     async with bench(wait, HttpLimits(bodies_size=3 * LARGE)) as b:
         first, second = await b.client(), await b.client()
-        await first.send(post(b"x" * (LARGE + 1)))
-        await eventually(lambda: b.server._connections.bodies._used == LARGE + 1)
-        assert (await second.ask(post(b"x" * 2 * LARGE))).status == 503
+        await first.send(post(b"x" * 2 * LARGE))
+        await eventually(lambda: b.server._connections.bodies._used == 2 * LARGE)
+        assert (await second.ask(post(b"x" * (LARGE + 1)))).status == 503  # the body of the handler is larger
         assert (await (await b.client()).ask(post(b"x" * LARGE))).status == 200
         go.set()
         assert (await first.answer()).status == 200
