@@ -13,6 +13,7 @@ import pytest
 
 from mcp_ref.__main__ import main
 from mcp_ref.cli import UsageError, revisions, show
+from mcp_ref.cli.client_commands import is_uri
 from mcp_ref.cli.values import json_types, read_arguments, read_string_arguments
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, METHODS, R2025_03_26, R2025_06_18, REVISIONS
@@ -163,6 +164,7 @@ def test_complete_prints_a_suggestion_a_line(capsys: Captured) -> None:
 
 
 def test_complete_says_what_there_is_to_complete_instead(capsys: Captured) -> None:
+    assert [is_uri(target) for target in ("notes://today", "{day}", "translate")] == [True, True, False]
     assert ask("complete", "translat", "language", "fr") == 1
     assert "did you mean 'translate'?" in capsys.readouterr().err
     assert ask("complete", "notes://{dy}/words", "day") == 1
