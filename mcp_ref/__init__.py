@@ -79,6 +79,8 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .extensions.auth.headless import EnterpriseManaged as EnterpriseManaged
     from .extensions.auth.headless import WorkloadIdentity as WorkloadIdentity
     from .extensions.auth.headless import es256_signer as es256_signer
+    from .extensions.tasks.async_store import AsyncTaskStore as AsyncTaskStore
+    from .extensions.tasks.async_store import OwnedTask as OwnedTask
     from .extensions.tasks.requestor import RunningTask as RunningTask
     from .extensions.tasks.store import MemoryTaskStore as MemoryTaskStore
     from .extensions.tasks.store import TaskStore as TaskStore
@@ -198,7 +200,9 @@ READING_ORDER = (
     "transports/streamable_http/leases.py", "transports/streamable_http/event_store.py",
     "transports/streamable_http/durable_store.py",
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/posted_session.py",
-    "transports/streamable_http/session.py", "transports/streamable_http/idle_order.py",
+    "transports/streamable_http/kept_requests.py",
+    "transports/streamable_http/session.py", "transports/streamable_http/restoration.py",
+    "transports/streamable_http/idle_order.py",
     "transports/streamable_http/session_table.py",
     "transports/streamable_http/stateless.py", "transports/streamable_http/server.py",
     "transports/streamable_http/stateless_client.py", "transports/streamable_http/resumption.py",
@@ -208,6 +212,7 @@ READING_ORDER = (
     "extensions/__init__.py", "extensions/auth/__init__.py", "extensions/auth/headless.py",
     "extensions/auth/dpop.py",
     "extensions/tasks/__init__.py", "extensions/tasks/types.py", "extensions/tasks/store.py",
+    "extensions/tasks/async_store.py", "extensions/tasks/shared_tasks.py",
     "extensions/tasks/live_task.py", "extensions/tasks/receiver.py", "extensions/tasks/requestor.py",
     "client/__init__.py", "client/options.py", "client/handlers.py", "client/session.py", "client/negotiation.py",
     "client/target.py", "client/connector.py", "client/requests.py", "client/subscriptions.py", "client/tools.py",
@@ -248,6 +253,7 @@ OPTIONAL_READING = (
     "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/resumption.py",
     "transports/streamable_http/leases.py", "transports/streamable_http/idle_order.py",
+    "transports/streamable_http/kept_requests.py", "transports/streamable_http/restoration.py",
     "client/options.py", "client/subscriptions.py", "client/sync.py",
     "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/service.py", "server/middleware.py",
     "server/broadcast.py", "server/options.py", "server/routes.py", "server/http_options.py", "server/health.py",
@@ -274,6 +280,7 @@ _NAMES_BY_MODULE = {
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",
     "extensions.auth.dpop": "DpopCheck DpopKey",
     "extensions.auth.headless": "ClientCredentials EnterpriseManaged WorkloadIdentity es256_signer",
+    "extensions.tasks.async_store": "AsyncTaskStore OwnedTask",
     "extensions.tasks.store": "MemoryTaskStore TaskStore",
     "extensions.tasks.types": "Task",
     "transports.streamable_http.durable_store": "DurableEventStore SessionChange",

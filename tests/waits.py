@@ -136,6 +136,11 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The task ends after `max_restarts` restarts, or `stop_reconnecting` cancels it.",
     ("client/connector.py", "Connector.stop_reconnecting", "asyncio.wait([self._restart_task])"):
         "The task is cancelled, and all its waits end when they are cancelled.",
+    ("client/handlers.py", "ClientHandlers.create_message", "self._run(params.task, work, context)"):
+        "See `ClientHandlers._run`.",
+    ("client/handlers.py", "ClientHandlers.elicit",
+     "self._run(params.request.task, partial(self._elicit, params, context.revision), context)"):
+        "See `ClientHandlers._run`.",
     ("client/handlers.py", "ClientHandlers._run", "work()"):
         "The program's handler ends it, or the end of the connection cancels its task.",
     ("client/handlers.py", "ClientHandlers.list_roots", "found"):
@@ -223,6 +228,28 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The store ends it: those of the package write memory or a small file, and others are the program's.",
     ("extensions/auth/headless.py", "WorkloadIdentity.form", "self.assertion()"):
         "The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._bounded", "call"):
+        "It has the time limit `CALL_SECONDS`.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._checked", "self._database.get(task.task_id)"):
+        "The caller's `_bounded` gives it a time limit.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._find", "self._database.get(id)"):
+        "The caller's `_bounded` gives it a time limit.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._put_over", "self._database.put(over)"):
+        "The caller's `_bounded` gives it a time limit.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._save_all", "asyncio.sleep(RETRY_SECONDS)"):
+        "It has a time limit.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._save_one", "self._database.put(stored)"):
+        "`_save_all` gives it the time limit `CALL_SECONDS`.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._watch", "asyncio.sleep(RETRY_SECONDS)"):
+        "It has a time limit.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks._watch", "self._wake.wait()"):
+        "The next renewal ends it, a third of a lease later.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks.close", "asyncio.wait([saving], timeout=FLUSH_SECONDS)"):
+        "It has a time limit.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks.close", "asyncio.wait(tasks, timeout=FLUSH_SECONDS)"):
+        "It has a time limit.",
+    ("extensions/tasks/shared_tasks.py", "SharedTasks.wait_change", "asyncio.wait([changed], timeout=seconds)"):
+        "It has a time limit.",
     ("extensions/tasks/live_task.py", "LiveTask.request_input", "response"):
         "The requestor's response, the time limit of the request, or the end of the task ends it.",
     ("extensions/tasks/live_task.py", "LiveTask.run", "work"):
@@ -645,8 +672,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Each sleep has at most `MAX_RETRY` seconds, and `close` cancels the task.",
     ("transports/streamable_http/resumption.py", "listen", "get(resume_header(parser))"):
         "See `HttpClient.request`, of which this is the context manager.",
-    ("transports/streamable_http/resumption.py", "listen", "renew(current)"):
-        "Its `initialize` has the time limit of the client, and a lost connection ends it.",
     ("transports/streamable_http/resumption.py", "read_and_resume",
      "asyncio.sleep(retry_seconds(parser, attempts, idle))"):
         "The loop has at most `MAX_RECONNECTIONS` attempts without a message.",
@@ -654,8 +679,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "See `HttpClient.request`, of which this is the context manager.",
     ("transports/streamable_http/leases.py", "Leases._renew_all", "asyncio.sleep(self._seconds / 3)"):
         "It has a time limit; `end_all` cancels the task.",
-    ("transports/streamable_http/leases.py", "Leases._renew_all", "self._renew(sessions)"):
-        "See `DurableEventStore._renew_leases`.",
     ("transports/streamable_http/server.py", "StreamableHttpEndpoint._initialize",
      "asyncio.shield(session.initialized)"):
         "The response to `initialize` or the end of the session ends it.",
@@ -665,7 +688,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The handler ends it, or the HTTP server cancels its task.",
     ("transports/streamable_http/session.py", "HttpSession.admit", "self.initialized.result()"):
         "The future or task is done, so its result does not block.",
-    ("transports/streamable_http/session.py", "HttpSession.send", "self.initialized.result()"):
+    ("transports/streamable_http/session.py", "HttpSession._put_first", "self.initialized.result()"):
         "The future or task is done, so its result does not block.",
     ("transports/streamable_http/session_table.py", "SessionTable._remove", "session.initialized.result()"):
         "The future or task is done, so its result does not block.",
@@ -673,8 +696,9 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The future or task is done, so its result does not block.",
     ("transports/streamable_http/session_table.py", "SessionTable._open", "self._begin_serving(session)"):
         "The author's lifespan ends it; `SessionTable.close` cancels it after `CLOSE_SECONDS`.",
-    ("transports/streamable_http/session_table.py", "SessionTable._repeat_handshake",
-     "asyncio.shield(session.initialized)"):
+    ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.wait([session.restoration])"):
+        "See `repeat_requests`.",
+    ("transports/streamable_http/restoration.py", "repeat_requests", "asyncio.shield(session.initialized)"):
         "The response to `initialize` or the end of the session ends it.",
     ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.shield(session.initialized)"):
         "The response to `initialize` or the end of the session ends it.",

@@ -39,17 +39,19 @@ if holder and holder ~= ARGV[1] then return 'owned' end
 redis.call('HSET', KEYS[1], 'owner', ARGV[1])
 redis.call('HINCRBY', KEYS[1], 'fence', 1)
 redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2])
-return {redis.call('HMGET', KEYS[1], 'initialize', 'principal', 'last'), redis.call('XRANGE', KEYS[2], '-', '+')}
+local session = redis.call('HMGET', KEYS[1], 'initialize', 'principal', 'last', 'kept')
+return {session, redis.call('XRANGE', KEYS[2], '-', '+')}
 """
 
-# ARGV: owner, milliseconds, expiry, `initialize` or '', principal or '', number of the oldest event to keep, and for
-# each event: number, time, stream, data. Returns 1 if another process is the owner.
+# ARGV: owner, milliseconds, expiry, `initialize` or '', principal or '', number of the oldest event to keep, the kept
+# requests or '', and for each event: number, time, stream, data. Returns 1 if another process is the owner.
 SAVE: Final = """
 if ARGV[4] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 then
     redis.call('HSET', KEYS[1], 'initialize', ARGV[4], 'principal', ARGV[5], 'owner', ARGV[1], 'fence', 1)
 end
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 1 end
-for i = 7, #ARGV, 4 do
+if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'kept', ARGV[7]) end
+for i = 8, #ARGV, 4 do
     local last = tonumber(redis.call('HGET', KEYS[1], 'last') or '0')
     if tonumber(ARGV[i]) > last then
         redis.call('XADD', KEYS[2], ARGV[i] .. '-0', 't', ARGV[i + 1], 's', ARGV[i + 2], 'd', ARGV[i + 3])
@@ -106,12 +108,12 @@ class RedisEventStore(DurableEventStore):
             raise SessionOwned
         if found is None:
             return None
-        (initialize, principal, last), entries = found
+        (initialize, principal, last, kept), entries = found
         events = []
         for id, fields in entries:
             values = dict(zip(fields[::2], fields[1::2], strict=True))
             events.append((float(values[b"t"]), values[b"s"].decode(), int(id.split(b"-")[0]), values[b"d"]))
-        return StoredSession(initialize, principal.decode() or None, events, int(last or 0))
+        return StoredSession(initialize, principal.decode() or None, events, int(last or 0), kept or b"")
 
     def save(self, changes: Sequence[SessionChange]) -> Collection[str]:
         with self._redis.pipeline(transaction=False) as pipeline:
@@ -122,7 +124,7 @@ class RedisEventStore(DurableEventStore):
                     continue
                 opening = (change.initialize or b"", change.principal or "")
                 events = [part for time, stream, number, data in change.events for part in (number, time, stream, data)]
-                start = (self._owner, self._milliseconds, EXPIRY, *opening, change.first_number)
+                start = (self._owner, self._milliseconds, EXPIRY, *opening, change.first_number, change.kept or b"")
                 pipeline.eval(SAVE, 3, *keys, *start, *events)
             results = pipeline.execute()
         return [change.session for change, lost in zip(changes, results, strict=True) if lost and not change.is_deleted]

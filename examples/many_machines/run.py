@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import random
 import re
 import secrets
 import signal
@@ -37,12 +38,19 @@ SECONDS = 10.0
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback address that no program uses."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Return ports of the loopback address that no program uses.
+
+    They are below those that systems give to outgoing connections. Otherwise a connection could take the port of a
+    program while it restarts.
+    """
+    free: list[int] = []
+    for port in random.sample(range(10_000, 32_000), 1000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            free.append(port)
+        if len(free) == count:
+            return free
+    raise OSError("no port of 127.0.0.1 is free")
 
 
 async def accepts(port: int) -> None:

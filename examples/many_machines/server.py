@@ -6,7 +6,7 @@ Its environment is its configuration:
     STATE_KEY   the secret key of all nodes, 32 random bytes in hexadecimal
     REDIS_URL   the Redis of all nodes
     BROADCAST   the PostgreSQL that carries the changes instead of Redis, if it is set
-    LEASE       time after which the sessions of a dead node can continue in another one, in seconds; 10 by default
+    LEASE       time after which a dead node loses its sessions and tasks to the others, in seconds; 10 by default
     PORT        the port of this node
 
 `run.py` starts four nodes.
@@ -23,16 +23,18 @@ from postgres_broadcast import PostgresBroadcast
 from redis.asyncio import Redis
 from redis_broadcast import RedisBroadcast
 from redis_store import RedisEventStore
+from redis_tasks import RedisTaskStore
 
 from mcp_ref import Context, Server
 
-NODE, REDIS_URL = os.environ["NODE"], os.environ["REDIS_URL"]
+NODE, REDIS_URL, LEASE = os.environ["NODE"], os.environ["REDIS_URL"], float(os.environ.get("LEASE", "10"))
 
 server = Server(
     "notes",
     node=NODE,
     state_key=bytes.fromhex(os.environ["STATE_KEY"]),
     broadcast=PostgresBroadcast(os.environ["BROADCAST"]) if "BROADCAST" in os.environ else RedisBroadcast(REDIS_URL),
+    task_store=RedisTaskStore(REDIS_URL, lease_seconds=LEASE),
 )
 redis = Redis.from_url(REDIS_URL, decode_responses=True)
 known: set[str] = set()
@@ -82,7 +84,7 @@ async def slow(seconds: float) -> str:
 
 @server.tool(task="required")
 async def count_to(number: int) -> str:
-    """Count, as a task: the client fetches the result later, from this node."""
+    """Count, as a task: the client fetches the result later, from any node."""
     await asyncio.sleep(number / 100)
     return f"{number} on {NODE}"
 
@@ -112,7 +114,7 @@ def saying(word: str) -> Callable[[], str]:
 if __name__ == "__main__":
     server.run_http(
         port=int(os.environ["PORT"]),
-        store=RedisEventStore(REDIS_URL, lease_seconds=float(os.environ.get("LEASE", "10"))),
+        store=RedisEventStore(REDIS_URL, lease_seconds=LEASE),
         health=True,
         trusted_proxies=["127.0.0.1"],  # the load balancer
     )

@@ -57,6 +57,10 @@ class Announcer:
         """Return the URIs of the resources whose updates the client wants."""
         raise NotImplementedError
 
+    def subscribed_tasks(self) -> Collection[str]:
+        """Return the ids of the tasks whose states the client wants."""
+        return ()
+
     def wants(self, method: str, subject: str | None) -> bool:
         """Return True if the client wants the notification."""
         raise NotImplementedError

@@ -15,7 +15,7 @@ processes share a channel of an engine, such as Redis or PostgreSQL. `Broadcast`
 - While the engine is away, local clients get their changes. The queue has a limit: above it, one message says that
   everything may have changed. It is sent when the engine is back.
 - A process that did not listen for a while has missed changes. So when listening begins again, it tells its own clients
-  that everything may have changed: each list, and each resource with a subscription.
+  that everything may have changed: each list, and each resource or task with a subscription.
 - A function of `@server.on_change` can add and remove tools. The changes that it causes stay in this process, because
   otherwise two processes would announce them to each other forever.
 
@@ -60,7 +60,8 @@ MAX_MESSAGE_BYTES: Final = 7500
 LISTS: Final = {f"notifications/{feature}/list_changed": feature for feature in ("tools", "resources", "prompts")}
 """The notification of each changed list -> the list."""
 UPDATED: Final = "notifications/resources/updated"
-TASKS: Final = "notifications/tasks"
+TASKS: Final = ("notifications/tasks", "tasks/update")
+"""A task has a new state in the store of tasks, or new responses for its handler (extensions/tasks/shared_tasks.py)."""
 
 _is_reloading = contextvars.ContextVar("is_reloading", default=False)
 """True while a function of `@server.on_change` runs. Its changes are not published."""
@@ -104,6 +105,8 @@ class Broadcaster:
         self._broadcast, self._announcers, self._features, self._reloads = broadcast, announcers, features, reloads
         self._run_in_worker = run_in_worker
         announcers.publish = self.publish
+        self.note_task: Callable[[str], None] = lambda id: announcers.announce_here(TASKS[0], id)
+        """Called with a task that another process has changed."""
         self._name = secrets.token_hex(8)
         self._loop: asyncio.AbstractEventLoop | None = None  # not None while it runs
         self._tasks: list[asyncio.Task[None]] = []
@@ -222,7 +225,7 @@ class Broadcaster:
         for method, subject in changes:
             if not isinstance(method, str):
                 continue
-            if method in LISTS or (method in (UPDATED, TASKS) and isinstance(subject, str)):
+            if method in LISTS or (method in (UPDATED, *TASKS) and isinstance(subject, str)):
                 self._deliver_later((method, subject if isinstance(subject, str) else None))
         if value.get("all") is True:
             self._deliver_later(None)
@@ -236,20 +239,31 @@ class Broadcaster:
         self._received.put_nowait(change)
 
     async def _deliver(self) -> None:
-        announcers = self._announcers
         while True:
             change = await self._received.get()
-            if change is not None and change[0] not in LISTS:
-                announcers.announce_here(*change)
-                continue
-            for method in LISTS if change is None else (change[0],):
-                await self._reload(LISTS[method])
-                if LISTS[method] in self._features:
-                    announcers.announce_here(method)
-            if change is not None:
-                continue
-            for uri in {uri for announcer in tuple(announcers) for uri in tuple(announcer.subscribed_uris())}:
-                announcers.announce_here(UPDATED, uri)
+            if change is None:
+                await self._deliver_all()
+            elif change[0] in LISTS:
+                await self._deliver_list(change[0])
+            elif change[0] in TASKS and change[1] is not None:
+                self.note_task(change[1])
+            else:
+                self._announcers.announce_here(*change)
+
+    async def _deliver_list(self, method: str) -> None:
+        await self._reload(LISTS[method])
+        if LISTS[method] in self._features:
+            self._announcers.announce_here(method)
+
+    async def _deliver_all(self) -> None:
+        """Announce that everything may have changed: each list, each subscribed resource, and each subscribed task."""
+        for method in LISTS:
+            await self._deliver_list(method)
+        announcers = tuple(self._announcers)
+        for uri in {uri for announcer in announcers for uri in tuple(announcer.subscribed_uris())}:
+            self._announcers.announce_here(UPDATED, uri)
+        for id in {id for announcer in announcers for id in announcer.subscribed_tasks()}:
+            self.note_task(id)
 
     async def _reload(self, feature: str) -> None:
         """Call the functions of `@server.on_change` for a list."""

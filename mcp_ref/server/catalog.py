@@ -8,10 +8,6 @@ requests find the handler of a request in one table:
 The server declares a feature when the author adds its first item, such as the first prompt. A client uses only
 declared capabilities [2025-11-25 basic/lifecycle#operation]. So a server without prompts gets no prompt requests.
 
-When a tool, resource, prompt or task changes, the sessions and subscriptions that want the change send a notification:
-
-    Announcers.announce, on any thread -> each session and subscription, on its event loop -> the client
-
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, basic/patterns/subscriptions,
        server/tools#list-changed-notification, server/resources#subscriptions (2024-11-05 to 2025-11-25)
 """
@@ -123,7 +119,10 @@ class Catalog:
         """The running tasks, and the finished tasks whose results are stored."""
         from ..extensions.tasks.receiver import Tasks  # lazy: few servers use it
 
-        return Tasks(self._task_store, partial(self.announcers.announce, "notifications/tasks"))
+        tasks = Tasks(self._task_store, partial(self.announcers.announce, "notifications/tasks"), self.announcers)
+        if self.service.broadcaster is not None and tasks.shared is not None:
+            self.service.broadcaster.note_task = tasks.shared.note_change
+        return tasks
 
     def _changed(self, feature: str) -> None:
         self.used_features.add(feature)

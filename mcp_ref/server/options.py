@@ -14,10 +14,11 @@ from ..jsonrpc.dispatcher import Limits
 from ..transports.base import Trace
 
 if TYPE_CHECKING:
+    from ..extensions.tasks.async_store import AsyncTaskStore
     from ..extensions.tasks.store import TaskStore
     from .broadcast import Broadcast
 else:
-    TaskStore = Broadcast = object  # `check_options` accepts every object, because both are only protocols
+    TaskStore = AsyncTaskStore = Broadcast = object  # `check_options` accepts every object, and loads no module
 
 
 class ServerOptions(TypedDict, total=False):
@@ -44,8 +45,8 @@ class ServerOptions(TypedDict, total=False):
     for all methods, or a mapping such as `{"tools/list": 300.0}`. Only for 2026-07-28. [0.0]"""
     cache_scope: CacheScope | Mapping[str, CacheScope]
     """"public" if all users can get a cached result, "private" if only the requesting user can. ["public"]"""
-    task_store: TaskStore | None
-    """The store of the tasks. [in memory]"""
+    task_store: TaskStore | AsyncTaskStore | None
+    """The store of the tasks. An `AsyncTaskStore` is in a database, which several processes can share. [in memory]"""
     node: str | None
     """The name of this process, with which the ids of its sessions and tasks begin: 1 to 32 letters of ASCII, digits
     and hyphens. A load balancer can then send each request about a session or a task to its process. [none]"""

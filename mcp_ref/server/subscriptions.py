@@ -128,11 +128,14 @@ class OpenSubscription(Announcer):
     def subscribed_uris(self) -> Collection[str]:
         return self._resources
 
+    def subscribed_tasks(self) -> Collection[str]:
+        return self._accepted.task_ids or ()
+
     def wants(self, method: str, subject: str | None) -> bool:
         accepted = self._accepted
         match method:
             case "notifications/tasks":
-                return subject in (accepted.task_ids or ())
+                return subject in self.subscribed_tasks()
             case "notifications/tools/list_changed":
                 return accepted.tools_list_changed is True
             case "notifications/prompts/list_changed":
@@ -193,8 +196,7 @@ async def listen(
     if wanted.task_ids is not None and offered.extensions is not None:
         if not declares(channel.peer_capabilities, EXTENSION_CAPABILITY):
             raise MissingCapability(EXTENSION_CAPABILITY)
-        owner = channel.task_owner
-        tasks = [id for id in wanted.task_ids if catalog.tasks.store.get(id, owner) is not None]
+        tasks = await catalog.tasks.known(wanted.task_ids, channel.task_owner)
     subscriptions, uris = Subscriptions(catalog.service.subscribed), None
     if wanted.resource_subscriptions is not None and offered.resources is not None:
         try:

@@ -65,9 +65,11 @@ async def test_saved_session_is_loaded_with_its_events_and_last_number(tmp_path:
         assert [*stored.events] == [(1.5, "get", 7, b"\xffdata")]
         assert a.save([SessionChange("s", first_number=8), SessionChange("t", is_deleted=True)]) == ["s"]
         assert a.renew(["s"]) == ["s"] and b.renew(["s"]) == []
+        assert b.save([SessionChange("s", first_number=8, kept=b"[1]")]) == []
         assert b.save([SessionChange("s", first_number=8)]) == []
         again = b.load("s", "ada")
-        assert again is not None and (again.events, again.last_number) == ([], 7)
+        assert stored.kept == b"" and again is not None
+        assert (again.events, again.last_number, again.kept) == ([], 7, b"[1]")
         assert a.load("t", "ada") is None and b.load("unknown", "ada") is None
         keys = list(b._redis.keys("*"))
         assert all(0 < b._redis.ttl(key) <= 24 * 3600 for key in keys) and len(keys) == 3

@@ -4,9 +4,11 @@ A tool that runs for an hour should not depend on a connection that stays open f
 id of a task at once, and the handler goes on. The requestor polls the task, also over a new connection, until it is
 over. Then it fetches the result, which the receiver keeps for a limited time.
 
-types.py       Messages, and the statuses of a task.
-store.py       The store of tasks.
-live_task.py   A task whose handler runs in this process.
-receiver.py    The side that gets a request, runs it as a task, and serves the requests about the task.
-requestor.py   The side that sends a request, polls the task, and fetches the result.
+types.py         Messages, and the statuses of a task.
+store.py         The store of tasks.
+async_store.py   The store of tasks in a database.
+shared_tasks.py  The tasks of several processes in one database.
+live_task.py     A task whose handler runs in this process.
+receiver.py      The side that gets a request, runs it as a task, and serves the requests about the task.
+requestor.py     The side that sends a request, polls the task, and fetches the result.
 """

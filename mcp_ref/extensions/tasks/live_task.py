@@ -269,11 +269,11 @@ class LiveTask(Channel):
                 self.handler.cancel()
             self._change("cancelled", reason)
 
-    def expire(self) -> None:
+    def expire(self, reason: str = "The task expired before it was completed.") -> None:
         """Stop the task, and remove it from the store."""
         # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete the task, regardless of its status
         self._stored.expire()
-        self.stop("The task expired before it was completed.")
+        self.stop(reason)
         self._stored.remove()
 
     def _change(self, status: TaskStatus, message: str | None = None, **fields: Object | None) -> None:

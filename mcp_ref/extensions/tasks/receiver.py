@@ -10,14 +10,16 @@ Each task expires, because the requestor might never fetch the result
 [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks
-Used by: server/catalog.py, client/handlers.py. Uses: types.py, store.py, live_task.py, basic/channel.py.
+Used by: server/catalog.py, client/handlers.py. Uses: types.py, store.py, shared_tasks.py, live_task.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
-from collections.abc import Callable, Coroutine
+import logging
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -25,7 +27,7 @@ from ...basic.channel import Channel, RequestContext
 from ...basic.meta import EmptyResult, PaginatedRequestParams, extended_meta
 from ...features.task_augmentation import RELATED_TASK
 from ...jsonrpc.errors import ProtocolError
-from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS
+from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
 from ...lib.shares import ShareExceeded, Shares, memory_of
 from .live_task import LiveTask
 from .store import MemoryTaskStore, TaskStore
@@ -44,6 +46,10 @@ from .types import (
 if TYPE_CHECKING:
     from ...features.registered_tools import RegisteredTool, ToolRun
     from ...features.tools import CallToolRequestParams
+    from .async_store import AsyncTaskStore
+    from .shared_tasks import SharedTasks, TaskClients
+
+log = logging.getLogger(__name__)
 
 MAX_ARGUMENT_BYTES_PER_CALLER: Final = 32 * 1024 * 1024
 """Maximum memory of the arguments of the running tools of one caller that can become tasks, in bytes (32 MiB)."""
@@ -61,10 +67,23 @@ class Tasks:
     Args:
         store: The store of the tasks. Defaults to a `MemoryTaskStore`.
         on_change: Called with the id of a task whose state has changed.
+        clients: The clients of this process and the broadcast, for an `AsyncTaskStore`.
     """
 
-    def __init__(self, store: TaskStore | None = None, on_change: Callable[[str], None] = lambda id: None) -> None:
-        self.store = store if store is not None else MemoryTaskStore()
+    def __init__(
+        self, store: TaskStore | AsyncTaskStore | None = None, on_change: Callable[[str], None] = lambda id: None,
+        clients: TaskClients | None = None,
+    ) -> None:  # fmt: skip
+        self.shared: SharedTasks | None = None
+        """The tasks of all processes that share an `AsyncTaskStore`; None with a `TaskStore`."""
+        if store is not None and clients is not None and inspect.iscoroutinefunction(store.put):
+            from .shared_tasks import SharedTasks  # lazy: few servers have several processes
+
+            self.shared = SharedTasks(cast("AsyncTaskStore", store), clients)
+            self.shared.on_over, self.shared.on_responses = self._stop_ended, self._set_responses
+            on_change = self.shared.announce_here  # `SharedTasks` tells the other processes when the database has it
+            store = self.shared
+        self.store: TaskStore = cast(TaskStore, store) if store is not None else MemoryTaskStore()
         self.poll_interval = DEFAULT_POLL_INTERVAL
         """Suggested time between two `tasks/get` requests, in milliseconds."""
         self.live: dict[str, LiveTask] = {}
@@ -132,7 +151,16 @@ class Tasks:
                 running.add_done_callback(lambda task: None if task.cancelled() else task.exception())
                 running.cancel()
                 raise
-        return CreateTaskResult(live.begun.result()) if live.begun.done() else running.result()
+        if not live.begun.done():
+            return running.result()
+        task = live.begun.result()
+        if self.shared is not None:
+            try:
+                await self.shared.wait_created(task.task_id)
+            except BaseException:
+                live.expire("The task was not created.")
+                raise
+        return CreateTaskResult(task)
 
     def _note_change(self, live: LiveTask) -> None:
         assert live.task is not None
@@ -162,35 +190,69 @@ class Tasks:
             live.stop("The receiver of the task has stopped.")
         if self._running:
             await asyncio.wait(self._running, timeout=STOP_GRACE_SECONDS)
+        if self.shared is not None:
+            await self.shared.close()
+
+    def _stop_ended(self, id: str) -> None:
+        """Stop the handler of a task that another process has ended."""
+        if (live := self.live.get(id)) is not None:
+            live.stop("Another process of the server has ended the task.")
+
+    def _set_responses(self, id: str, responses: dict[str, Object]) -> None:
+        """Pass the requestor's responses, which another process has received, to the handler of a task."""
+        live = self.live[id]
+        try:
+            live.inputs.set_responses(responses, live.revision)
+        except ProtocolError as error:  # the other process did not know which types the handler wants
+            log.warning("the responses to a task's input requests were ignored: %s", error.message)
+        live.update_input_status()
 
     # ------------------------------------------------------------------------------------- requests about tasks
 
-    def _find(self, id: str, context: RequestContext) -> Task:
-        if (task := self.store.get(id, context.channel.task_owner)) is None:
+    async def find(self, id: str, owner: str) -> Task | None:
+        """Return a task of this process, or of any process that shares the store; None if it has another owner."""
+        if self.shared is not None:
+            return await self.shared.find(id, owner)
+        return self.store.get(id, owner)
+
+    async def known(self, ids: Collection[str], owner: str) -> list[str]:
+        """Return the ids that `find` finds."""
+        return [id for id in ids if await self.find(id, owner) is not None]
+
+    async def _find(self, id: str, context: RequestContext) -> Task:
+        if (task := await self.find(id, context.channel.task_owner)) is None:
             raise unknown_task()
         return task
 
     def _running_task(self, task: Task) -> LiveTask | None:
-        """Return the running task, or None if the task is over. Raise ProtocolError if another process runs it."""
+        """Return the running task, or None if it is over. With a `TaskStore`, raise ProtocolError for other processes.
+
+        With an `AsyncTaskStore`, return None also if another process runs the task.
+        """
         live = self.live.get(task.task_id)
-        if live is None and not task.is_over:
+        if live is None and not task.is_over and self.shared is None:
             raise ProtocolError(INTERNAL_ERROR, "another process of this server runs the task; retry the request")
         return live
 
     async def get(self, params: TaskRequestParams, context: RequestContext) -> Task:
         """Serve `tasks/get`."""
-        return self._find(params.task_id, context)
+        return await self._find(params.task_id, context)
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListTasksResult:
         """Serve `tasks/list`."""
-        return ListTasksResult(*self.store.page(context.channel.task_owner, params.cursor))
+        owner = context.channel.task_owner
+        if self.shared is not None:
+            return ListTasksResult(*await self.shared.find_page(owner, params.cursor))
+        return ListTasksResult(*self.store.page(owner, params.cursor))
 
     async def result(self, params: TaskRequestParams, context: RequestContext) -> GetTaskPayloadResult:
         """Serve `tasks/result`: wait until the task is over. Then return the task's result, or raise its error."""
         # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST wait until the status is terminal
-        while not (task := self._find(params.task_id, context)).is_over:
+        while not (task := await self._find(params.task_id, context)).is_over:
             if (live := self.live.get(task.task_id)) is not None:
                 await live.result_requests.wait_until_ended(context, live.ended)
+            elif self.shared is not None:
+                await self.shared.wait_change(task.task_id, self.poll_interval / 1000)
             else:  # another process runs the task
                 await asyncio.sleep(self.poll_interval / 1000)
         if task.error is not None:
@@ -204,19 +266,27 @@ class Tasks:
 
     async def cancel(self, params: TaskRequestParams, context: RequestContext) -> Task | EmptyResult:
         """Serve `tasks/cancel`."""
-        task = self._find(params.task_id, context)
+        task, reason = await self._find(params.task_id, context), "The task was cancelled by request."
         if (live := self._running_task(task)) is not None:
-            live.stop("The task was cancelled by request.")
+            live.stop(reason)
+        was_running = live is not None
+        if live is None and self.shared is not None and not task.is_over:
+            was_running = await self.shared.cancel(task.task_id, reason)
         if not context.revision.tasks_are_core:
             return EmptyResult()
-        if live is None:
+        latest = await self._find(params.task_id, context)
+        if not was_running:
             # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST refuse the request if the status is terminal
-            raise ProtocolError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status {task.status!r}")
-        return self._find(params.task_id, context)
+            raise ProtocolError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status {latest.status!r}")
+        return latest
 
     async def update(self, params: UpdateTaskRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `tasks/update`: pass the requestor's responses to the handler of the task."""
-        if (live := self._running_task(self._find(params.task_id, context))) is not None:
+        task = await self._find(params.task_id, context)
+        if (live := self._running_task(task)) is not None:
             live.inputs.set_responses(params.input_responses, live.revision)
             live.update_input_status()
+        elif self.shared is not None and not task.is_over:
+            known = params.input_responses.keys() & (task.input_requests or {}).keys()
+            await self.shared.add_responses(task.task_id, {key: params.input_responses[key] for key in known})
         return EmptyResult()

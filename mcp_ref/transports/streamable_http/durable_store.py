@@ -75,6 +75,8 @@ class SessionChange:
     """Number of the oldest event to keep. Delete the session's earlier events."""
     events: Sequence[StoredEvent] = ()
     """The new events, the oldest first."""
+    kept: bytes | None = None
+    """The requests that a later process must handle again, or None if they have not changed."""
 
 
 @dataclass(slots=True)
@@ -83,6 +85,7 @@ class _SaveState:
 
     unsaved_opening: tuple[bytes, str | None] | None  # the `initialize` message and the principal, until saved
     last_number: int = 0  # number of the newest saved event
+    unsaved_kept: bytes | None = None  # the requests to handle again, until saved
     is_stored: bool = False  # True if the storage can know the session, perhaps by a `save` that failed
 
 
@@ -99,6 +102,7 @@ class DurableEventStore(MemoryEventStore):
         limits: The limits in `StoreLimits`.
     """
 
+    is_durable = True
     lease_seconds: float | None = None
     """Time for which a process has a session after its last `load`, `save` or `renew`, in seconds. None if only one
     process uses the storage."""
@@ -182,6 +186,11 @@ class DurableEventStore(MemoryEventStore):
         if self.leases is not None:
             self.leases.begin(session)
         self._note_change(session)
+
+    def keep_requests(self, session: str, kept: bytes) -> None:
+        if (state := self._save_states.get(session)) is not None:  # None: another process has taken it over
+            state.unsaved_kept = kept
+            self._note_change(session)
 
     def append(self, session: str, stream: str, data: bytes) -> str:
         id = super().append(session, stream, data)
@@ -290,7 +299,7 @@ class DurableEventStore(MemoryEventStore):
         unsaved = [*takewhile(lambda event: event[2] > last, reversed(events))][::-1]
         first_number = events[0][2] if events else self._number + 1
         initialize, principal = state.unsaved_opening or (None, None)
-        return SessionChange(session, False, initialize, principal, first_number, unsaved)
+        return SessionChange(session, False, initialize, principal, first_number, unsaved, state.unsaved_kept)
 
     def _note_failure(self, failure: StoreFailed) -> None:
         """Log the first failure after a success."""
@@ -307,6 +316,8 @@ class DurableEventStore(MemoryEventStore):
         for session, change in self._saving.items():
             if (state := self._save_states.get(session)) is not None:
                 state.unsaved_opening = None
+                if state.unsaved_kept is change.kept:  # else they have changed during the call
+                    state.unsaved_kept = None
                 if change.events:
                     state.last_number = change.events[-1][2]
         self._saving.clear()

@@ -85,6 +85,8 @@ class StoredSession(CheckedFields):
     events: Sequence[StoredEvent] = ()
     last_number: int = 0
     """Number of the latest event, also if it is not among the `events` any more. 0 if the storage does not know it."""
+    kept: bytes = b""
+    """The requests to handle again, as `SessionChange.kept` had them; b"" without any."""
 
 
 class SessionOwned(Exception):
@@ -151,6 +153,8 @@ class MemoryEventStore:
         self._by_caller: dict[str, CallerEvents] = {}  # the callers with events
         self._number = self._size = 0  # number of the latest event; size of all events, in bytes
 
+    is_durable = False
+    """True if a later process can restore the sessions."""
     on_lost: Callable[[str], None] = staticmethod(lambda session: None)
     """Called with the id of a session that another process has taken over."""
 
@@ -167,6 +171,14 @@ class MemoryEventStore:
             caller: The caller whose share of the store the events use: see `Access.caller`.
         """
         self._sessions[session] = SessionEvents(caller)
+
+    def keep_requests(self, session: str, kept: bytes) -> None:
+        """Store the requests that a later process must handle again (kept_requests.py). This store has no use for them.
+
+        Args:
+            session: The id of the session.
+            kept: The requests, which replace the stored ones, as JSON.
+        """
 
     def append(self, session: str, stream: str, data: bytes) -> str:
         """Store an event.

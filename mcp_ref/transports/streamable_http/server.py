@@ -64,6 +64,7 @@ from .checks import (
 )
 from .event_store import Event, MemoryEventStore, stream_of
 from .posted_session import EndpointLimits, Heartbeat, check_initialize
+from .restoration import add_error, note_kept
 from .session import LISTENING, HttpSession
 from .session_table import SessionTable, shutting_down
 from .stateless import FindParameters, InFlight, ServeStateless, StatelessExchange, check_request
@@ -98,7 +99,7 @@ class StreamableHttpEndpoint:
         self._serve_request, self._parameters = stateless, parameters
         per_caller, total = self._limits.request_bytes_per_caller, self._limits.request_bytes
         shares = Shares("requests in flight", per_caller, total)
-        self.table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace, shares, id_prefix)
+        self.table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace, shares, id_prefix, scopes)
         self.requests = InFlight(self._limits.requests, self._limits.requests_per_caller, shares)
         self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller, shares)
         self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)
@@ -192,6 +193,8 @@ class StreamableHttpEndpoint:
         # a batch has other results, which a refusal by the handler of one request must not replace
         self._open_stream(session, exchange, checked, ids, access if isinstance(message, Request) else None)
         session.was_used = True
+        if self.table.store.is_durable:
+            note_kept(session, message)
         session.receive(message, frame)
         exchange.forget_body()  # the caller's share of `EndpointLimits.request_bytes` counts the message now
         return None
@@ -199,7 +202,7 @@ class StreamableHttpEndpoint:
     def _find_ready(self, id: str) -> HttpSession | None:
         """Return the session if it can serve a request now. If not, the request must wait, or is refused."""
         session, leases = self.table.by_id.get(id), self.table.store.leases
-        if session is None or session.is_paused or not session.initialized.done():
+        if session is None or session.is_paused or session.restoration is not None or not session.initialized.done():
             return None
         return session if leases is None or leases.has(id) else None
 
@@ -317,9 +320,8 @@ class StreamableHttpEndpoint:
         missed = session.events_after(last) if last is not None else session.events_from(session.listening.first_unsent)
         if missed is None:
             raise HttpRefusal(400, f"event {last!r:.102} is unknown in this session, or a later event was dropped")
-        if stream is None and not missed and session.is_of_earlier_process(name):
-            # After an empty response, the client would reconnect again and again.
-            raise HttpRefusal(400, f"no event follows {last!r:.102}: its request was lost when the server restarted")
+        if stream is None and last is not None:
+            missed = add_error(session, name, last, missed)
         response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         if stream is None:
             return await _replay(session, response, missed)

@@ -14,7 +14,6 @@ request twice [2025-11-25 basic/transports#multiple-connections].
     2025-03-26  a server SHOULD NOT close a stream before the response; events MAY have ids, with which a client resumes
     2025-11-25  a server MAY close the connection early, after an event with an id and a `retry` time; the client
                 reconnects after that time [2025-11-25 changelog#minor-changes], so a long wait needs no connection
-    2026-07-28  sessions and resumption do not exist [2026-07-28 changelog#major-changes]; see stateless.py
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25): sending, listening, resumability
 """
@@ -39,6 +38,7 @@ from ...revisions import LATEST_LEGACY, find_revision
 from ..base import ServedSession, Trace
 from .checks import JSON_HEADERS, SESSION_HEADER, SSE_HEADERS, HttpRefusal, refuse, unknown_session
 from .event_store import Event, MemoryEventStore
+from .kept_requests import KeptRequests, name_with_id
 from .posted_session import EndpointLimits, SessionTransport
 
 log = logging.getLogger(__name__)
@@ -243,7 +243,8 @@ class HttpSession(SessionTransport):
         self.served: ServedSession | None = None
         """The session that is served on this transport; None until its begin."""
         self._on_end = on_end
-        self.is_restoring = False  # True while a stored `initialize` is handled again
+        self.restoration: asyncio.Task[None] | None = None  # not None while stored requests are handled again
+        self.kept: KeptRequests | None = None  # the requests that a later process must handle again
         self.refusal: Callable[[], HttpRefusal] = unknown_session  # of a POST that waits when the session has ended
         self.id = id
         self.store: MemoryEventStore | None = store
@@ -263,7 +264,7 @@ class HttpSession(SessionTransport):
         """The streams that have not ended, by name."""
         self.streams_by_request: dict[RequestId, Stream] = {}
         """The streams of the requests in flight, by request id."""
-        self._stream_prefix = secrets.token_hex(4)  # random, so that no stream has a name of an earlier process
+        self.stream_prefix = secrets.token_hex(4)  # random, so that no stream has a name of an earlier process
         self._stream_number = 0
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
@@ -273,20 +274,20 @@ class HttpSession(SessionTransport):
         if self._trace is not None:
             self._trace("->", frame)
         final = type(message) is Response or (type(message) is not Notification and _ends_stream(message))
+        if final and self.kept is not None:
+            self.kept.settle(message)
         stream = self.streams_by_request.get(related) if related is not None else None
         if stream is not None and (final or stream.accepts_sse):
-            is_first = not self.initialized.done()
-            if is_first:
-                self._note_initialize_outcome(message, stream)
-            stream.put(frame, final)
-            if is_first and self.initialized.done() and not self.initialized.result():
-                self.end()
+            if self.initialized.done():
+                stream.put(frame, final)
+            else:
+                self._put_first(message, frame, stream, final)
         elif not final:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST NOT send responses here
             self.listening.put(frame)
 
-    def _note_initialize_outcome(self, response: Outgoing, stream: Stream) -> None:
-        """Store the outcome of `initialize`, given the first response of the session."""
+    def _put_first(self, response: Outgoing, frame: bytes, stream: Stream, final: bool) -> None:
+        """Send the first response of the session, and store the outcome of `initialize`."""
         if isinstance(response, Response):
             self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
             # [2025-11-25 basic/transports#session-management] the id is on the response with the InitializeResult
@@ -294,6 +295,9 @@ class HttpSession(SessionTransport):
             self.initialized.set_result(stream.state is UNDECIDED)  # if the head is sent, the client gets no id
         elif isinstance(response, ErrorResponse):
             self.initialized.set_result(False)
+        stream.put(frame, final)
+        if self.initialized.done() and not self.initialized.result():
+            self.end()
 
     @property
     def has_ended(self) -> bool:
@@ -332,7 +336,10 @@ class HttpSession(SessionTransport):
     def open_stream(self, ids: tuple[RequestId, ...]) -> Stream:
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
         self._stream_number += 1
-        stream = Stream(self, f"{self._stream_prefix}-{self._stream_number}", ids)
+        name = f"{self.stream_prefix}-{self._stream_number}"
+        if len(ids) == 1:  # with the id, so that another process can respond to the request if this one is killed
+            name = f"{name}-{ids[0]}" if type(ids[0]) is int else name_with_id(name, str(ids[0]))
+        stream = Stream(self, name, ids)
         self.streams[stream.name] = stream
         for id in ids:
             self.streams_by_request[id] = stream
@@ -367,10 +374,6 @@ class HttpSession(SessionTransport):
         self.streams.pop(stream.name, None)  # its events stay in the store
         for id in stream.ids:
             self.streams_by_request.pop(id, None)
-
-    def is_of_earlier_process(self, stream: str) -> bool:
-        """Return True if an earlier process of the server opened this stream. Its request ended with the process."""
-        return stream != LISTENING and not stream.startswith(f"{self._stream_prefix}-")
 
     def admit(self, access: Access) -> None:
         """Note that a request uses this session. Raise HttpRefusal if its caller must not, or `initialize` failed."""

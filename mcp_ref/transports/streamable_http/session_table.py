@@ -16,9 +16,10 @@ Rules, and their reasons:
 A store can give a session to a later process, or to another one (durable_store.py, leases.py). The session then keeps
 and loses:
 
-    kept   its id, principal, revision and capabilities; its events, so that a client can resume its streams
-    lost   requests in flight (resuming their streams gets 400), subscriptions, the log level, and tasks without
-           authentication: the client must send these requests again
+    kept   its id, principal, revision and capabilities; the log level and the subscriptions to resources; its events,
+           so that a client can resume its streams
+    lost   requests in flight: when the client resumes their streams, it gets an error, and must send them again; the
+           server's own requests; tasks without authentication
 
 2025-03-26 added sessions, and 2026-07-28 removed them [2026-07-28 changelog#major-changes], because a load balancer had
 to send every request of a session to the same process.
@@ -35,14 +36,15 @@ import time
 from collections.abc import Coroutine
 from typing import Final
 
-from ...basic.access import CROWD, Access, report_crowd
-from ...jsonrpc.messages import Notification, Request, decode
+from ...basic.access import CROWD, Access, ScopeTable, report_crowd
+from ...jsonrpc.messages import Request, decode
 from ...lib.shares import ShareExceeded, Shares, memory_of
 from ..base import Begin, Trace, finish
 from .checks import HttpRefusal, unknown_session
 from .event_store import MemoryEventStore, SessionOwned, StoreFailed
 from .idle_order import IdleOrder
 from .posted_session import RETRY_LATER, SESSION_COST, EndpointLimits
+from .restoration import repeat_requests, served_elsewhere
 from .session import HttpSession
 
 log = logging.getLogger(__name__)
@@ -58,14 +60,14 @@ class SessionTable:
 
     def __init__(
         self, begin: Begin, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None, in_flight: Shares,
-        id_prefix: str,
+        id_prefix: str, scopes: ScopeTable | None,
     ) -> None:  # fmt: skip
         self.by_id: dict[str, HttpSession] = {}
         self.store = store
         self._order = IdleOrder()
         self._orders: dict[str, IdleOrder] = {}  # the order of each caller's sessions
         self._begin_serving, self._limits, self._trace = begin, limits, trace
-        self._in_flight, self._id_prefix = in_flight, id_prefix
+        self._in_flight, self._id_prefix, self._scopes = in_flight, id_prefix, scopes
         self._shares = Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
         self._on_end = self._end_soon  # one object for all sessions
         self._tasks: set[asyncio.Task[None]] = set()
@@ -95,10 +97,11 @@ class SessionTable:
         self._run(self._open(session))
         return session
 
-    def _run(self, work: Coroutine[object, object, None]) -> None:
+    def _run(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = asyncio.Task(work)  # not an eager task, which could end a session before the POST has its stream
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _open(self, session: HttpSession) -> None:
         try:
@@ -133,20 +136,22 @@ class SessionTable:
         if session is None or session.principal != access.id:
             raise unknown_session()  # before the lease is checked: 503 would say that the session exists
         if self.store.leases is not None and not self.store.leases.has(id):
-            raise _served_elsewhere()
+            raise served_elsewhere()
         if not session.initialized.done():
             await asyncio.shield(session.initialized)
             if self.is_closing:
                 raise shutting_down()
+        if session.restoration is not None:
+            await asyncio.wait([session.restoration])
         session.admit(access)
         return session
 
     async def _restore(self, id: str, access: Access) -> HttpSession | None:
-        """Restore a session of an earlier process: handle its stored `initialize` message again, without the client."""
+        """Restore a session of an earlier process: handle its stored requests again, without the client."""
         try:
             stored = await self.store.find_session(id, access.id)
         except SessionOwned:
-            raise _served_elsewhere() from None
+            raise served_elsewhere() from None
         except StoreFailed as failure:
             why = "the server cannot read its stored sessions now; try again later"
             raise HttpRefusal(503, why, RETRY_LATER) from failure
@@ -160,19 +165,12 @@ class SessionTable:
         size = self._free_place(access.caller, stored.initialize)
         self.store.restore_session(id, stored, access.caller)
         session = self._begin(id, access, size)
-        session.open_stream((message.id,))
-        session.is_restoring = True
-        self._run(self._repeat_handshake(session, message))  # a task of its own, because the request can be cancelled
+        # a task of its own, because the request can be cancelled
+        session.restoration = self._run(self._continue(session, message, stored.kept, access))
         return session
 
-    async def _repeat_handshake(self, session: HttpSession, initialize: Request) -> None:
-        await session.reading()
-        session.receive(initialize, b"")
-        if await asyncio.shield(session.initialized):
-            session.is_restoring = False
-            await session.reading()
-            session.receive(Notification("notifications/initialized"), b"")
-        elif not self.is_closing:
+    async def _continue(self, session: HttpSession, initialize: Request, kept: bytes, access: Access) -> None:
+        if not await repeat_requests(session, initialize, kept, access, self._scopes) and not self.is_closing:
             self.end(session)
 
     def _free_place(self, caller: str, initialize: bytes) -> int:
@@ -206,7 +204,7 @@ class SessionTable:
     def _lose(self, id: str) -> None:
         """End the copy of a session that another process has taken over."""
         if (session := self.by_id.get(id)) is not None:
-            session.refusal, session.store = _served_elsewhere, None
+            session.refusal, session.store = served_elsewhere, None
             self.end(session)
 
     def _remove(self, session: HttpSession) -> None:
@@ -219,8 +217,8 @@ class SessionTable:
             if not self._orders[session.caller].size:
                 del self._orders[session.caller]
             try:
-                was_refused = session.is_restoring and not (session.initialized.done() and session.initialized.result())
-                if not was_refused:  # the server can refuse a stored `initialize` only for now
+                has_begun = session.initialized.done() and session.initialized.result()
+                if has_begun or session.restoration is None:  # the server can refuse a stored `initialize` only for now
                     self.store.delete_session(session.id)
             except Exception:
                 log.exception("an ended session could not be deleted from the store")
@@ -242,11 +240,6 @@ class SessionTable:
         await finish(*self._tasks, timeout=CLOSE_SECONDS)
         await finish(*self._tasks, cancel=True, timeout=CLOSE_SECONDS)
         await self.store.flush(FLUSH_SECONDS)
-
-
-def _served_elsewhere() -> HttpRefusal:
-    # the load balancer has sent the request to the wrong process, or the lease of a dead process has not ended yet
-    return HttpRefusal(503, "another process serves the session; try again in a second", [("Retry-After", "1")])
 
 
 def shutting_down() -> HttpRefusal:

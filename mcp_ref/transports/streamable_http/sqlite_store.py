@@ -94,7 +94,8 @@ class SqliteEventStore(DurableEventStore):
             PRAGMA journal_mode = WAL;
             PRAGMA synchronous = NORMAL;
             CREATE TABLE IF NOT EXISTS sessions (
-                session TEXT PRIMARY KEY, opening BLOB NOT NULL, principal TEXT, time REAL NOT NULL
+                session TEXT PRIMARY KEY, opening BLOB NOT NULL, principal TEXT, time REAL NOT NULL,
+                kept BLOB
             );
             CREATE TABLE IF NOT EXISTS events (
                 number INTEGER PRIMARY KEY, session TEXT NOT NULL, stream TEXT NOT NULL, data BLOB NOT NULL,
@@ -105,6 +106,8 @@ class SqliteEventStore(DurableEventStore):
             CREATE INDEX IF NOT EXISTS events_of_session ON events (session, number);
             """
         )
+        with suppress(sqlite3.OperationalError):  # a store of an earlier version lacks the column
+            self._database.execute("ALTER TABLE sessions ADD COLUMN kept BLOB")
         lacks_events = os.path.exists(self._unsaved_path)
         process_number = int(self._database.execute("PRAGMA user_version").fetchone()[0]) + 1
         with self._database:
@@ -148,9 +151,11 @@ class SqliteEventStore(DurableEventStore):
                     continue
                 if change.initialize is not None:
                     row = (change.session, change.initialize, change.principal, now)
-                    run("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", row)
+                    run("INSERT OR REPLACE INTO sessions (session, opening, principal, time) VALUES (?, ?, ?, ?)", row)
                 else:
                     run("UPDATE sessions SET time = ? WHERE session = ?", (now, change.session))
+                if change.kept is not None:
+                    run("UPDATE sessions SET kept = ? WHERE session = ?", (change.kept, change.session))
                 run("DELETE FROM events WHERE session = ? AND number < ?", (change.session, change.first_number))
                 self._database.executemany(
                     "INSERT OR REPLACE INTO events (session, time, stream, number, data) VALUES (?, ?, ?, ?, ?)",
@@ -170,12 +175,12 @@ class SqliteEventStore(DurableEventStore):
 
     def load(self, session: str, principal: str | None) -> StoredSession | None:
         oldest = time.time() - self._max_session_age
-        sessions = "SELECT opening, principal FROM sessions WHERE session = ? AND principal IS ? AND time >= ?"
+        sessions = "SELECT opening, principal, kept FROM sessions WHERE session = ? AND principal IS ? AND time >= ?"
         events = "SELECT time, stream, number, data FROM events WHERE session = ? ORDER BY number"
         with self._lock:
             row = self._database.execute(sessions, (session, principal, oldest)).fetchone()
             found = self._database.execute(events, (session,)).fetchall() if row is not None else []
-        return StoredSession(row[0], row[1], found) if row is not None else None
+        return StoredSession(row[0], row[1], found, kept=row[2] or b"") if row is not None else None
 
     async def find_session(self, session: str, principal: str | None) -> StoredSession | None:
         try:

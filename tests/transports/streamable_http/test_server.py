@@ -723,7 +723,7 @@ async def test_close_ends_although_a_session_does_not(monkeypatch: pytest.Monkey
         await transport.start(lambda message: None, lambda error: None)
         return Endless()
 
-    table = SessionTable(begin, MemoryEventStore(), EndpointLimits(), None, Shares("requests", 9, 9), "")
+    table = SessionTable(begin, MemoryEventStore(), EndpointLimits(), None, Shares("requests", 9, 9), "", None)
     table.begin(b"{}", Access())
     await asyncio.sleep(0)
     async with asyncio.timeout(5.0):

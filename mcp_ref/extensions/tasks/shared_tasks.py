@@ -1,0 +1,360 @@
+"""Tasks in a database that several processes share: each process runs its own, and can read all.
+
+    the handler changes its task -> SharedTasks.put: in memory -> a queue -> AsyncTaskStore.put -> the broadcast
+    tasks/get, of another process's task -> AsyncTaskStore.get
+    tasks/cancel                         -> AsyncTaskStore.put, with the status cancelled -> the broadcast
+    tasks/update                         -> AsyncTaskStore.add_responses                  -> the broadcast
+    the broadcast, or the next renewal   -> the process of the task stops its handler, or takes the responses
+
+A handler does not wait for the database. But a client gets a new task only after the database has it, because the
+client can ask another process for the task at once.
+
+A process has a lease of each task that it runs, and renews it. When the lease ends, the process is dead or cut off, so
+the next process that reads the task changes its status to `failed`. Such a status is final: the database refuses every
+later change, so a process that was only paused cannot change it back, and stops its handler.
+
+Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
+Used by: receiver.py. Uses: async_store.py, store.py, types.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
+from typing import Final, Protocol, TypeVar
+
+from ...jsonrpc.errors import ProtocolError
+from ...jsonrpc.messages import INTERNAL_ERROR, Object
+from .async_store import AsyncTaskStore, OwnedTask
+from .store import MAX_TASKS, MemoryTaskStore, TaskStore
+from .types import Task, with_status
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+CALL_SECONDS: Final = 3.0
+"""Maximum time of one call of the database, in seconds. A request that needs the database then gets an error."""
+RETRY_SECONDS: Final = 1.0
+"""Time after a failed call until the next attempt to store a change, in seconds."""
+FLUSH_SECONDS: Final = 1.0
+"""Maximum time to store the last changes when the server ends, in seconds."""
+LOST: Final = "The process of the server that ran the task has ended."
+"""The status message of a task whose lease has ended."""
+
+STATUS_CHANGED: Final = "notifications/tasks"
+"""The change that a process broadcasts when the database has a new state of a task."""
+INPUT_ADDED: Final = "tasks/update"
+"""The change that a process broadcasts when the database has responses for the handler of a task."""
+
+
+class TaskClient(Protocol):
+    """A session or subscription of a client."""
+
+    def wants(self, method: str, subject: str | None) -> bool:
+        """Return True if the client wants the notification."""
+
+
+class TaskClients(Protocol):
+    """The clients of this process, and the broadcast: `Announcers` of the server."""
+
+    publish: Callable[[tuple[str, str | None]], None] | None
+    """Announces a change to the other processes; None without a broadcast."""
+
+    def __iter__(self) -> Iterator[TaskClient]: ...
+
+    def announce_here(self, method: str, subject: str | None = None) -> None:
+        """Announce a change to the clients of this process."""
+
+
+class SharedTasks(TaskStore):
+    """The tasks of this process, in memory, and their copies in the database.
+
+    Args:
+        database: The author's store.
+        clients: The clients of this process, and the broadcast.
+    """
+
+    def __init__(self, database: AsyncTaskStore, clients: TaskClients) -> None:
+        self._database, self._clients = database, clients
+        self._local = MemoryTaskStore()
+        self._running: dict[str, OwnedTask] = {}  # the tasks of this process that are not over, in their latest state
+        self._seen = MemoryTaskStore(max_tasks_per_caller=MAX_TASKS)  # tasks of others that clients here want
+        self._unsaved: dict[str, OwnedTask | None] = {}  # the changes that the database lacks; None: remove the task
+        self._creations: dict[str, asyncio.Future[None]] = {}  # done when the database has the new task
+        self._noted: dict[str, None] = {}  # tasks with changes of other processes
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}  # requests that wait for a change of a task
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # our asyncio tasks, by name
+        self._wake = asyncio.Event()
+        self._has_failed = False  # True from a failure of the database to its next success
+        self.on_over: Callable[[str], None] = lambda id: None
+        """Called with a running task of this process that another process has ended."""
+        self.on_responses: Callable[[str, dict[str, Object]], None] = lambda id, responses: None
+        """Called with responses to the input requests of a running task of this process."""
+
+    # ----------------------------------------------------------------------------------- the tasks of this process
+
+    def put(self, task: Task, owner: str, expires_at: float) -> None:
+        self._local.put(task, owner, expires_at)
+        stored, id = OwnedTask(task, owner, expires_at), task.task_id
+        if id not in self._running:
+            self._creations[id] = asyncio.get_running_loop().create_future()
+        self._running[id] = stored
+        self._save(id, stored)
+        self._start("renewals", self._watch)
+
+    def get(self, id: str, owner: str) -> Task | None:
+        """Return a task of this process, or one that a client of this process has subscribed to."""
+        return self._local.get(id, owner) or self._seen.get(id, owner)
+
+    def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
+        """Return the tasks of this process only. `find_page` returns those of all."""
+        return self._local.page(owner, cursor)
+
+    def remove(self, id: str) -> None:
+        self._local.remove(id)
+        self._running.pop(id, None)
+        if id in self._creations:  # the database has never had it
+            self._end_creation(id, ProtocolError(INTERNAL_ERROR, "the task has ended"))
+            del self._creations[id]
+            self._unsaved.pop(id, None)
+        else:
+            self._save(id, None)
+
+    async def wait_created(self, id: str) -> None:
+        """Wait until the database has a new task. Raise ProtocolError if it refuses the task, or is away."""
+        if (created := self._creations.get(id)) is not None:
+            await self._bounded(asyncio.shield(created))
+
+    def _save(self, id: str, stored: OwnedTask | None) -> None:
+        self._unsaved[id] = stored
+        self._start("changes", self._save_all)
+
+    async def _save_all(self) -> None:
+        while self._unsaved:
+            id, stored = next(iter(self._unsaved.items()))
+            del self._unsaved[id]  # first: a change during the call is another one, which must follow
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    await self._save_one(id, stored)
+                self._note_success()
+            except ProtocolError as refusal:
+                self._end_creation(id, refusal)
+            except Exception as error:
+                self._unsaved.setdefault(id, stored)
+                self._note_failure(error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _save_one(self, id: str, stored: OwnedTask | None) -> None:
+        if stored is None:
+            await self._database.remove(id)
+        elif await self._database.put(stored):
+            self._end_creation(id)
+            if stored.task.is_over:
+                self._forget(id)
+            self._publish(STATUS_CHANGED, id)
+        else:
+            self._lose(id)
+
+    def _end_creation(self, id: str, refusal: ProtocolError | None = None) -> None:
+        created = self._creations.get(id)
+        if created is not None and not created.done():
+            if refusal is None:
+                del self._creations[id]
+                created.set_result(None)
+            else:
+                created.set_exception(refusal)
+                created.exception()  # asyncio would log it if the request has ended
+
+    def _forget(self, id: str) -> None:
+        """Drop the copy in memory: the task is over, and the database has it."""
+        self._running.pop(id, None)
+        self._local.remove(id)
+
+    def _lose(self, id: str) -> None:
+        """End a task that another process has ended."""
+        if self._running.pop(id, None) is not None:
+            self.on_over(id)
+            self._unsaved.pop(id, None)
+        self._forget(id)
+
+    # --------------------------------------------------------------------------------- the tasks of other processes
+
+    async def find(self, id: str, owner: str) -> Task | None:
+        """Return a task of any process, or None. Raise ProtocolError if the database is away."""
+        return self._local.get(id, owner) or await self._bounded(self._find(id, owner))
+
+    async def _find(self, id: str, owner: str) -> Task | None:
+        stored = await self._database.get(id)
+        # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST NOT return tasks of another owner
+        return await self._checked(stored) if stored is not None and stored.owner == owner else None
+
+    async def find_page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
+        """Return one page of the tasks of all processes. Raise ProtocolError if the database is away."""
+        found, following = await self._bounded(self._database.page(owner, cursor))
+        tasks = []
+        for each in found:
+            own = self._local.get(each.task.task_id, owner)
+            tasks.append(own if own is not None else await self._bounded(self._checked(each)))
+        return tasks, following
+
+    async def _checked(self, stored: OwnedTask) -> Task:
+        """Return a task. Change its status to failed if its process is dead."""
+        task = stored.task
+        if task.is_over or stored.has_lease:
+            return task
+        error: Object = {"code": INTERNAL_ERROR, "message": LOST}
+        failed = with_status(task, "failed", time.time(), LOST, error=error)
+        if await self._put_over(failed, stored):
+            return failed
+        latest = await self._database.get(task.task_id)
+        return latest.task if latest is not None else failed
+
+    async def _put_over(self, task: Task, stored: OwnedTask) -> bool:
+        over = OwnedTask(task, stored.owner, stored.expires_at)
+        has_changed = await self._database.put(over)
+        if has_changed:
+            self._publish(STATUS_CHANGED, task.task_id)
+            if self._is_wanted(task.task_id):
+                self._show(over)
+        return has_changed
+
+    async def cancel(self, id: str, reason: str) -> bool:
+        """Cancel a task that another process runs. Return False if it is over."""
+        stored = await self._bounded(self._database.get(id))
+        if stored is None or stored.task.is_over:
+            return False
+        cancelled = with_status(stored.task, "cancelled", time.time(), reason)
+        return await self._bounded(self._put_over(cancelled, stored))
+
+    async def add_responses(self, id: str, responses: dict[str, Object]) -> None:
+        """Pass responses to the process that runs a task."""
+        await self._bounded(self._database.add_responses(id, responses))
+        self._publish(INPUT_ADDED, id)
+
+    async def wait_change(self, id: str, seconds: float) -> None:
+        """Wait until another process announces a change of a task, at most some seconds."""
+        waiting = self._waiting.setdefault(id, set())
+        waiting.add(changed := asyncio.get_running_loop().create_future())
+        try:
+            await asyncio.wait([changed], timeout=seconds)
+        finally:
+            waiting.discard(changed)
+            if not waiting:
+                self._waiting.pop(id, None)
+
+    # --------------------------------------------------------------------------------- changes by other processes
+
+    def note_change(self, id: str) -> None:
+        """Note a change that another process has announced."""
+        for changed in self._waiting.get(id, ()):
+            if not changed.done():
+                changed.set_result(None)
+        if id in self._running or self._is_wanted(id):
+            self._noted[id] = None
+            if len(self._noted) > MAX_TASKS:  # its process finds it at the next renewal, and its clients poll it
+                del self._noted[next(iter(self._noted))]
+            self._wake.set()
+            self._start("renewals", self._watch)
+
+    async def _watch(self) -> None:
+        """Renew the leases of our tasks, and read the tasks that other processes have changed."""
+        self._wake, next_renewal = asyncio.Event(), 0.0
+        while self._running or self._noted:
+            self._wake.clear()
+            try:
+                if time.monotonic() >= next_renewal:
+                    next_renewal = time.monotonic() + self._database.lease_seconds / 3
+                    await self._renew()
+                while self._noted:
+                    await self._read(next(iter(self._noted)))
+            except ProtocolError:  # the database is away
+                await asyncio.sleep(RETRY_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, next_renewal - time.monotonic())):
+                    await self._wake.wait()
+
+    async def _renew(self) -> None:
+        """Renew the leases. Read the tasks that need it, in case that an announcement was lost."""
+        saved = [id for id in self._running if id not in self._creations]
+        if saved:
+            over = await self._bounded(self._database.renew(saved))
+            waiting = [id for id, stored in self._running.items() if stored.task.status == "input_required"]
+            self._noted.update(dict.fromkeys([*over, *waiting]))
+
+    async def _read(self, id: str) -> None:
+        """Read a task that another process has changed, or has responses for."""
+        stored = await self._bounded(self._database.get(id))
+        del self._noted[id]
+        if id not in self._running:
+            if stored is not None:
+                self._show(stored)
+        elif stored is None or stored.task.is_over:
+            self._lose(id)
+        elif responses := await self._bounded(self._database.take_responses(id)):
+            self.on_responses(id, responses)
+
+    def _is_wanted(self, id: str) -> bool:
+        return any(client.wants(STATUS_CHANGED, id) for client in tuple(self._clients))
+
+    def announce_here(self, id: str) -> None:
+        """Announce the new state of a task to the clients of this process."""
+        self._clients.announce_here(STATUS_CHANGED, id)
+
+    def _publish(self, change: str, id: str) -> None:
+        if self._clients.publish is not None:
+            self._clients.publish((change, id))
+
+    def _show(self, stored: OwnedTask) -> None:
+        """Announce a task of another process to the clients of this process."""
+        with suppress(ProtocolError):  # without room, the clients must poll the task
+            self._seen.put(stored.task, stored.owner, stored.expires_at)
+            self.announce_here(stored.task.task_id)
+
+    # --------------------------------------------------------------------------------------------- the database
+
+    def _start(self, name: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Run a function in an asyncio task, if it does not run."""
+        if name not in self._tasks or self._tasks[name].done():
+            self._tasks[name] = asyncio.create_task(work())
+
+    async def _bounded(self, call: Awaitable[T]) -> T:
+        """Wait for the database, at most `CALL_SECONDS`. Raise ProtocolError if it fails."""
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                result = await call
+        except ProtocolError:
+            raise
+        except Exception as error:
+            self._note_failure(error)
+            raise ProtocolError(INTERNAL_ERROR, "the store of tasks does not respond; retry later") from None
+        self._note_success()
+        return result
+
+    def _note_failure(self, error: Exception) -> None:
+        """Log the first failure after a success."""
+        if not self._has_failed:
+            self._has_failed = True
+            text = "the store of tasks has failed (%s: %s); until it works, no task begins, and changes stay in memory"
+            log.error(text, type(error).__name__, error, exc_info=error)
+
+    def _note_success(self) -> None:
+        if self._has_failed:
+            self._has_failed = False
+            log.warning("the store of tasks works again")
+
+    async def close(self) -> None:
+        """Store the last changes, for at most `FLUSH_SECONDS`. Later processes see the other tasks as failed."""
+        if (saving := self._tasks.get("changes")) is not None:
+            await asyncio.wait([saving], timeout=FLUSH_SECONDS)
+        tasks = [*self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=FLUSH_SECONDS)
+        for each in (self._tasks, self._running, self._unsaved, self._creations, self._noted):
+            each.clear()
+        with suppress(Exception):  # it has failed already, so the log says so
+            await self._bounded(self._database.close())

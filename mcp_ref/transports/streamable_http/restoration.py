@@ -1,0 +1,118 @@
+"""A session continues in another process: it handles the stored requests again, and the client learns which are lost.
+
+    the first request for the session -> session_table.py: _restore
+        -> repeat_requests: the stored `initialize`, then the kept requests, without the client
+    GET with the last event of a stream whose request was in flight -> add_error
+
+The process checks the caller's scopes for the kept requests again, because the caller can have lost a scope meanwhile.
+
+A request that was in flight is lost with its process. Its stream has the request's id in its name. So when the client
+resumes the stream, an error is the last event, and the client need not wait for a time limit.
+
+Spec:  basic/transports#resumability-and-redelivery, #session-management (2025-03-26 to 2025-11-25)
+Used by: session_table.py, server.py. Uses: kept_requests.py, session.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from functools import partial
+from typing import Final
+
+from ...basic.access import Access, AccessRefused, ScopeTable
+from ...jsonrpc.messages import (
+    INTERNAL_ERROR,
+    Batch,
+    Error,
+    ErrorResponse,
+    Incoming,
+    Notification,
+    Request,
+    Response,
+    decode,
+    encode,
+)
+from .checks import HttpRefusal
+from .event_store import Event
+from .kept_requests import KEPT_METHODS, KeptRequests, request_of, stored_requests
+from .session import HttpSession
+
+LOST: Final = "the process that served the request has ended; send the request again"
+"""The message of the error for a request that was in flight."""
+
+
+def note_kept(session: HttpSession, message: Incoming) -> None:
+    """Note the requests in a message that set the state of a session."""
+    if session.store is None:
+        return
+    for member in message.messages if isinstance(message, Batch) else (message,):
+        if isinstance(member, Request) and member.method in KEPT_METHODS:
+            session.kept = session.kept or KeptRequests(partial(session.store.keep_requests, session.id))
+            session.kept.note(member)
+
+
+async def repeat_requests(
+    session: HttpSession, initialize: Request, kept: bytes, access: Access, scopes: ScopeTable | None
+) -> bool:
+    """Handle the stored requests of a session again, without the client. Return False if `initialize` failed.
+
+    Args:
+        session: The session.
+        initialize: The stored `initialize` request.
+        kept: The kept requests, as the event store has them.
+        access: The rights of the caller whose request has restored the session.
+        scopes: The scopes that requests need.
+    """
+    await _repeat(session, initialize)
+    if not await asyncio.shield(session.initialized):
+        return False
+    await session.reading()
+    session.receive(Notification("notifications/initialized"), b"")
+    for request in stored_requests(kept, session.stream_prefix):
+        if session.has_ended:
+            break
+        with contextlib.suppress(AccessRefused):  # the caller has lost the scope, so the session loses the subscription
+            if scopes is not None:
+                access.check_scopes(request, scopes)
+            await _repeat(session, request)
+    session.restoration = None
+    return True
+
+
+async def _repeat(session: HttpSession, request: Request) -> None:
+    await session.reading()
+    session.open_stream((request.id,))
+    note_kept(session, request)
+    session.receive(request, b"")
+
+
+def served_elsewhere() -> HttpRefusal:
+    """Return the refusal of a request for a session that another process serves."""
+    # the load balancer has sent the request to the wrong process, or the lease of a dead process has not ended yet
+    return HttpRefusal(503, "another process serves the session; try again in a second", [("Retry-After", "1")])
+
+
+def add_error(session: HttpSession, stream: str, last: str, missed: list[Event]) -> list[Event]:
+    """Return the events that a client has missed on a stream that has ended, with an error for a lost request.
+
+    Args:
+        session: The session.
+        stream: The name of the stream.
+        last: The id of the last event that the client has.
+        missed: The later events of the stream.
+
+    Raises:
+        HttpRefusal: The request was lost, and no event follows: the response is stored, or the id is unknown.
+    """
+    if stream.startswith(f"{session.stream_prefix}-"):
+        return missed  # a stream of this process
+    id, stored = request_of(stream), session.events_from(last)
+    has_response = bool(stored and stored[-1].data) and isinstance(decode(stored[-1].data), (Response, ErrorResponse))
+    if id is not None and not has_response:
+        error = encode(ErrorResponse(id, Error(INTERNAL_ERROR, LOST)))
+        return [*missed, Event(session.store_event(stream, error), error)]
+    if not missed:
+        # After an empty response, the client would reconnect again and again.
+        raise HttpRefusal(400, f"no event follows {last!r:.102}: its request was lost when the server restarted")
+    return missed
