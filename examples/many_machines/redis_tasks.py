@@ -29,8 +29,7 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS
 
 SECONDS: Final = 2.0
 """Time limit of a command, in seconds."""
-PAGE_SIZE: Final = 100
-"""Maximum number of tasks in one page of `tasks/list`."""
+PAGE_SIZE: Final = 100  # tasks in one page of `tasks/list`
 EXPIRY: Final = 3600
 """Time for which responses are stored that no node takes, in seconds."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import random
 import re
@@ -35,6 +36,8 @@ NODES = "abcd"
 ERAS = ("2026-07-28", "2025-11-25")
 SECONDS = 10.0
 """Time limit of each step, in seconds."""
+SESSIONS = 50
+"""Maximum number of sessions that one client can have on one node."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -85,6 +88,7 @@ class Cluster:
             "PYTHONPATH": str(HERE.parents[1]),
             "STATE_KEY": secrets.token_hex(32),
             "LEASE": "2",  # short, so that nobody has to wait
+            "SESSIONS": str(SESSIONS),
             "REDIS_URL": f"redis://127.0.0.1:{self.redis_port}",
             **(environment or {}),
         }
@@ -227,6 +231,37 @@ async def failover(cluster: Cluster, number: int) -> tuple[str, str]:
         return before, after if handshakes == 1 and again == after else ""
 
 
+async def begin_sessions(port: int, address: str, count: int) -> None:
+    """Begin sessions through the load balancer as a client with another address, and end none of them."""
+    client = {"protocolVersion": ERAS[1], "capabilities": {}, "clientInfo": {"name": "many", "version": "1"}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}).encode()
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        f"Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    for _ in range(count):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+        writer.write(head.encode() + body)
+        status = await reader.readline()
+        assert b" 200 " in status, status
+        writer.close()
+
+
+async def other_clients(cluster: Cluster) -> bool:
+    """Return True if a client keeps its session while another one begins more sessions than it can have."""
+    handshakes: list[bytes] = []
+
+    def trace(direction: str, frame: bytes) -> None:
+        if direction == "->" and b'"initialize"' in frame:
+            handshakes.append(frame)
+
+    async with Client(cluster.url, revision=ERAS[1], timeout=SECONDS, trace=trace) as client:
+        await client.call_tool("which_node")
+        await begin_sessions(cluster.port, "127.0.0.2", len(NODES) * SESSIONS + 1)
+        await client.call_tool("which_node")
+    return len(handshakes) == 1
+
+
 async def rolling_restart(cluster: Cluster, revision: str) -> tuple[int, int]:
     """Restart each node while clients call tools. Return the number of calls, and of those that failed."""
     done, made, failed = asyncio.Event(), 0, 0
@@ -254,8 +289,8 @@ async def rolling_restart(cluster: Cluster, revision: str) -> tuple[int, int]:
     return made, failed
 
 
-async def observations(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
-    """Yield each observation, and True if it is right."""
+async def together(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
+    """Yield what works on four nodes as on one, and True if it is right."""
     for revision in ERAS:
         served = await calls(cluster.url, revision)
         wanted = {3} if revision == ERAS[0] else {12}
@@ -270,9 +305,19 @@ async def observations(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
         yield f"{revision}: updates of a resource, changed on any node: {arrived} of 8", arrived == 8
         counts = await tools(cluster, revision, f"w{revision[:4]}")
         yield f"{revision}: tools of the nodes after one has learned one: {counts}", len(counts) == 1
+    kept = await other_clients(cluster)
+    yield f"{ERAS[1]}: a client keeps its session while another one begins {len(NODES) * SESSIONS + 1}: {kept}", kept
+
+
+async def failovers(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
+    """Yield what happens to sessions when their nodes end, and True if it is right."""
     for number, end in ((signal.SIGTERM, "stopped"), (signal.SIGKILL, "killed")):
         before, after = await failover(cluster, number)
         yield f"{ERAS[1]}: a session of a {end} node continues: from {before} on {after}", after not in (before, "")
+
+
+async def restarts(cluster: Cluster) -> AsyncIterator[tuple[str, bool]]:
+    """Yield what happens to calls when each node is restarted, and True if it is right."""
     for revision in ERAS:
         made, failed = await rolling_restart(cluster, revision)
         yield f"{revision}: calls during a restart of each node: {made}, failed: {failed}", made > 0 and failed == 0
@@ -288,9 +333,10 @@ async def main(arguments: Iterable[str] | None = None) -> int:
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="mcp_ref-") as folder:
         async with Cluster(Path(folder), environment, "haproxy" if options.haproxy else "nginx") as cluster:
-            async for text, is_right in observations(cluster):
-                print("right" if is_right else "WRONG", text, flush=True)
-                wrong += not is_right
+            for observations in (together, failovers, restarts):
+                async for text, is_right in observations(cluster):
+                    print("right" if is_right else "WRONG", text, flush=True)
+                    wrong += not is_right
     return min(wrong, 1)
 
 

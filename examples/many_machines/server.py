@@ -7,6 +7,7 @@ Its environment is its configuration:
     REDIS_URL   the Redis of all nodes
     BROADCAST   the PostgreSQL that carries the changes instead of Redis, if it is set
     LEASE       time after which a dead node loses its sessions and tasks to the others, in seconds; 10 by default
+    SESSIONS    maximum number of sessions that one client can have on this node; 1,000 by default
     PORT        the port of this node
 
 `run.py` starts four nodes.
@@ -25,7 +26,7 @@ from redis_broadcast import RedisBroadcast
 from redis_store import RedisEventStore
 from redis_tasks import RedisTaskStore
 
-from mcp_ref import Context, Server
+from mcp_ref import Context, EndpointLimits, Server
 
 NODE, REDIS_URL, LEASE = os.environ["NODE"], os.environ["REDIS_URL"], float(os.environ.get("LEASE", "10"))
 
@@ -117,4 +118,5 @@ if __name__ == "__main__":
         store=RedisEventStore(REDIS_URL, lease_seconds=LEASE),
         health=True,
         trusted_proxies=["127.0.0.1"],  # the load balancer
+        limits=EndpointLimits(sessions_per_caller=int(os.environ.get("SESSIONS", "1000"))),
     )

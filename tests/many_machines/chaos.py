@@ -114,6 +114,8 @@ async def work(cluster: Cluster, revision: str, done: asyncio.Event, outcomes: C
                 for _ in range(10):
                     await client.call_tool("greet")
                     outcomes["calls"] += 1
+                done_task = await client.call_tool("count_to", {"number": 5})
+                outcomes["failed tasks" if done_task.is_error else "tasks"] += 1
         except McpError:
             outcomes["failed calls"] += 1
             await asyncio.sleep(0.1)
