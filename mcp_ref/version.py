@@ -118,6 +118,8 @@ CHANGES
 - Several processes: `Server(node=...)` names the process in the ids of sessions and tasks, for a load balancer, and
   `Server(broadcast=...)` announces changes to the other processes. `@server.on_change("tools")` loads a list again.
   A `DurableEventStore` with `lease_seconds` is shared by several processes: a session continues in another one.
+  A session in a store keeps its log level and its subscriptions, and its lost requests get an error.
+  `Server(task_store=AsyncTaskStore)` keeps tasks in a database: each process can serve requests about all of them.
   `examples/many_machines/` has all three, with nginx, HAProxy, Redis, PostgreSQL and Kubernetes.
 - An option of `Server` of the wrong type is a TypeError, such as `page_size="5"` or an unknown `cache_scope`.
 - `Client(eras=...)` remembers the era of a command for its folder and environment only. Earlier entries are not used.

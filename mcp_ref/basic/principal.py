@@ -52,4 +52,5 @@ class HttpCaller(NamedTuple):
     headers: Headers
     """The headers without `Authorization` and `Proxy-Authorization`, because a handler must not pass a token on."""
     address: tuple[str, int] | None
-    """The remote IP address and port, or those of a proxy; None if unknown, as on a Unix socket."""
+    """The remote IP address and port, or None if unknown, as on a Unix socket. Behind a proxy, they are those of the
+    proxy, unless `trusted_proxies=` names it."""

@@ -1,6 +1,6 @@
 """Store of tasks: the receiver keeps the tasks here until the requestor has fetched their results, or they expire.
 
-`TaskStore` is the interface, so that an author can keep the tasks in a database. `MemoryTaskStore` is the default.
+`TaskStore` is the interface, so that an author can keep the tasks elsewhere. `MemoryTaskStore` is the default.
 
 Threats:
     task-memory: the memory of a server, and the results of other callers; any client; starts tasks with large results,
@@ -47,9 +47,9 @@ class TaskStore(Protocol):
     """A store of tasks, running or over.
 
     A task without an owner has the owner "". Every client with the same owner "" can read such a task by its id.
-    The methods run on the event loop, so they must return quickly. Several processes can share a store. Then every
-    process can return the status of a task. But `tasks/update` and `tasks/cancel` must reach the process of the task.
-    With `Server(node=...)`, a load balancer finds it by the task's id, which the header `Mcp-Name` repeats.
+    The methods run on the event loop, so they must return quickly. For a database that several processes share, derive
+    from `AsyncTaskStore` instead (async_store.py). Without it, `tasks/update` and `tasks/cancel` must reach the process
+    of the task: with `Server(node=...)`, a load balancer finds it by the task's id, which the header `Mcp-Name` has.
     """
 
     def put(self, task: Task, owner: str, expires_at: float) -> None:
