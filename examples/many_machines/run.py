@@ -36,6 +36,8 @@ NODES = "abcd"
 ERAS = ("2026-07-28", "2025-11-25")
 SECONDS = 10.0
 """Time limit of each step, in seconds."""
+PROCESS_SECONDS = 60.0
+"""Time limit for the start and the end of a program, in seconds: long, for a busy machine."""
 SESSIONS = 50
 """Maximum number of sessions that one client can have on one node."""
 
@@ -58,15 +60,14 @@ def free_ports(count: int) -> list[int]:
 
 async def accepts(port: int) -> None:
     """Wait until a program listens on a port."""
-    async with asyncio.timeout(SECONDS):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.02)
-            else:
-                writer.close()
-                return
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.02)
+        else:
+            writer.close()
+            return
 
 
 class Cluster:
@@ -101,11 +102,18 @@ class Cluster:
     async def start(self, name: str, port: int, *command: str, node: str = "") -> None:
         """Start a program, and wait until it listens."""
         environment = self._environment | {"NODE": node, "PORT": str(port)}
-        with open(self.folder / f"{name}.log", "ab") as log:
-            self.processes[name] = await asyncio.create_subprocess_exec(
+        path = self.folder / f"{name}.log"
+        with open(path, "ab") as log:
+            process = self.processes[name] = await asyncio.create_subprocess_exec(
                 *command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        await accepts(port)
+        waits = asyncio.create_task(accepts(port)), asyncio.create_task(process.wait())
+        await asyncio.wait(waits, timeout=PROCESS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        listens = waits[0].done() and process.returncode is None
+        for each in waits:
+            each.cancel()
+        if not listens:
+            raise RuntimeError(f"{name} does not listen on port {port}: {path.read_text()[-2000:]}")
 
     async def start_redis(self, *options: str) -> None:
         """Start an empty Redis that writes nothing to the disk."""
@@ -140,7 +148,7 @@ class Cluster:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGCONT)
             process.send_signal(number)
-        async with asyncio.timeout(2 * SECONDS):
+        async with asyncio.timeout(PROCESS_SECONDS):
             return await process.wait()
 
     async def __aenter__(self) -> Cluster:
