@@ -506,9 +506,9 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's function ends it. Until then, received changes wait in a queue of limited size.",
     ("server/broadcast.py", "Broadcaster.publish", "_is_reloading.get()"):
         "It reads a context variable, and does not wait.",
+    ("server/broadcast.py", "Broadcaster.stop", "self._published.wait()"):
+        "It has the time limit `STOP_SECONDS`.",
     ("server/broadcast.py", "Broadcaster.stop", "asyncio.wait(self._tasks, timeout=STOP_SECONDS)"):
-        "It has a time limit.",
-    ("server/broadcast.py", "Broadcaster.stop", "asyncio.wait(self._tasks, timeout=2 * COALESCE_SECONDS)"):
         "It has a time limit.",
     ("server/http.py", "HttpApp._start_and_handle", "rest"):
         "The handler ends it, or the HTTP server cancels its task.",

@@ -53,7 +53,7 @@ PUBLISH_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 1.0
 """Time after a failure of the engine until the next attempt, in seconds."""
 STOP_SECONDS: Final = 1.0
-"""Time for the author's channel to end after its cancellation, in seconds."""
+"""Time to publish the last changes at the end, and then for the author's channel to end, in seconds."""
 MAX_MESSAGE_BYTES: Final = 7500
 """Maximum size of one message, in bytes. A payload of PostgreSQL's `NOTIFY` must be shorter than 8,000 bytes."""
 
@@ -112,7 +112,7 @@ class Broadcaster:
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: dict[Change, float] = {}  # change -> time when it was queued (`time.monotonic`); the oldest first
         self._all_since: float | None = None  # not None if the queue was full: everything may have changed
-        self._filled = asyncio.Event()
+        self._filled, self._published = asyncio.Event(), asyncio.Event()
         self._received: asyncio.Queue[Change | None] = asyncio.Queue(MAX_QUEUED_CHANGES)  # None: all may have changed
         self._failed: set[str] = set()  # the methods of the channel that failed the last time
 
@@ -131,16 +131,20 @@ class Broadcaster:
         """Begin to publish and to listen, if this has not begun."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._filled, self._received = asyncio.Event(), asyncio.Queue(MAX_QUEUED_CHANGES)
+            self._filled, self._published = asyncio.Event(), asyncio.Event()
+            self._published.set()
+            self._received = asyncio.Queue(MAX_QUEUED_CHANGES)
             self._tasks = [self._loop.create_task(run()) for run in (self._publish, self._listen, self._deliver)]
 
     async def stop(self) -> None:
-        """Stop. The changes of the last `COALESCE_SECONDS` are still published, unless the engine is away or slow."""
+        """Stop. The last changes are still published, within `STOP_SECONDS`, unless the engine is away."""
         if self._loop is None:
             return
         self._loop = None
-        if self._queue and "publish" not in self._failed:
-            await asyncio.wait(self._tasks, timeout=2 * COALESCE_SECONDS)
+        if "publish" not in self._failed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._published.wait()
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
@@ -156,6 +160,7 @@ class Broadcaster:
         self._queue.setdefault(change, time.monotonic())
         self._forget_excess()
         self._filled.set()
+        self._published.clear()
 
     def _forget_excess(self) -> None:
         """Keep only the time of the oldest change if the queue is full, or if everything may have changed anyway."""
@@ -182,6 +187,7 @@ class Broadcaster:
                 self._note_success("publish")
                 if not self.waiting:
                     self._filled.clear()
+                    self._published.set()
 
     def _take_changes(self) -> tuple[dict[Change, float], float | None]:
         """Take the changes of one message out of the queue. If everything may have changed, return the time of this."""

@@ -187,7 +187,7 @@ class Service:
     def stats(self) -> ServerStats:
         """Return the numbers of the server."""
         stats = ServerStats(legacy_served=self.served["legacy"], modern_served=self.served["modern"])
-        for member in self.members:
+        for member in tuple(self.members):
             member.add_to(stats)
         if self.broadcaster is not None:
             stats.unpublished_changes, stats.broadcast_lag = self.broadcaster.waiting, self.broadcaster.lag

@@ -359,3 +359,25 @@ async def test_task_ids_of_a_node_begin_with_its_name() -> None:
         started = await client.start_tool("job", {})
         assert started.id is not None
         assert started.id.startswith("eu-1.") and len(started.id) == len("eu-1.") + 32
+
+
+async def test_change_that_is_being_published_when_the_server_stops_still_reaches_the_others() -> None:
+    hub, begun, go = Hub(), asyncio.Event(), asyncio.Event()
+
+    class Slow(Channel):
+        async def publish(self, change: bytes) -> None:
+            begun.set()
+            await go.wait()
+            await super().publish(change)
+
+    server = Server("s", broadcast=Slow(hub))
+    async with server.serve_http(), asyncio.timeout(PATIENCE):
+        await hub.wait_for(lambda: hub.listening == 1)
+        server.resource_updated(URI)
+        await begun.wait()
+        stopping = asyncio.create_task(server.close())
+        await asyncio.sleep(0)
+        await hub.wait_for(lambda: hub.listening == 1)
+        asyncio.get_running_loop().call_later(0.05, go.set)
+        await stopping
+    assert [each["changes"] for each in hub.published] == [[["notifications/resources/updated", URI]]]

@@ -117,7 +117,7 @@ class SharedTasks(TaskStore):
         self._local.remove(id)
         self._running.pop(id, None)
         if id in self._creations:  # the database has never had it
-            self._end_creation(id, ProtocolError(INTERNAL_ERROR, "the task has ended"))
+            self._refuse(id, ProtocolError(INTERNAL_ERROR, "the task has ended"))
             del self._creations[id]
             self._unsaved.pop(id, None)
         else:
@@ -141,7 +141,7 @@ class SharedTasks(TaskStore):
                     await self._save_one(id, stored)
                 self._note_success()
             except ProtocolError as refusal:
-                self._end_creation(id, refusal)
+                self._refuse(id, refusal)
             except Exception as error:
                 self._unsaved.setdefault(id, stored)
                 self._note_failure(error)
@@ -150,6 +150,8 @@ class SharedTasks(TaskStore):
     async def _save_one(self, id: str, stored: OwnedTask | None) -> None:
         if stored is None:
             await self._database.remove(id)
+        elif stored.expires_at <= time.time():
+            self._forget(id)
         elif await self._database.put(stored):
             self._end_creation(id)
             if stored.task.is_over:
@@ -157,16 +159,20 @@ class SharedTasks(TaskStore):
             self._publish(STATUS_CHANGED, id)
         else:
             self._lose(id)
+            self._publish(STATUS_CHANGED, id)  # an earlier `put` can have succeeded although it raised an exception
 
-    def _end_creation(self, id: str, refusal: ProtocolError | None = None) -> None:
-        created = self._creations.get(id)
+    def _end_creation(self, id: str) -> None:
+        created = self._creations.pop(id, None)
         if created is not None and not created.done():
-            if refusal is None:
-                del self._creations[id]
-                created.set_result(None)
-            else:
-                created.set_exception(refusal)
-                created.exception()  # asyncio would log it if the request has ended
+            created.set_result(None)
+
+    def _refuse(self, id: str, refusal: ProtocolError) -> None:
+        created = self._creations.get(id)
+        if created is None:
+            log.error("the store of tasks has refused a new state of a task: %s", refusal.message)
+        elif not created.done():
+            created.set_exception(refusal)
+            created.exception()  # asyncio would log it if the request has ended
 
     def _forget(self, id: str) -> None:
         """Drop the copy in memory: the task is over, and the database has it."""
@@ -291,7 +297,9 @@ class SharedTasks(TaskStore):
         if id not in self._running:
             if stored is not None:
                 self._show(stored)
-        elif stored is None or stored.task.is_over:
+        elif stored is None:
+            self._save(id, self._running[id])  # the database has lost its data
+        elif stored.task.is_over:
             self._lose(id)
         elif responses := await self._bounded(self._database.take_responses(id)):
             self.on_responses(id, responses)

@@ -259,3 +259,12 @@ async def test_tasks_result_and_list_of_another_process_work_in_2025_11_25_for_t
         assert isinstance(listed["tasks"], list) and len(listed["tasks"]) == 1
         works[0].go.set()
         assert text_in(await waiting) == "done"
+
+
+async def test_database_that_has_lost_its_data_gets_the_running_tasks_again() -> None:
+    async with pair() as both:
+        id = str((await both.first.start("wait"))["taskId"])
+        both.database.tasks.clear()
+        await eventually(lambda: id in both.database.tasks)
+        both.work.go.set()
+        assert text_in((await both.second.until(id, "completed"))["result"]) == "done"
