@@ -86,6 +86,76 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("basic/channel.py", "RequestContext.run_in_worker",
      "self.channel.loop.run_in_executor(executor, within.run, _result_and_error, function)"):
         "The author's function ends it; a cancellation ends the wait, but not the thread.",
+    ("bridge/backs.py", "BackClient._ask", "self._call_began.wait()"):
+        "It has the time limit `ROOTS_SECONDS`.",
+    ("bridge/backs.py", "BackClient._serve", "asking.result()"):
+        "It is done, because `asyncio.wait` has returned it.",
+    ("bridge/backs.py", "BackClient._serve", "asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS)"):
+        "It has a time limit. The loop ends with the client's response, or with its session or held call.",
+    ("bridge/backs.py", "BackServer._connect", "self._make(self, caller)"):
+        "It makes a client; the user's consent before the first one has a time limit (`Policy.check`).",
+    ("bridge/backs.py", "BackServer.close", "asyncio.gather(*self._closing, return_exceptions=True)"):
+        "Each is a `Client.close`, which has time limits.",
+    ("bridge/backs.py", "BackServer.leased", "pool.slots.acquire()"):
+        "It has the time limit `POOL_SECONDS`.",
+    ("bridge/backs.py", "BackServer.shared", "asyncio.shield(connecting)"):
+        "The connection has the time limit of the client; the request that waits can be cancelled without it.",
+    ("bridge/bridge.py", "Bridge.close", "asyncio.gather(*(back.close() for back in self.backs.values()))"):
+        "See `BackServer.close`.",
+    ("bridge/calls.py", "OutsideCall.ask", "asyncio.shield(session.initialized)"):
+        "The server's request waits for the handshake of the client, and ends with the session.",
+    ("bridge/calls.py", "complete_call", "asyncio.TaskGroup()"):
+        "Each task is a request to the client, which ends with its session; a failure cancels the others.",
+    ("bridge/calls.py", "complete_call", "task.result()"):
+        "The task group has ended, so the tasks are done.",
+    ("bridge/changes.py", "Changes.close", "asyncio.gather(*(watch.close() for watch in watches.values()))"):
+        "See `Watch.close`.",
+    ("bridge/changes.py", "Changes.listen", "asyncio.gather(*(watch.close() for watch in watches.values()))"):
+        "See `Watch.close`.",
+    ("bridge/changes.py", "Changes.listen", "handler(params, context)"):
+        "It is the subscription: it ends when the client or the server ends it.",
+    ("bridge/changes.py", "Watch._pass_on", "updates"):
+        "`Watch.close` cancels it, and the end of the connection ends it.",
+    ("bridge/changes.py", "Watch._subscribe_again", "asyncio.sleep(pause)"):
+        "The loop has the time limit `RESUBSCRIBE_SECONDS`.",
+    ("bridge/changes.py", "Watch.close", "asyncio.wait([self._task])"):
+        "The task is cancelled, and its end unsubscribes with the time limit of the client.",
+    ("bridge/front.py", "FrontCatalog._close_tasks", "self._close_servers()"):
+        "It is `Bridge.close`.",
+    ("bridge/front.py", "FrontCatalog._initializing.initialize", "handler(params, context)"):
+        "It is the handshake of `ServerSession`, which waits for nothing.",
+    ("bridge/front.py", "FrontCatalog._wrap.discover", "handler(params, context)"):
+        "It is `Catalog.discover`, which waits for nothing.",
+    ("bridge/held.py", "HeldCall._collect", "self._changed.wait()"):
+        "It has the time limit `QUIET_SECONDS`, and the loop `COLLECT_SECONDS`.",
+    ("bridge/held.py", "HeldCall.ask", "request.response"):
+        "`HeldCall.expire` ends it, after 15 minutes at the latest.",
+    ("bridge/held.py", "HeldCall.proceed", "asyncio.shield(self._task)"):
+        "The task is done, or the call of the server has ended.",
+    ("bridge/held.py", "HeldCall.proceed", "self._changed.wait()"):
+        "The end of the server's call, or its next input request; the client can cancel its request.",
+    ("bridge/held.py", "HeldCall.start.run", "work"):
+        "It is the call of the server: the client's cancellation, `expire` or the lost connection ends it.",
+    ("bridge/held.py", "HeldCall.wait_ended", "asyncio.wait([self._task], timeout=1.0)"):
+        "It has a time limit of one second.",
+    ("bridge/held.py", "HeldCalls.close",
+     "asyncio.gather(*(call.wait_ended() for call in tuple(self.calls.values())))"):
+        "See `HeldCall.wait_ended`.",
+    ("bridge/held.py", "ReplayedCall.ask", "asyncio.Event().wait()"):
+        "`ReplayedCall.run` cancels the call of the server, and with it this wait.",
+    ("bridge/held.py", "ReplayedCall.run", "asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)"):
+        "The end of the server's call, or its input request; the client can cancel its request.",
+    ("bridge/held.py", "ReplayedCall.run", "asyncio.wait([task], timeout=1.0)"):
+        "It has a time limit of one second.",
+    ("bridge/held.py", "ReplayedCall.run", "self.needed.result()"):
+        "It is done, because the other one is not.",
+    ("bridge/held.py", "ReplayedCall.run", "task.result()"):
+        "It is done.",
+    ("bridge/relay.py", "Relay._call_for_modern_client", "replayed.run(work(replayed))"):
+        "See `ReplayedCall.run`.",
+    ("bridge/relay.py", "Relay.connect",
+     "asyncio.gather(*(server.shared(caller) for server in self.servers.values()), return_exceptions=True)"):
+        "See `BackServer.shared`.",
     ("cli/accounts.py", "NewSignIn.get", "self._store.get(key)"):
         "The store ends it: those of the package read memory or a small file, and others are the program's.",
     ("cli/accounts.py", "NewSignIn.write", "self._store.put(key, value)"):
@@ -98,6 +168,12 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The store ends it: those of the package write memory or a small file, and others are the program's.",
     ("cli/authorization.py", "read_token", "sys.stdin.readline(MAX_TOKEN + 2)"):
         "The user ends it with a line, the end of the input or Ctrl-C.",
+    ("cli/bridge.py", "_stored_approvals", "store.get('approvals')"):
+        "It reads a small file.",
+    ("cli/bridge.py", "run_bridge", "asyncio.run(_explain(options, front or REVISIONS[-1], back))"):
+        "It has the time limits of a `Client`.",
+    ("cli/bridge.py", "run_bridge", "asyncio.run(_stored_approvals())"):
+        "It reads a small file.",
     ("cli/client_commands.py", "connect_and_run", "client"):
         "See `Client.connect` and `Client.close`.",
     ("cli/client_commands.py", "run_and_report", "asyncio.run(command)"):

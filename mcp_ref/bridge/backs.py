@@ -54,8 +54,9 @@ from .relayed import RelayedObject, relayed_method, without_hop_meta
 log = logging.getLogger(__name__)
 
 MAX_CLIENTS_PER_KEY: Final = 4
+"""Maximum number of clients of one server with the same key. Further calls wait."""
 MAX_CLIENTS: Final = 32
-"""Maximum number of clients of one server: with one key, and with all keys. Further calls wait."""
+"""Maximum number of clients of one server with all keys."""
 
 POOL_SECONDS: Final = 30.0
 """Time that a call waits for a client of a full pool, in seconds."""
@@ -299,7 +300,7 @@ class BackServer:
         self.mask: Callable[[str], str] = lambda text: text
         """Replaces the secrets of the configuration in a text."""
         self.allows: Callable[[str], bool] = lambda tool: True
-        """Returns True if the configuration allows a tool."""
+        """The rule of the configuration: True for a tool that clients can use."""
         self._make, self._most = make, clients
         self._pools: dict[Hashable, _Pool] = {}
         self._closing: set[asyncio.Task[None]] = set()

@@ -34,8 +34,7 @@ from .namespaces import Namespace
 
 log = logging.getLogger(__name__)
 
-MIN_PAUSE: Final = 1.0
-MAX_PAUSE: Final = 60.0
+MIN_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Shortest and longest pause between two reports of one changed list, in seconds."""
 
 RESUBSCRIBE_SECONDS: Final = 60.0
@@ -205,7 +204,7 @@ class Changes:
         self.announcers.announce(f"notifications/{kind}/list_changed")
 
     def _calm_down(self, kind: str, pause: float) -> None:
-        """Report the next change at once, if there was none for a while."""
+        """Report the next change at once, if the list did not change for a while."""
         if self._pauses.get(kind) == pause and kind not in self._waiting:
             del self._pauses[kind]
 

@@ -54,8 +54,9 @@ from .calls import REFUSED, Call, read_response
 from .conversion import Losses
 
 MAX_HELD_PER_PRINCIPAL: Final = 16
+"""Maximum number of held calls of one principal. The server gets an error for further input requests."""
 MAX_HELD: Final = 256
-"""Maximum number of held calls: of one principal, and of all. The server gets an error for further input requests."""
+"""Maximum number of held calls of all principals."""
 
 QUIET_SECONDS: Final = 0.01
 """Time without another input request after which the client gets the requests of a round, in seconds."""

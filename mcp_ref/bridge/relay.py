@@ -75,7 +75,7 @@ class Relay:
         self._last_pages: dict[tuple[str, str, str | None], Object] = {}
 
     async def connect(self, caller: Caller) -> None:
-        """Connect to all servers for a client. Raise ProtocolError if there is none to connect to."""
+        """Connect to all servers for a client. Raise ProtocolError if all of them fail."""
         found = await asyncio.gather(
             *(server.shared(caller) for server in self.servers.values()), return_exceptions=True
         )

@@ -1,4 +1,4 @@
-"""The bridge: what clients of one revision get from servers of another, and what stays apart."""
+"""The bridge: its rows, its keys, several servers, and the death of a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 from mcp_ref import (
-    CallToolResult,
     Client,
     Context,
     ElicitRequestURLParams,
@@ -107,7 +106,7 @@ async def test_bridge_keeps_equal_ids_and_tokens_of_two_clients_apart() -> None:
 
     bridge = Bridge(servers={"back": server})
     async with Client(bridge, revision="2025-11-25") as one, Client(bridge, revision="2025-11-25") as two:
-        assert await asyncio.gather(play(one, "a"), play(two, "b")) == [["a", "a"], ["b", "b"]]
+        assert list(await asyncio.gather(play(one, "a"), play(two, "b"))) == [["a", "a"], ["b", "b"]]
 
 
 async def test_bridge_cancels_the_call_of_the_right_client() -> None:
@@ -165,7 +164,7 @@ async def test_bridge_reports_a_changed_list_to_all_clients(front: str, back: st
 @pytest.mark.parametrize("front", ["2025-11-25", LATEST])
 async def test_bridge_ends_a_subscription_of_the_server_with_that_of_the_client(front: str) -> None:
     server = make_back("2025-11-25")
-    async with linked(server, front) as (client, bridge):
+    async with linked(server, front) as (client, _):
         async with client.subscribe("note://1"):
             sessions = [each for each in server.catalog.announcers if each.subscribed_uris()]
             assert [list(each.subscribed_uris()) for each in sessions] == [["note://1"]]
@@ -235,7 +234,7 @@ async def test_bridge_turns_the_error_32042_into_an_input_request_without_holdin
 
 async def test_bridge_gives_an_old_client_the_urls_as_text() -> None:
     async with linked(_server_with_visit(), "2025-06-18") as (client, _):
-        with pytest.raises(RemoteError, match="https://example.com/in") as refused:
+        with pytest.raises(RemoteError, match=r"https://example\.com/in") as refused:
             await client.call_tool("sign")
         assert refused.value.code == -32603
 
@@ -251,7 +250,6 @@ async def test_bridge_ends_the_call_if_a_legacy_user_refuses_a_modern_server() -
 
 
 async def test_bridge_serves_roots_that_a_server_requests_before_any_call() -> None:
-    """`server-filesystem` requests the roots as soon as it is initialized."""
     async with linked(RAW, "2025-06-18", roots=["file:///work"]) as (client, _):
         assert (await client.call_tool("roots")).text == "file:///work"
     async with linked(RAW, LATEST, roots=["file:///work"]) as (client, _):
@@ -299,7 +297,7 @@ async def test_bridge_of_several_servers_names_the_server_in_each_message_to_the
 async def test_bridge_of_several_servers_serves_the_others_if_one_cannot_start() -> None:
     servers = {"gone": ["/no/such/program"], "one": make_back("2025-06-18")}
     async with linked(servers, LATEST) as (client, bridge):
-        assert [tool.name for tool in await client.list_tools()][0].startswith("one__")
+        assert (await client.list_tools())[0].name.startswith("one__")
         with pytest.raises(RemoteError, match="gone"):
             await client.call_tool("gone__x")
         assert bridge.status()[0].last_error
@@ -360,7 +358,7 @@ async def test_bridge_never_sends_the_token_of_a_client_to_the_server() -> None:
 
     @server.tool()
     async def look(context: Context) -> str:
-        seen.append("".join(f"{name}{value}" for name, value in context.http.headers.items()) if context.http else "")
+        seen.append(str(context.http.headers.get("authorization")) if context.http is not None else "")
         return "ok"
 
     def note(request: Any) -> str:
@@ -369,9 +367,11 @@ async def test_bridge_never_sends_the_token_of_a_client_to_the_server() -> None:
 
     async with server.serve_http(authenticate=note) as back:
         bridge = Bridge(servers={"back": {"url": back, "headers": {"Authorization": "Bearer own"}}})
-        async with bridge.server.serve_http(authenticate=_principal) as url:
-            async with Client(url, headers={"Authorization": "Bearer secret"}) as client:
-                await client.call_tool("look")
+        async with (
+            bridge.server.serve_http(authenticate=_principal) as url,
+            Client(url, headers={"Authorization": "Bearer secret"}) as client,
+        ):
+            await client.call_tool("look")
     assert seen and not any("secret" in each for each in seen)
 
 
@@ -430,7 +430,7 @@ async def test_bridge_ends_a_held_call_whose_server_dies() -> None:
         for each in bridge.backs["back"].clients:
             os.kill(cast(Any, each.transport)._process.get_pid(), signal.SIGKILL)
         await held.wait_ended()
-        with pytest.raises(RemoteError, match="not known whether the tool ran|not held here"):
+        with pytest.raises(RemoteError, match=r"not known whether the tool ran|not held here"):
             await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)
 
 
@@ -465,7 +465,7 @@ async def test_bridge_passes_tasks_of_equal_revisions_on() -> None:
 
         async with linked(server, revision) as (client, _):
             running = await client.start_tool("work")
-            assert cast(CallToolResult, await running.result()).text == "done", revision
+            assert (await running.result()).text == "done", revision
 
 
 def test_bridge_refuses_a_configuration_without_servers_and_without_clients() -> None:

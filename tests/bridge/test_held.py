@@ -11,16 +11,18 @@ import pytest
 from mcp_ref import Context, RemoteError, Server
 from mcp_ref.bridge.held import MAX_HELD_PER_PRINCIPAL
 from mcp_ref.jsonrpc.messages import Object
+from tests import settings
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
 
 ALL: Object = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 NAME: Object = {"action": "accept", "content": {"name": "Ann"}}
+SCHEMA: Object = {"type": "object", "properties": {"name": {"type": "string"}}}
 CALL: Object = {"name": "ask_name", "arguments": {}}
 
 
 def text_of(result: Object) -> str:
-    return cast(Any, result)["content"][0]["text"]
+    return str(cast(Any, result)["content"][0]["text"])
 
 
 def retry_of(params: Object, result: Object, responses: Object) -> Object:
@@ -79,7 +81,7 @@ async def test_held_call_refuses_a_state_that_is_tampered_used_or_of_another_req
 
 
 async def test_held_call_ignores_a_malformed_response_and_stays_held() -> None:
-    async with linked(make_back("2025-11-25")) as (client, bridge):
+    async with linked(make_back("2025-11-25")) as (client, _):
         first = await send(client, "tools/call", CALL, ALL)
         with pytest.raises(RemoteError):
             await send(client, "tools/call", retry_of(CALL, first, {"1": {"roots": []}}), ALL)
@@ -210,8 +212,7 @@ async def test_two_calls_get_their_own_input_requests_in_a_thousand_interleaving
         for number, pause in enumerate(pauses):
             for _ in range(pause):
                 await asyncio.sleep(0)
-            schema = {"type": "object", "properties": {"name": {"type": "string"}}}
-            content = (await context.elicit(f"{who} {number}", schema)).content
+            content = (await context.elicit(f"{who} {number}", SCHEMA)).content
             texts.append(str((content or {}).get("name")))
         return " ".join(texts)
 
@@ -232,6 +233,6 @@ async def test_two_calls_get_their_own_input_requests_in_a_thousand_interleaving
 
     dice = random.Random(7)
     async with linked(server) as (client, _):
-        for _ in range(25):
+        for _ in range(500 if settings.COMBINATIONS == "all" else 25):
             texts = await asyncio.gather(*(play(client, who, dice) for who in ("a", "b")))
             assert texts == ["a 0 a 1", "b 0 b 1"]
