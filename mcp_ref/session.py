@@ -1,13 +1,12 @@
-"""The session: one conversation with one peer. The code is the same for a client and for a server.
+"""The session: one conversation with one peer, with the same code for a client and for a server.
 
 A request of the peer passes through these parts:
 
     transport -> Dispatcher -> Session._serve: is the request allowed now? -> codec: JSON to dataclass -> handler
 
-Each side declares its capabilities. A side uses only capabilities that the peer declared
-[2025-11-25 basic/lifecycle#operation]. If the peer did not declare the capability for our request, the session raises
-an exception and sends nothing. If we did not declare the capability for the peer's request, the session responds with
-the error "method not found".
+Each side declares its capabilities, and uses only those that the peer declared [2025-11-25 basic/lifecycle#operation].
+If the peer did not declare the capability for our request, the session raises an exception and sends nothing. If we did
+not declare the one for the peer's request, it responds with the error "method not found".
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25)
 Used by: server/session.py, client/session.py. Uses: jsonrpc/dispatcher.py, codec.py, the method table in revisions.py.
@@ -43,11 +42,11 @@ T = TypeVar("T")
 
 _NO_METHODS: Final[frozenset[str]] = frozenset()  # shared: `frozenset()` would build a new 200-byte object every time
 MAX_SHARED_SETS: Final = 64
-"""Maximum number of sets of methods that the sessions share. Most sessions send the same few methods."""
+"""Maximum number of sets of methods that sessions share, since most send the same few methods."""
 _INITIALIZE: Final = frozenset({"initialize"})
 
 Handler = Callable[..., Awaitable[object]]
-"""A function that serves a request. Takes the params (a dataclass) and a `RequestContext`, returns a dataclass."""
+"""A function that serves a request: params (a dataclass) and `RequestContext` -> result (a dataclass)."""
 
 SendRequest = Callable[[Object], Awaitable[Object]]
 """A function that sends a request with the given params, and returns the result."""
@@ -85,7 +84,7 @@ def find_route(
     """Return the route of a request. Raise ProtocolError -32601 for an unknown method or an undeclared capability."""
     method = find_method(name, revision, sender) if custom is None else custom.method
     handler = None
-    # A message with an id is a request, so a notification method with an id is refused too.
+    # A message with an id is a request, so the method must not be that of a notification.
     if method is not None and not method.is_notification and (custom is not None or is_declared(method)):
         handler = handler_of(method)
     if method is None or handler is None:
@@ -111,14 +110,14 @@ class Session(Channel):
         self.logging_level: str | None = None
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
-        """Done when the transport has ended or is closed. The result is the error that ended the transport, or None."""
+        """Done when the transport has ended or is closed. The result is the error that ended it, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
         self.dispatcher.unbatchable = _INITIALIZE
         # A client sends no error for unreadable input, because such input is often the output of a `print`.
         self.dispatcher.reports_unreadable = role == "server"
         if role == "server":  # a client serves no `initialize`, and its HTTP transports cannot stop reading
             self.dispatcher.holds_later = _INITIALIZE
-            self.dispatcher.warnings_left = 0  # anybody can be a client of a server over HTTP
+            self.dispatcher.warnings_left = 0  # over HTTP anybody can be a client, and could fill the log
         else:
             transport.waits_for = self.dispatcher.waits_for
         self._routes: dict[str, Route] = {}
@@ -164,10 +163,10 @@ class Session(Channel):
     ) -> T:  # fmt: skip
         """Send a request, and return its result, an object of the dataclass `result`.
 
-        Raise CapabilityError or NotInRevision before sending. Raise RemoteError, RequestTimeout, ConnectionClosed or
-        InvalidMessage after sending. `timeout` and `max_timeout` are in seconds; None means no limit. If `max_timeout`
-        is given, progress restarts `timeout`; `max_timeout` limits the total time. A retry with input has new limits.
-        `related` is the id of the peer's request that needs this request. `before_send` gets the id of this request.
+        Raise CapabilityError or NotInRevision before sending, and RemoteError, RequestTimeout, ConnectionClosed or
+        InvalidMessage after it. `timeout` and `max_timeout` are in seconds; None means no limit. If `max_timeout` is
+        given, it limits the total time, and progress restarts `timeout`. A retry with input has new limits. `related`
+        is the id of the peer's request that needs this one. `before_send` gets the id of this request.
         """
         if method not in self._sendable:
             self._check_sendable(method)
@@ -177,7 +176,7 @@ class Session(Channel):
             if on_progress is not None:
                 on_progress(notification.progress, notification.total, notification.message)
 
-        # With `max_timeout`, progress notifications restart the timeout, so ask for them without `on_progress` too.
+        # Ask for progress even without `on_progress` if it restarts the timeout.
         wants_progress = on_progress is not None or max_timeout is not None
         send = functools.partial(
             self.dispatcher.request, method, timeout=timeout, max_timeout=max_timeout, related=related,
@@ -193,14 +192,14 @@ class Session(Channel):
         except ShapeError as error:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
 
-    def _check_sendable(self, method: str) -> None:
+    def _check_sendable(self, name: str) -> None:
         """Raise NotInRevision or CapabilityError if this method must not be sent."""
-        row = find_method(method, self.revision, self.role)
-        if row is None and method in SPECIFIED:
-            raise NotInRevision(f"{method} does not exist in revision {self.revision}, the revision of this session")
-        if row is not None and not self._is_declared(self.peer_capabilities, row):
-            raise CapabilityError(f"the {self.peer_role} does not offer {row.capability}, so {method} was not sent")
-        self._sendable = _with_method(self._sendable, method)
+        method = find_method(name, self.revision, self.role)
+        if method is None and name in SPECIFIED:
+            raise NotInRevision(f"{name} does not exist in revision {self.revision}, the revision of this session")
+        if method is not None and not self._is_declared(self.peer_capabilities, method):
+            raise CapabilityError(f"the {self.peer_role} does not offer {method.capability}, so {name} was not sent")
+        self._sendable = _with_method(self._sendable, name)
 
     def handle_error_response(self, error: RemoteError) -> None:
         """Handle an error response to one of our requests. The client overrides this method."""
@@ -208,10 +207,10 @@ class Session(Channel):
     def notify(self, method: str, params: object = None, related: RequestId | None = None) -> bool:
         """Send a notification. Return False, and send nothing, if our revision or our capabilities lack it."""
         if method not in self._sendable:
-            row = find_method(method, self.revision, self.role)
-            if row is None and method in SPECIFIED:
+            found = find_method(method, self.revision, self.role)
+            if found is None and method in SPECIFIED:
                 return False  # our revision lacks it; a method outside the specification is a custom one
-            if row is not None and not self._is_declared(self.capabilities, row):
+            if found is not None and not self._is_declared(self.capabilities, found):
                 return False
             self._sendable = _with_method(self._sendable, method)
         self.dispatcher.notify(method, {} if params is None else self.codec.encode(params), related)
@@ -220,15 +219,16 @@ class Session(Channel):
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is None or (pending.response.done() and not pending.response.cancelled()):
-            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] MUST name only a request in progress
+            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] it MUST name only a request in progress
             return  # already answered
         if pending.method not in UNCANCELLABLE:
             self.notify("notifications/cancelled", CancelledNotificationParams(id, reason))
 
-    def _is_declared(self, capabilities: Object, row: Method) -> bool:
-        if row.capability is None or (row.capability == "completions" and not self.revision.completions_are_declared):
+    def _is_declared(self, capabilities: Object, method: Method) -> bool:
+        needed = method.capability
+        if needed is None or (needed == "completions" and not self.revision.completions_are_declared):
             return True
-        return declares(capabilities, row.capability)
+        return declares(capabilities, needed)
 
     @property
     def is_disconnected(self) -> bool:
@@ -252,7 +252,7 @@ class Session(Channel):
         return await self.request(method, params, result, timeout=timeout, related=related)
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a request method. Client and server override this method."""
+        """Return the handler of a request. Client and server override this method."""
         raise NotImplementedError
 
     def phase_error(self, method: str) -> str | None:
@@ -284,15 +284,15 @@ class Session(Channel):
         return self.codec.encode(result)  # read `self.codec` again: the handler of `initialize` replaces it
 
     def _receive_notification(self, notification: messages.Notification) -> None:
-        row = find_method(notification.method, self.revision, self.peer_role)
+        method = find_method(notification.method, self.revision, self.peer_role)
         custom = self.custom_methods.get(notification.method)
         if custom is not None and self.phase_error(notification.method) is None:
-            row = custom.method
-        if row is None or not row.is_notification:
+            method = custom.method
+        if method is None or not method.is_notification:
             log.debug("ignored the notification %.100r: revision %s lacks it", notification.method, self.revision)
             return
         try:
-            params: object = self.codec.decode(load_type(row.params), notification.params)
+            params: object = self.codec.decode(load_type(method.params), notification.params)
         except ShapeError as error:
             text = "ignored the notification %s: its params are malformed: %s"
             return self.dispatcher.log_fault(text, notification.method, error)

@@ -1,5 +1,10 @@
 """The client: `Client`, which connects to one server, and its parts.
 
+A client starts the server's process or connects to its URL, and finds out which era and revision the server speaks.
+After that, `client.call_tool(...)` and its other methods are the same for every server. The client also does what the
+server may ask of it: it runs the program's handlers for input, follows tasks, repeats lost requests that change
+nothing, and restarts a modern server's process.
+
 options.py         the options of `Client`
 handlers.py        the client's handlers for requests of the server: roots, sampling, elicitation
 session.py         requests in both eras, and multi round-trip requests

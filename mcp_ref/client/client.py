@@ -1,10 +1,10 @@
-"""`Client`: it connects to one server, and has a method for each feature of the server.
+"""`Client`, which connects to one server, and has a method for each feature of the server.
 
     async with Client(["python3", "server.py"]) as client:
         print((await client.call_tool("add", {"a": 1, "b": 2})).text)
 
-Tool descriptions and results SHOULD be treated as untrusted [2025-06-18 server/tools#security-considerations], because
-their text can contain instructions that mislead the model.
+A program SHOULD treat tool descriptions and results as untrusted [2025-06-18 server/tools#security-considerations],
+because their text can contain instructions that mislead the model.
 
 Spec:  basic/lifecycle; the pages of server/
 """
@@ -54,14 +54,15 @@ T = TypeVar("T")
 
 
 class Client(ClientRequests):
-    """An MCP client for one server. Use it as an async context manager. A client connects only once.
+    """An MCP client for one server, to be used as an async context manager. It connects only once.
 
     A request raises NotInRevision if the revision lacks the method, and CapabilityError if the server did not declare
-    the method's capability. In both cases the client sends nothing. Other failures raise RemoteError (an error response
-    of the server), RequestTimeout, ConnectionClosed, or InvalidMessage (a malformed result).
+    the method's capability; in both cases nothing is sent. Other failures raise RemoteError (an error response of the
+    server), RequestTimeout, ConnectionClosed, or InvalidMessage (a malformed result).
 
     If the connection to a modern server is lost, the client repeats the requests that change nothing, such as
-    `list_tools`. A tool call raises ConnectionClosed, and the caller must find out if the tool has run.
+    `list_tools`. A tool call raises ConnectionClosed instead, and it is up to the caller to find out if the tool has
+    run.
 
     Args:
         server: The server's command as a list, the server's URL, a `Server` object, or a transport.
@@ -118,7 +119,7 @@ class Client(ClientRequests):
         await self.close()
 
     async def connect(self) -> None:
-        """Start the server's process or connect to its URL, and negotiate a revision. If this fails, close the client.
+        """Start the server's process or connect to its URL, and negotiate a revision. A failure closes the client.
 
         Raises:
             ConnectionClosed: If the server cannot be started or reached, or ends during the negotiation.
@@ -141,10 +142,10 @@ class Client(ClientRequests):
         return capabilities
 
     async def close(self) -> None:
-        """Close the session, and end the server's process. Safe to call from any task, and repeatedly."""
+        """Close the session, and end the server's process. Safe to call from any task, and more than once."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
-        await asyncio.shield(self._closing)  # closing continues if the caller is cancelled
+        await asyncio.shield(self._closing)  # which continues even if the caller is cancelled
 
     async def _close(self) -> None:
         await self.connector.stop_reconnecting()
@@ -193,7 +194,7 @@ class Client(ClientRequests):
         on_progress: ProgressHandler | None = None, timeout: float | None = None, max_timeout: float | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> object:  # fmt: skip
-        """Call a tool. If the server creates a task for the call, wait for the task.
+        """Call a tool. If the server turns the call into a task, wait for that.
 
         Args:
             name: Name of the tool.
@@ -205,8 +206,8 @@ class Client(ClientRequests):
             meta: `_meta` of the request, such as trace context.
 
         Returns:
-            Without `returns`, the result. Its `is_error` is True if the tool failed. With `returns`, the data of the
-            result as an object of this type. The object is the same in all revisions.
+            The result, whose `is_error` is True if the tool failed. With `returns`, the data of the result as an object
+            of this type, which is the same in all revisions.
 
         Raises:
             RemoteError: If the server refuses the call.
@@ -222,7 +223,7 @@ class Client(ClientRequests):
         on_progress: ProgressHandler | None = None, timeout: float | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> RunningTask[CallToolResult]:  # fmt: skip
-        """Call a tool as a task, without waiting for its result. If the tool cannot be a task, wait for its result.
+        """Call a tool as a task, without waiting for its result unless the tool cannot be a task.
 
         Args:
             name: Name of the tool.
@@ -293,7 +294,7 @@ class Client(ClientRequests):
                 async for changed_uri in updates: ...
 
         Args:
-            uri: URI of the resource. The subscription includes resources whose URI is below this URI.
+            uri: URI of the resource. The subscription includes resources whose URI is below this one.
         """
         return Subscription(self, self._notifications.subscriptions, uri)
 
@@ -338,7 +339,7 @@ class Client(ClientRequests):
         self, ref: Reference, argument: str, value: str, arguments: dict[str, str] | None = None, *,
         timeout: float | None = None,
     ) -> Completion:  # fmt: skip
-        """Return suggestions for the value of an argument while the user types the value.
+        """Return suggestions for the value of an argument that the user is typing.
 
         Args:
             ref: The prompt or resource template of the argument.

@@ -2,9 +2,9 @@
 
     Target.open -> transport -> ClientSession -> negotiate -> requests -> close
 
-If the process of a modern server ends, the client starts the process again. Open requests are lost, but no session,
-because a modern server has none [2026-07-28 basic/transports/stdio#unexpected-termination]. If the process of a legacy
-server ends, all further requests fail.
+If the process of a modern server ends, the client starts it again. Its open requests are lost, but not a session,
+because it has none [2026-07-28 basic/transports/stdio#unexpected-termination]. If the process of a legacy server ends,
+all further requests fail.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
 """
@@ -32,7 +32,7 @@ MAX_RESTARTS = 3
 
 
 class ConnectionState(Enum):
-    """The state of the connection. RESTARTING is only for the process of a modern-era server.
+    """The state of the connection. Only the process of a modern-era server can be RESTARTING.
 
     NEW --> CONNECTING --negotiated--> CONNECTED --process ended--> RESTARTING
                                         |     ^---process runs------    |
@@ -49,7 +49,7 @@ class ConnectionState(Enum):
 
 
 class Connector:
-    """The connection of one client to its server. `Client` documents `eras`; `on_disconnect` is called at its end."""
+    """The connection of one client to its server, at whose end `on_disconnect` is called."""
 
     def __init__(
         self, target: Target, make_session: Callable[[OnSessionEnd, Transport], ClientSession],
@@ -62,9 +62,9 @@ class Connector:
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
         self.max_restarts = MAX_RESTARTS
-        """Maximum number of restarts of the server's process without a response. A `Host` restarts servers itself."""
+        """Maximum number of restarts without a response. A `Host` changes it, because it restarts servers itself."""
         self.starts = 0
-        """Number of transports that the client has opened. The start of a server's process needs up to two."""
+        """Number of transports that the client has opened, up to two for one start of a server's process."""
         self._make_session, self._eras, self._on_disconnect = make_session, eras, on_disconnect
         self._session: ClientSession | None = None  # the latest one, also during the negotiation
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer
@@ -73,24 +73,23 @@ class Connector:
         self._closed = asyncio.Event()
 
     def _change_state(self, state: ConnectionState) -> None:
-        """Change the state, except after `close`: CLOSED is final."""
-        if self.state is not ConnectionState.CLOSED:
+        if self.state is not ConnectionState.CLOSED:  # which is final
             self.state = state
 
     @property
     def session(self) -> ClientSession:
-        """The session with the server. Raises RuntimeError before the negotiation is complete."""
+        """The session with the server. Raises RuntimeError until the negotiation is complete."""
         if self._session is None or self._session.peer_info is None:
             raise RuntimeError("not connected: use `async with Client(...) as client`")
         return self._session
 
     @property
     def transport(self) -> Transport | None:
-        """The transport, also during the negotiation. None before the client connects."""
+        """The transport, even during the negotiation; None before the client connects."""
         return self._session.transport if self._session is not None else None
 
     async def connect(self, identity: ClientIdentity, timeout: float | None) -> None:
-        """Open a transport to the server, and negotiate a revision. `Client.connect` documents the exceptions."""
+        """Open a transport to the server, and negotiate a revision, with the exceptions of `Client.connect`."""
         self._change_state(ConnectionState.CONNECTING)
         key = self.target.era_key
         known_era = self._eras.get(key) if key is not None else None
@@ -98,11 +97,11 @@ class Connector:
             await negotiate(self._open_session, identity, timeout, known_era, self.target.is_process)
         except (ConnectionClosed, RemoteError):
             if self.state is not ConnectionState.CLOSED and self._server_task is not None and self._server_task.done():
-                self._server_task.result()  # raises the error of the server in this program, such as a wrong setting
+                self._server_task.result()  # raises the error of a server in this program, such as a wrong setting
             raise
         self._change_state(ConnectionState.CONNECTED)
         self.usable = self.session
-        if key is not None and identity.revisions_of("modern"):  # else the client sent no probe
+        if key is not None and identity.revisions_of("modern"):  # without a probe, the era would be a guess
             self._eras[key] = self.session.revision.era
 
     async def _open_session(self) -> ClientSession:
@@ -121,7 +120,7 @@ class Connector:
         return session
 
     async def stop_reconnecting(self) -> None:
-        """Change the state to CLOSED, so that the server's process is not restarted. The session stays open."""
+        """Change the state to CLOSED, so that the server's process is not restarted, but leave the session open."""
         self._change_state(ConnectionState.CLOSED)
         self._closed.set()
         if self._restart_task is not None:
@@ -129,20 +128,18 @@ class Connector:
             await asyncio.wait([self._restart_task])
 
     async def close(self) -> None:
-        """Close the session and its transport. Wait at most 5 seconds for the end of an `InProcessServer`.
-
-        Raise the exception of an `InProcessServer`, for example of its lifespan.
-        """
+        """Close the session and its transport. Wait at most 5 seconds for an `InProcessServer`, and raise its error."""
         if self._session is not None:
             await self._session.close()
-        if (task := self._server_task) is not None:
+        task = self._server_task
+        if task is not None:
             await finish(task, timeout=5.0)
             await finish(task, cancel=True, timeout=1.0)
             if task.done() and not task.cancelled():
                 task.result()
 
     def _disconnected(self, session: ClientSession) -> None:
-        """Report the end of a session. Restart the server's process (modern era), or change the state to LOST."""
+        """Report the end of a session, and restart the server's process (modern era) or change the state to LOST."""
         self._on_disconnect()
         if session.has_responded:
             self._restarts = 0
@@ -157,7 +154,7 @@ class Connector:
             self._change_state(ConnectionState.LOST)
 
     async def _restart(self, old: ClientSession) -> None:
-        """Restart the server's process. If the new process ends at once, try again, at most `max_restarts` times."""
+        """Restart the server's process, again and again if it ends at once, but at most `max_restarts` times."""
         while old.ended.done() and self._restarts < self.max_restarts:
             self._restarts += 1
             log.warning("the server's process has ended and is started again")
@@ -174,18 +171,18 @@ class Connector:
         self.usable = old
 
     def can_reconnect(self) -> bool:
-        """Return True if the client is not closed or lost, and the modern-era server has a command or a URL."""
+        """Return True if the connection is open, and the server is modern and has a command or a URL."""
         is_open = self.state in (ConnectionState.CONNECTED, ConnectionState.RESTARTING)
         return is_open and self.session.revision.era == "modern" and (self.target.is_url or self.target.is_process)
 
     async def pause(self, seconds: float) -> None:
-        """Sleep for some seconds. Return earlier if the client is closed."""
+        """Sleep for some seconds, or until the client is closed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
     async def ready(self) -> ClientSession:
-        """Return the session. If the server's process is being restarted, wait for the new session."""
+        """Return the session, which may have to wait until the server's process has been restarted."""
         if self.state is ConnectionState.RESTARTING and self._restart_task is not None:
             await asyncio.wait([self._restart_task])
         return self.session

@@ -1,12 +1,12 @@
 """The client's handlers for requests of the server.
 
 A server can request three things: a message from a language model (sampling), input from the user (elicitation), and
-the directories that the server is allowed to use (roots). The client declares a capability for each of them. A legacy
-server sends these requests. A modern server puts them into a result, as input requests.
+the directories that it may use (roots). A legacy server sends these requests, while a modern one puts them into a
+result, as input requests. In both eras, the client declares a capability for each kind that the program handles.
 
-The program chooses the requests that the server can make. An application SHOULD let the user see and refuse each
-request to the model, and the model's response [2025-11-25 client/sampling#user-interaction-model]. Otherwise a server
-could secretly spend the user's money on the model. Through elicitation, a server could phish for passwords.
+An application SHOULD let the user see and refuse each request to the model, and the model's response
+[2025-11-25 client/sampling#user-interaction-model], because otherwise a server could secretly spend the user's money on
+the model. Likewise, it could phish for passwords through elicitation.
 
     2024-10-07 to 2025-03-26   roots, sampling
     2025-06-18                 elicitation by form
@@ -47,11 +47,11 @@ P = TypeVar("P")
 T = TypeVar("T")
 
 MAX_ELICITATIONS = 1000
-"""Maximum number of stored elicitation ids: one for each URL to visit. If there are more, the oldest id is dropped."""
+"""Maximum number of stored elicitation ids, one for each URL to visit. Above it, the oldest is dropped."""
 
 
 class ClientHandlers:
-    """The handlers of one client, and the capabilities that the client declares for them."""
+    """The handlers of one client, and the capabilities that it declares for them."""
 
     def __init__(self, options: ClientOptions) -> None:
         self.roots: list[Root] | LazyRoots | None = None
@@ -80,7 +80,7 @@ class ClientHandlers:
         )
 
     def find(self, method: str) -> Handler | None:
-        """Return the handler of a method, or None if the client has no such handler."""
+        """Return the handler of a method, or None if the client has none."""
         tasks = self.tasks if method.startswith("tasks/") else None
         handlers = {
             "roots/list": self.list_roots,
@@ -131,26 +131,26 @@ class ClientHandlers:
     async def _run(
         self, task: TaskMetadata | None, work: Callable[[], Coroutine[object, object, object]], context: RequestContext
     ) -> object:
-        """Run a handler, and return its result. If the server requests a task and tasks are allowed, return a task."""
+        """Run a handler and return its result, or return a task if the server requests one and the client allows it."""
         if task is None or not self._serves_tasks or not context.revision.tasks_are_core:
             return await work()
         return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)
 
     def _store_elicitation(self, id: str) -> None:
-        """Store the id of a request to visit a URL. `report_elicitation_end` ignores other ids."""
+        """Store the id of a request to visit a URL, because `report_elicitation_end` ignores all others."""
         if len(id) <= MAX_ID_LENGTH:
             self._open_elicitations[id] = None
         if len(self._open_elicitations) > MAX_ELICITATIONS:
             del self._open_elicitations[next(iter(self._open_elicitations))]
 
     def store_elicitations(self, error: RemoteError) -> None:
-        """Store the ids in an error -32042. This error lists URLs that the user must visit first."""
+        """Store the ids in an error -32042, which lists URLs that the user must visit first."""
         for id in elicitation.url_elicitations(error):
             self._store_elicitation(id)
 
     def report_elicitation_end(self, id: str) -> None:
         """Tell the program that the user's visit to a URL is over, as the server has reported."""
-        # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] ignore unknown ids
+        # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] clients MUST ignore others
         if id in self._open_elicitations:
             del self._open_elicitations[id]
             if self._on_elicitation_complete is not None:
@@ -184,7 +184,7 @@ async def _result(name: str, handler: Callable[[P], Awaitable[T]], params: P, cl
 def _fault(text: str) -> InvalidMessage:
     """Return an exception about an invalid handler, and log its text.
 
-    In the modern era, the client's call raises the exception. In the legacy era, the server gets the text as an error.
+    In the modern era, the client's call raises it. In the legacy era, the server gets the text as an error.
     """
     log.error(text)
     return InvalidMessage(text).show_to_peer()

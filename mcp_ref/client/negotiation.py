@@ -6,11 +6,11 @@ A client that speaks a modern revision sends `server/discover` first, as a probe
     another error that only modern servers send: -32020 or -32021     -> raise this error
     any other error, or no response in PROBE_SECONDS                  -> send `initialize`, the legacy handshake
 
-`server/discover` is a safe probe, because no legacy server knows this method. `tools/call` would not be safe: some
-legacy servers would run the tool before a handshake [2026-07-28 basic/transports/stdio#backward-compatibility].
-Legacy servers respond to the probe with different error codes, so a client MUST NOT depend on one code. A legacy server
-can also ignore the probe. So after `PROBE_SECONDS` the client sends `initialize` too, and uses the first result. A
-client MAY store a server's era (`Client(eras=...)`). Then it probes a legacy server only if the handshake fails
+`server/discover` is a safe probe, because no legacy server knows this method, while some would run a `tools/call` even
+before a handshake [2026-07-28 basic/transports/stdio#backward-compatibility]. Legacy servers respond to the probe with
+different error codes, so a client MUST NOT depend on one of them. Others ignore it, so after `PROBE_SECONDS` the client
+sends `initialize` too, and uses the first result. A client MAY store a server's era (`Client(eras=...)`), and then
+probes a legacy server only if the handshake fails
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
 Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
@@ -38,9 +38,9 @@ from .session import ClientSession
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-"""Maximum time to wait for the response to `server/discover` before the client sends `initialize` too, in seconds.
+"""Time after which the client sends `initialize` too if `server/discover` has no response, in seconds.
 
-If half of the request's time limit is shorter, the client waits only for this half.
+If half of the request's time limit is shorter, the client waits only that long.
 """
 
 
@@ -68,14 +68,14 @@ async def negotiate(
     open_session: Callable[[], Awaitable[ClientSession]], client: ClientIdentity, timeout: float | None,
     known_era: Era | None, is_process: bool,
 ) -> None:  # fmt: skip
-    """Open a session, and make it use a common revision. Store the server's name and instructions in the session.
+    """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
     If the known era is wrong, or a legacy server ends because of the probe, try once more.
 
     Args:
-        open_session: Opens a session. Each call starts the server's process again.
+        open_session: Opens a session, for which a server's process is started again.
         client: The client's revisions, name and capabilities.
-        timeout: Time limit of each attempt in seconds, also if the client sends both requests.
+        timeout: Time limit of each attempt in seconds, even if the client sends both requests.
         known_era: The era that an earlier client found for this server.
         is_process: True if the server is a process of the client.
 
@@ -91,7 +91,7 @@ async def negotiate(
         if known_era == "legacy":
             if not client.revisions_of("modern"):
                 raise
-            # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] probe again
+            # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] we probe again
         elif is_process and session.ended.done() and client.revisions_of("legacy"):
             retry_era = "legacy"  # some legacy servers end when they get `server/discover`
         else:
@@ -127,7 +127,7 @@ async def _negotiate_once(
 async def _probe(
     session: ClientSession, client: ClientIdentity, timeout: float | None, probe_seconds: float | None
 ) -> None:
-    """Send `server/discover`, and `initialize` if the server is legacy or does not respond in `probe_seconds`."""
+    """Send `server/discover`, and then `initialize` if the server is legacy or does not respond in `probe_seconds`."""
     probe = asyncio.create_task(_discover(session, client, timeout))
     handshake: asyncio.Task[None] | None = None
     try:
@@ -153,7 +153,7 @@ async def _probe(
 async def _discover(
     session: ClientSession, client: ClientIdentity, timeout: float | None
 ) -> tuple[Revision, DiscoverResult, JSON] | None:
-    """Send `server/discover`. Return revision, result and the server's info, or None if a handshake is needed."""
+    """Send `server/discover`. Return revision, result and the server's info, or None if it needs a handshake."""
     revision, refused = client.revisions_of("modern")[-1], list[Revision]()
     while True:
         codec = codec_for(revision)
@@ -163,7 +163,7 @@ async def _discover(
             result = codec.decode(DiscoverResult, wire)
             chosen = _choose_revision(result.supported_versions, client, refused)
             if chosen.era == "modern":
-                # The server's info is in `_meta`. In drafts of 2026-07-28, the info was in the result itself.
+                # The server's info is in `_meta`, but in drafts of 2026-07-28 it was in the result itself.
                 return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
         except RemoteError as error:
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
@@ -188,7 +188,7 @@ def _supported_in(error: RemoteError) -> list[JSON]:
 def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
     """Return the latest revision that client and server speak. Raise UnsupportedRevision if none exists."""
     theirs = {find_revision(name) for name in names}
-    # While a server is updated, its old processes can refuse a revision that its new processes list. So try twice.
+    # Try twice, because during an update, a server's old processes may refuse a revision that its new ones list.
     common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
         raise client.no_common_revision_error(names)
@@ -220,12 +220,12 @@ def _use_modern_revision(
     try:
         session.peer_info = codec.decode(Implementation, info)
     except ShapeError:
-        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] can be missing
+        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] it may be missing
     session.instructions = result.instructions
 
 
 async def _initialize(session: ClientSession, client: ClientIdentity, timeout: float | None) -> None:
-    """Perform the handshake: name our latest legacy revision, and use the revision that the server chooses."""
+    """Perform the handshake with our latest legacy revision, and use the one that the server chooses."""
     offered = client.revisions_of("legacy")[-1]
     session.use_revision(offered)
     session.capabilities = session.codec.encode(client.capabilities)

@@ -1,7 +1,7 @@
-"""The options of `Client` and `SyncClient`. A host gives them to the client of each server.
+"""The options of `Client` and `SyncClient`, which a host gives to the client of each server.
 
-A program can let the server use a model (`sampling`), ask the user (`elicitation`), and see directories (`roots`). The
-client declares a capability for each of these options that is given.
+A program can let the server use a model (`sampling`), ask the user (`elicitation`), and see directories (`roots`). For
+each of these options that is given, the client declares a capability.
 
 Spec:  basic/lifecycle#initialization, client/roots, client/sampling, client/elicitation
 """
@@ -85,6 +85,6 @@ class ClientOptions(TypedDict, total=False):
     limits: Limits | None
     """Limits of the session, such as the maximum number of open requests. [`Limits()`]"""
     cache: ResponseCache | bool
-    """True for the client's own cache, False for no cache, or a `ResponseCache` to share with other clients. [True]"""
+    """True for a cache of its own, False for no cache, or a `ResponseCache` to share with other clients. [True]"""
     trace: Trace | None
     """Called with the direction and the bytes of each message. [MCP_REF_TRACE]"""

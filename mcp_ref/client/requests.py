@@ -1,8 +1,8 @@
 """The requests of a client that belong to no feature of the server: ping, batches, lists, and methods of your own.
 
-If a modern request that changes nothing (`REPEATABLE`) gets no response because the connection was lost, the client
-sends the request again with a new id [2026-07-28 changelog#major-changes]. A tool call is never repeated automatically,
-because the first call could already have sent a mail or moved money.
+If the connection is lost before a modern request that changes nothing (`REPEATABLE`) has its response, the client sends
+it again with a new id [2026-07-28 changelog#major-changes]. A tool call is never repeated automatically, because the
+first call may already have sent a mail or moved money.
 
 Spec:  basic/index; 2025-03-26 basic/index#batching; server/utilities/pagination, server/utilities/logging
 """
@@ -40,7 +40,7 @@ REPEATABLE = frozenset({
     "server/discover", "tools/list", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
     "resources/read", "completion/complete", "tasks/get",
 })  # fmt: skip
-"""The methods that change nothing on the server. A request of these methods can be sent twice without harm."""
+"""The methods that change nothing on the server, so that a request can be sent twice without harm."""
 
 
 class ClientRequests:
@@ -50,24 +50,22 @@ class ClientRequests:
         self, connector: Connector, cache: ResponseCache, timeout: float | None, custom_methods: dict[str, CustomMethod]
     ) -> None:
         self.connector, self.cache = connector, cache
-        """The connection to the server, and the cache of modern-era results."""
         self.timeout = timeout
-        """Default time limit of a request, in seconds. None means no limit."""
+        """Default time limit of a request, in seconds; None for no limit."""
         self.custom_methods = custom_methods
-        """The handlers of custom methods, by name."""
         self.extensions: Object = {}
-        """The extensions that the client declares."""
+        """The extensions that the client declares, with their settings."""
         self.max_pages, self.max_items = MAX_PAGES, MAX_ITEMS
         """Maximum number of pages and of items of one list."""
 
     @property
     def session(self) -> ClientSession:
-        """The session with the server. Raises RuntimeError before the negotiation is complete."""
+        """The session with the server. Raises RuntimeError until the negotiation is complete."""
         return self.connector.session
 
     @property
     def transport(self) -> Transport | None:
-        """The transport, also during the negotiation. None before the client connects."""
+        """The transport, even during the negotiation; None before the client connects."""
         return self.connector.transport
 
     @property
@@ -77,7 +75,7 @@ class ClientRequests:
 
     @property
     def server_info(self) -> Implementation:
-        """The name and version that the server claims. They are unverified."""
+        """The name and version that the server claims to have."""
         return cast(Implementation, self.session.peer_info)
 
     @property
@@ -105,12 +103,12 @@ class ClientRequests:
     ) -> T:  # fmt: skip
         """Send a request and return its result. If the connection is lost, repeat a modern `REPEATABLE` request.
 
-        For a method of the specification, `params` and `returns` are dataclasses of this package: the first page of a
-        list is `client.request("tools/list", PaginatedRequestParams(), ListToolsResult)`. For a custom method, they can
-        be any dataclass, model or dict. The extension of a custom method is by default the first two parts of its name.
-        In 2026-07-28, a request raises CapabilityError if client and server did not both declare this extension.
+        For a method of the specification, `params` and `returns` are dataclasses of this package, as in
+        `client.request("tools/list", PaginatedRequestParams(), ListToolsResult)`, which returns the first page. For a
+        custom method, they can be any dataclass, model or dict, and its extension is by default the first two parts of
+        its name. In 2026-07-28, a request raises CapabilityError unless client and server both declared the extension.
 
-        `Session.request` documents the other arguments and exceptions. Without a `timeout`, use the client's timeout.
+        By default, `timeout` is that of the client. The other arguments and exceptions are as in `Session.request`.
         """
         seconds = timeout if timeout is not None else self.timeout
         session = self.connector.usable or await self.connector.ready()
@@ -131,21 +129,21 @@ class ClientRequests:
         except ConnectionClosed as error:
             if isinstance(error, UnrecognizedReply) or method not in REPEATABLE or not self.connector.can_reconnect():
                 raise
-        # [2026-07-28 changelog#major-changes] MUST send a lost request again with a new request ID
+        # [2026-07-28 changelog#major-changes] a client that repeats a lost request MUST give it a new id
         session = await self.connector.ready()
         return await session.request(method, params, returns, timeout=seconds)
 
     def forget_results(self, method: str) -> bool:
-        """Remove this server's results of a method from the cache. Return True if there were any."""
+        """Remove this server's results of a method from the cache. Return True if it had any."""
         return self.cache.forget(self.connector.target.cache_key[0], method)
 
     async def request_by_name(self, method: str, timeout: float | None, **params: object) -> object:
-        """Send a request with these params, and return its result. `METHODS` names their dataclasses."""
-        row = next(row for row in METHODS if row.name == method)
-        return await self.request(method, load_type(row.params)(**params), load_type(row.result or ""), timeout)
+        """Send a request with these params, and return its result. Their dataclasses come from `METHODS`."""
+        found = next(each for each in METHODS if each.name == method)
+        return await self.request(method, load_type(found.params)(**params), load_type(found.result or ""), timeout)
 
     async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
-        """Return the items of all pages of a list. `member` is the name of the attribute that contains them."""
+        """Return the items of all pages of a list. Each page has them in the attribute `member`."""
 
         async def fetch(cursor: str | None) -> tuple[list[object], str | None]:
             page = vars(await self.request_by_name(method, timeout, cursor=cursor))
@@ -154,10 +152,10 @@ class ClientRequests:
         try:
             return await all_pages(fetch, self.max_pages, self.max_items)
         except RemoteError as error:
-            if error.code == METHOD_NOT_FOUND:  # a server can declare a capability, and lack one of its lists
+            if error.code == METHOD_NOT_FOUND:  # a server may declare a capability but lack one of its lists
                 log.info("the server has no %s: %s", method, error)
                 return []
-            # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard the cached pages
+            # [2026-07-28 server/utilities/caching#interaction-with-pagination] we SHOULD discard the cached pages
             if error.code != INVALID_PARAMS or not self.forget_results(method):
                 raise
         return await all_pages(fetch, self.max_pages, self.max_items)
@@ -175,8 +173,8 @@ class ClientRequests:
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
         """Set the lowest level of the log messages that the server sends from now on.
 
-        Before this call, a legacy server chooses the level. A modern server sends all messages to a client with
-        `on_log`, and none to other clients.
+        Until then, a legacy server chooses the level, while a modern one sends all messages if the client has `on_log`,
+        and otherwise none.
 
         Args:
             level: The level, such as "warning".
@@ -215,7 +213,7 @@ class ClientRequests:
             params: The params, such as a dataclass or a dict. Default: no params.
 
         Raises:
-            NotInRevision: The revision is 2026-07-28, in which servers ignore such notifications. Send a request.
+            NotInRevision: The revision is 2026-07-28, whose servers ignore such notifications. Send a request instead.
         """
         from ..features import custom_methods  # lazy: few clients send custom notifications
 
@@ -232,8 +230,8 @@ class ClientRequests:
 
         Args:
             name: The method, such as `com.example/confirm`.
-            extension: The extension of the method. Default: the first two parts of the name. The client declares it.
-            notification: True for notifications. The function is then a plain `def` without a result.
+            extension: The extension of the method, which the client declares. Default: the first two parts of the name.
+            notification: True for notifications, whose function is a plain `def` without a result.
 
         Raises:
             RuntimeError: The client has connected before.

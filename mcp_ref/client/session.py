@@ -1,15 +1,15 @@
 """A client's session: it sends requests in both eras, and handles the server's requests and notifications.
 
-In the legacy era the server can send requests to the client. In the modern era the server puts its input requests into
-a result, and the client sends its own request again with the responses (multi round-trip requests):
+In the legacy era the server can send requests to the client. In the modern era it puts them into a result instead, as
+input requests, and the client sends its own request again with the responses (multi round-trip requests):
 
     params -> add _meta -> is the result in the cache? -> send -> complete: return the result
                                                            ^   -> input_required: run the handlers --+
                                                            +---------- add their responses ----------+
 
-`mrtr.MAX_ROUNDS` limits these rounds. Without this limit, a server could call the model, or prompt the user, forever. A
+Without `mrtr.MAX_ROUNDS`, which limits these rounds, a server could call the model, or prompt the user, forever. A
 server MUST NOT send an input request for a capability that the client did not declare
-[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]. The client refuses such a request.
+[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow], so the client refuses it.
 
 Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/lifecycle#operation (legacy)
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .handlers import ClientHandlers
 
 MAX_FOLLOWED_TASKS = 1000
-"""Maximum number of tasks whose progress is reported. If there are more, the oldest task is dropped."""
+"""Maximum number of tasks whose progress is reported. Above it, the oldest is dropped."""
 
 _INPUT_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
 INPUT_REQUESTS = {method.name: method for method in METHODS if method.name in _INPUT_METHODS}
@@ -58,11 +58,10 @@ Listener: TypeAlias = Callable[[str, object], None]
 """A function that gets the notifications of one `subscriptions/listen` request, as method and params."""
 
 OnSessionEnd: TypeAlias = "Callable[[ClientSession], None]"
-"""A function that is called when the transport of a session has ended."""
 
 
 class ClientSession(Session):
-    """The client's end of one transport: a legacy session, or stateless requests."""
+    """The client's end of one transport, for a legacy session or stateless requests."""
 
     def __init__(
         self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
@@ -78,7 +77,7 @@ class ClientSession(Session):
         self.has_responded = False
         """True if the server has sent a result since the negotiation."""
         self.instructions: str | None = None
-        """The server's instructions for the model. They are unverified."""
+        """The server's unverified instructions for the model."""
         self._task_progress: dict[RequestId, ProgressHandler] = {}  # by progress token, oldest first
         self._handlers, self._cache, self._cache_key = handlers, cache, cache_key
         self._on_notification, self._on_end = on_notification, on_end
@@ -90,7 +89,7 @@ class ClientSession(Session):
         self.dispatcher.may_respond = revision.era == "legacy"
 
     def continue_from(self, other: ClientSession) -> None:
-        """Copy the negotiated state from the session with the previous process of the same server."""
+        """Copy the negotiated state from the session with the server's previous process."""
         self.use_revision(other.revision)
         self.capabilities, self.request_meta = other.capabilities, other.request_meta
         self.peer_capabilities, self.peer_info = other.peer_capabilities, other.peer_info
@@ -115,7 +114,7 @@ class ClientSession(Session):
         return result
 
     async def _send_cacheable(self, method: str, params: Object, send: SendRequest) -> Object:
-        """Return the result in the cache. Without one, send the request, and store its result in the cache."""
+        """Return the result in the cache, or send the request and store its result there."""
         key = self._cache_key()
         cached = self._cache.get(*key, method, params)
         if cached is not None:
@@ -123,12 +122,12 @@ class ClientSession(Session):
         invalidations = self._cache.invalidations
         result = await send(params)
         self.has_responded = True
-        if self._cache_key() == key:  # after a sign-in, the result can belong to another user
+        if self._cache_key() == key:  # if a sign-in came between, the result may belong to another user
             self._cache.put(*key, method, params, result, invalidations)
         return result
 
     async def _handle_all(self, requests: dict[str, mrtr.InputRequest]) -> Object:
-        """Return the responses to all input requests, by key. Check all requests before a handler runs."""
+        """Return the responses to all input requests, by key. All are checked before the first handler runs."""
         checked = {key: self._check(request) for key, request in requests.items()}
         tasks = {key: asyncio.create_task(self._handle(*each)) for key, each in checked.items()}
         try:
@@ -139,20 +138,20 @@ class ClientSession(Session):
         return {key: task.result() for key, task in tasks.items()}
 
     async def handle_input_request(self, request: mrtr.InputRequest) -> Object:
-        """Return the response to one input request, as JSON. Raise InvalidMessage if the request is not allowed."""
+        """Return the response to one input request, as JSON. Raise InvalidMessage if it is not allowed."""
         return await self._handle(*self._check(request))
 
     def _check(self, request: mrtr.InputRequest) -> tuple[Handler, object]:
-        """Return the handler and the params of an input request. Raise InvalidMessage if the request is not allowed."""
-        row, handlers = INPUT_REQUESTS.get(request.method), self._handlers
-        handler = handlers.find(request.method) if handlers is not None and row is not None else None
-        if row is None or handlers is None or handler is None or not self._is_declared(self.capabilities, row):
+        """Return the handler and the params of an input request. Raise InvalidMessage if it is not allowed."""
+        method, handlers = INPUT_REQUESTS.get(request.method), self._handlers
+        handler = handlers.find(request.method) if handlers is not None and method is not None else None
+        if method is None or handlers is None or handler is None or not self._is_declared(self.capabilities, method):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] only declared capabilities
-            advice = f": declare it with Client({row.capability}=...)" if row is not None else ""
+            advice = f": declare it with Client({method.capability}=...)" if method is not None else ""
             raise InvalidMessage(
                 f"the server requests {request.method[:80]}, which this client did not declare{advice}")  # fmt: skip
         try:
-            params: object = self.codec.decode(load_type(row.params), request.params)
+            params: object = self.codec.decode(load_type(method.params), request.params)
             handlers.check_request(params, self.revision)
         except (ShapeError, ProtocolError) as error:
             raise InvalidMessage(f"the server's input request {request.method} is invalid: {error}") from None
@@ -165,11 +164,11 @@ class ClientSession(Session):
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
-            return  # the probe of the negotiation: a legacy server does not know this request
+            return  # the probe of the negotiation, of which a legacy server knows nothing
         super()._send_cancelled(id, reason)
 
     def handle_error_response(self, error: RemoteError) -> None:
-        """Store the ids of the URLs that the user must visit, or say how to declare a missing capability."""
+        """Store the ids of URLs that the user must visit, or add to the error how to declare a missing capability."""
         data = error.data if isinstance(error.data, dict) else {}
         required = data.get("requiredCapabilities")
         if self._handlers is not None and "elicitations" in data:
@@ -185,17 +184,16 @@ class ClientSession(Session):
             del self._task_progress[next(iter(self._task_progress))]
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a method that the server requests, or None if the client has no such handler."""
         if method.name == "ping":
             return cast("Handler", ping)
-        if (custom := self.custom_methods.get(method.name)) is not None:
+        custom = self.custom_methods.get(method.name)
+        if custom is not None:
             return custom.serve
         return self._handlers.find(method.name) if self._handlers is not None else None
 
     @property
     def task_owner(self) -> str:
-        """The owner of all tasks on this client: its only server."""
-        return "server"
+        return "server"  # its only server owns all tasks on this client
 
     async def _serve(self, request: Request) -> Object:
         if request.method in ("server/discover", "initialize"):
@@ -213,11 +211,11 @@ class ClientSession(Session):
         if isinstance(params, ProgressNotificationParams):
             handler = self._task_progress.get(params.progress_token)
             if handler is not None and params.progress_token not in self.dispatcher.pending:
-                # [2025-11-25 basic/utilities/tasks] the progress token stays valid while the task runs
+                # [2025-11-25 basic/utilities/tasks] the progress token stays valid after the response, with the task
                 return handler(params.progress, params.total, params.message)
             receive_progress(params, self.dispatcher)
         elif listener is not None and isinstance(params, CancelledNotificationParams):
-            # [2026-07-28 basic/patterns/cancellation#intro] `cancelled` ends a subscription, like a result
+            # [2026-07-28 basic/patterns/cancellation#intro] `cancelled` ends a subscription as a result would
             self.dispatcher.receive(Response(params.request_id, {}))
         elif listener is not None:
             listener(method, params)
@@ -230,10 +228,12 @@ class ClientSession(Session):
             self._handlers.report_elicitation_end(completed.elicitation_id)
 
     def _listener(self, params: object) -> Listener | None:
-        """Return the listener of a notification, or None if the notification belongs to no subscription."""
-        # [2026-07-28 basic/transports/stdio#receiving-messages] MUST use the subscription's id in the notification
-        meta = getattr(params, "meta", None)
-        id = params.request_id if isinstance(params, CancelledNotificationParams) else (meta or {}).get(SUBSCRIPTION_ID)
+        """Return the listener of a notification, or None if it belongs to no subscription."""
+        if isinstance(params, CancelledNotificationParams):
+            id: object = params.request_id
+        else:
+            # [2026-07-28 basic/transports/stdio#receiving-messages] the client MUST use the subscription's id in it
+            id = (getattr(params, "meta", None) or {}).get(SUBSCRIPTION_ID)
         return self.listeners.get(id) if type(id) is int else None  # the ids of our requests are integers
 
     def transport_ended(self, error: McpError | None) -> None:
@@ -249,5 +249,5 @@ def _is_final(method: str, result: Object) -> bool:
         return False
     if kind == "complete" or (kind == "task" and method in TASK_METHODS):
         return True
-    # [2026-07-28 basic/index#result-responses] MUST treat an unknown type as invalid
+    # [2026-07-28 basic/index#result-responses] the client MUST treat an unknown type as invalid
     raise InvalidMessage(f"the result of {method} has an unknown type: resultType {str(kind)[:80]!r}")

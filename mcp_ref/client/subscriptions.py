@@ -3,10 +3,10 @@
     legacy era   the server sends notifications on the session; `resources/subscribe` requests updates of one resource
     modern era   the request `subscriptions/listen` stays open and lists the wanted notifications
 
-In the modern era, the server sends log messages only while it serves a request. A modern server MUST NOT send
-notifications that the client did not request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If a modern
-subscription loses its connection, the client requests the subscription again. After the acknowledgement, the client
-tells the program that all subscribed resources and lists have changed, because notifications could be lost.
+A modern server MUST NOT send notifications that the client did not request, and sends log messages only while it serves
+a request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If a modern subscription loses its connection, the
+client requests it again. When the server has acknowledged it, the client tells the program that all subscribed
+resources and lists have changed, because it may have missed notifications.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_UPDATES = 1000
-"""Maximum number of unread updates of one subscription. If there are more, the oldest update is dropped."""
+"""Maximum number of unread updates of one subscription. Above it, the oldest is dropped."""
 
 ACKNOWLEDGE_SECONDS = 5.0
-"""Time limit for the server to acknowledge the request for list changes, in seconds. A timeout is only logged."""
+"""Time for the server to acknowledge the request for list changes, in seconds. A timeout is only logged."""
 
 MAX_ATTEMPTS = 5
-"""Maximum number of new requests for a lost subscription if the server acknowledges none of the requests."""
+"""Maximum number of new requests for a lost subscription if the server acknowledges none of them."""
 
 MIN_RETRY_PAUSE = 0.1
-"""Pause before the first new attempt, in seconds. Each later pause is twice the previous pause."""
+"""Pause before the first new attempt, in seconds. Each later one is twice as long."""
 
 MAX_RETRY_PAUSE = 30.0
 """Maximum pause between two attempts, in seconds."""
@@ -94,7 +94,6 @@ class ServerNotifications:
             log.warning("the server does not report changes of its lists: %s", _first_line(error))
 
     async def close(self) -> None:
-        """Cancel the subscription to the lists."""
         if self._listening is not None:
             await self._listening.close()
 
@@ -104,7 +103,7 @@ class ServerNotifications:
             subscription.end(ConnectionClosed("the connection to the server was lost"))
 
     def receive(self, method: str, params: object) -> None:
-        """Handle a notification that is for no `ListenRequest`: call the callback, or queue the update."""
+        """Call the callback, or queue the update, for a notification that belongs to no `ListenRequest`."""
         uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None
         self._invalidate(method, uri)
         if uri is not None:
@@ -131,15 +130,13 @@ class ServerNotifications:
 
 
 class Subscription:
-    """A subscription to one resource or to lists. `async with` opens the subscription, `async for` yields its updates.
+    """A subscription to one resource or to lists. `async with` opens it, and `async for` yields its updates.
 
     An update is the URI of a changed resource: the subscribed URI as the program wrote it, or a URI that continues it
-    after a slash. For lists, an update is the name of a list, such as "tools". If a resource changes several times
-    before the program reads the update, the program gets one update. The iterator ends when the server ends the
-    subscription. It raises ConnectionClosed when an error ends the subscription, such as a lost connection to a legacy
-    server.
-    `async with` raises CapabilityError if the server does not support subscriptions, or (modern era) does not accept
-    this URI.
+    after a slash. For lists, it is the name of a list, such as "tools". Several changes of one resource before the
+    program reads the update are one update. The iterator ends when the server ends the subscription, and raises
+    ConnectionClosed when an error does, such as a lost connection to a legacy server. `async with` raises
+    CapabilityError if the server does not support subscriptions, or (modern era) does not accept this URI.
     """
 
     def __init__(self, client: ClientRequests, legacy: list[Subscription], uri: str, lists: Sequence[str] = ()) -> None:
@@ -165,7 +162,7 @@ class Subscription:
             self._is_open = True
             return self
         self._is_open = True
-        self._legacy.append(self)  # an update can arrive before the response
+        self._legacy.append(self)  # now, because an update may arrive before the response
         if self._lists:
             return self  # legacy servers report changed lists without a request
         try:
@@ -177,7 +174,7 @@ class Subscription:
 
     async def __aexit__(self, *exception: object) -> None:
         self._is_open = False
-        self._wakeup.set()  # another task can wait for an update
+        self._wakeup.set()  # another task may be waiting for an update
         if self._request is not None:
             return await self._request.close()
         self._legacy.remove(self)
@@ -203,7 +200,7 @@ class Subscription:
         return uri
 
     def receive(self, method: str, uri: str | None) -> None:
-        """Queue the URI or the list of an update, if it belongs to this subscription."""
+        """Queue an update if it belongs to this subscription."""
         if uri is None:
             changed = method.removeprefix("notifications/").removesuffix("/list_changed")
             if changed not in self._lists:
@@ -212,7 +209,7 @@ class Subscription:
             canonical = canonical_uri(uri) or uri
             if not includes_uri(self._canonical, canonical):
                 return
-            # a long URI would fill the memory; the program then reads all that it subscribed to again
+            # A long URI would fill the memory, so the program is told instead that the subscribed URI has changed.
             is_short = len(uri) <= MAX_URI_LENGTH
             changed = respelled(canonical, self._canonical, self.uri) if is_short else self.uri
         self._changed[changed] = None
@@ -221,7 +218,7 @@ class Subscription:
         self._wakeup.set()
 
     def end(self, error: Exception | None) -> None:
-        """End the iteration after the queued updates. Without an `error`, the server ended the subscription."""
+        """End the iteration after the queued updates, without an `error` if the server ended the subscription."""
         self._ended, self._error = True, error
         self._wakeup.set()
 
@@ -243,7 +240,7 @@ class ListenState(Enum):
 
 @dataclass(eq=False)
 class ListenRequest:
-    """One `subscriptions/listen` request, which is sent again after its connection is lost."""
+    """One `subscriptions/listen` request, which is sent again if its connection is lost."""
 
     _client: ClientRequests
     _wanted: SubscriptionFilter
@@ -258,9 +255,9 @@ class ListenRequest:
     _task: asyncio.Task[None] | None = None
 
     async def open(self, timeout: float | None) -> SubscriptionFilter:
-        """Start to listen, and return the accepted part of the filter. Raise CapabilityError if this part is empty.
+        """Start to listen, and return the accepted part of the filter. Raise CapabilityError if that is empty.
 
-        `timeout` limits the time until each acknowledgement, in seconds. `Session.request` documents more exceptions.
+        `timeout` limits the time until each acknowledgement, in seconds. Other exceptions are as in `Session.request`.
         """
         self._timeout = timeout
         self._task = asyncio.create_task(self._listen())
@@ -280,7 +277,7 @@ class ListenRequest:
             self._task.cancel()
             await asyncio.wait([self._task])
         if self._acknowledged.done() and not self._acknowledged.cancelled():
-            self._acknowledged.exception()  # read the exception: otherwise asyncio would log it
+            self._acknowledged.exception()  # marks it as read, or asyncio would log it as never retrieved
 
     def receive(self, method: str, params: object) -> None:
         if not isinstance(params, SubscriptionsAcknowledgedNotificationParams):
@@ -292,7 +289,7 @@ class ListenRequest:
             self._timer.reschedule(None)
         if not self._acknowledged.done():
             self._acknowledged.set_result(params.notifications)
-        if self._state is ListenState.RECONNECTING:  # the client could have missed a change
+        if self._state is ListenState.RECONNECTING:  # the client may have missed a change
             for uri in self._wanted.resource_subscriptions or ():
                 self._report(RESOURCE_UPDATED, uri)
             for kind in ("tools", "prompts", "resources"):
@@ -320,7 +317,7 @@ class ListenRequest:
             except Exception as error:  # an error response, a timeout, or a request that cannot be sent
                 return self._end(error)
             if loop.time() - start > 10 * self._pause:
-                self._pause = MIN_RETRY_PAUSE  # the lost connection had worked for some time
+                self._pause = MIN_RETRY_PAUSE  # the connection had worked for some time before it was lost
             self._state = ListenState.RECONNECTING
             self._attempts += 1
             pause, self._pause = self._pause, min(2 * self._pause, MAX_RETRY_PAUSE)

@@ -58,31 +58,31 @@ class Target:
 
     @property
     def is_process(self) -> bool:
-        """True if the server is a command that the client starts."""
         return isinstance(self.server, (list, tuple))
 
     @property
     def is_url(self) -> bool:
-        """True if the server has a URL, so that the transport is HTTP."""
         return isinstance(self.server, str)
 
     @property
     def era_key(self) -> str | None:
         """The key in `Client(eras=...)`: the URL, or the command with all that decides which program runs, or None."""
+        if isinstance(self.server, str):
+            return self.server
         if not isinstance(self.server, (list, tuple)):
-            return self.server if isinstance(self.server, str) else None
+            return None
         try:
             folder = os.path.abspath(self.options.get("cwd") or "")
-        except OSError:  # the working directory was deleted, which the start reports
+        except OSError:  # the working directory was deleted, which will make the start fail with an error
             return None
         return "\0".join([*self.server, _digest((folder, server_environment(self.options.get("env"))))])
 
     @property
     def cache_key(self) -> CacheKey:
-        """The key of this server in a shared cache: the server, and the user. Secrets are hashed."""
-        if not self.is_process and not self.is_url:  # the object, not its id(), which a later object can have too
+        """The server and the user, as keys in a shared cache. Secrets are hashed."""
+        if not self.is_process and not self.is_url:  # the object itself, because a later object can have the same id()
             return cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self, None
-        # Another directory, variable, header (for a gateway) or `HttpClient` (with its proxy) can mean another server.
+        # Another directory, variable, header (for a gateway) or `HttpClient` (with its proxy) may mean another server.
         options, authorization = self.options, self.options.get("authorization")
         headers = options.get("headers") or {}
         routing = {name: value for name, value in headers.items() if name.lower() not in ("authorization", "cookie")}
@@ -94,7 +94,7 @@ class Target:
     def open(
         self, parameter_headers: ParameterHeaders, time_limits: TimeLimits
     ) -> tuple[Transport, asyncio.Task[None] | None]:
-        """Return a transport. For an `InProcessServer`, also return the asyncio task that serves this client.
+        """Return a transport and, for an `InProcessServer`, the asyncio task that serves this client.
 
         Args:
             parameter_headers: The headers that mirror the arguments of tools, by the tool's name.
@@ -126,15 +126,14 @@ def _digest(settings: object) -> str:
 
 
 def check_url(url: str, headers: Mapping[str, str]) -> None:
-    """Raise ValueError if a client cannot send requests to the URL with these headers. Open no connection."""
+    """Raise ValueError if a client cannot send requests to the URL with these headers. No connection is opened."""
     from ..lib.http.client import check_request  # lazy: a command needs no HTTP
 
     check_request(url, headers.items())
 
 
 async def _serve(server: InProcessServer, transport: Transport) -> None:
-    """Serve one client. If the server fails, close the transport, so that the client does not wait for it."""
     try:
         await server.serve(transport)
     finally:
-        await transport.close()
+        await transport.close()  # if the server failed, so that the client does not wait for it

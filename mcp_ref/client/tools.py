@@ -1,11 +1,11 @@
 """The tool calls of a client.
 
-From `tools/list`, the client stores the output schema of each tool, to check the tool's results. The client also stores
-which arguments to copy to HTTP headers (modern era), and whether a call can or must run as a task. The response to a
-tool call is a result, an error, or a task.
+From `tools/list`, the client keeps the output schema of each tool, to check its results, and remembers which arguments
+to copy to HTTP headers (modern era), and if a call can or must run as a task. The response to a call is a result, an
+error, or a task.
 
-The client does not repeat a tool call after a lost connection, because the tool may already have done its work. The
-client repeats a call only after an error that proves that the server did not run the tool.
+After a lost connection, the client does not repeat a tool call, because the tool may already have done its work. It
+repeats one only after an error that proves that the server did not run the tool.
 
 Spec:  server/tools; 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/utilities/tasks
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
@@ -60,9 +60,9 @@ class CallToolOutcome:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Return {"task": wire} or {"result": wire}. A task has the key `task`, or since 2026-07-28 a `resultType`."""
-        is_task = wire.get("resultType") == "task"
-        if revision.tasks_are_core and "task" in wire and "content" not in wire:
+        """Return {"task": wire} or {"result": wire}."""
+        is_task = wire.get("resultType") == "task"  # since 2026-07-28
+        if revision.tasks_are_core and "task" in wire and "content" not in wire:  # 2025-11-25
             is_task = True
         return {"task": wire} if is_task else {"result": wire}
 
@@ -102,7 +102,7 @@ class ToolCalls:
         return tools
 
     def _with_valid_headers(self, tools: list[Tool]) -> list[Tool]:
-        """Return the tools whose `x-mcp-header` annotations are valid. They matter only over HTTP in the modern era."""
+        """Return the tools with valid `x-mcp-header` annotations, which matter only over HTTP in the modern era."""
         if not self._client.connector.target.is_url or self._client.revision.era == "legacy":
             return tools
         valid, headers = [], {}
@@ -111,7 +111,7 @@ class ToolCalls:
                 headers[tool.name] = parameter_headers(tool.input_schema)
                 valid.append(tool)
             except ValueError as error:
-                # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude the tool, SHOULD log
+                # [2026-07-28 basic/transports/streamable-http#schema-extension] we MUST exclude the tool, SHOULD log it
                 log.warning("ignored the tool %.100r: its header annotations are invalid: %s", tool.name, error)
         self._client.connector.parameter_headers.clear()
         self._client.connector.parameter_headers.update(headers)
@@ -119,12 +119,12 @@ class ToolCalls:
 
     @property
     def _calls_can_be_tasks(self) -> bool:
-        """True if `tools/call` can request a task: only in 2025-11-25, and if the server declares the capability."""
+        """True if `tools/call` can request a task, as in 2025-11-25 if the server declares the capability."""
         return self._client.revision.tasks_are_core and self._client.server_can("tasks.requests.tools.call")
 
     def _add_required_task(self, params: CallToolRequestParams) -> None:
-        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task if the tool requires tasks, but
-        # MUST NOT request a task if the server does not declare tasks
+        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] the client MUST request a task if the tool requires
+        # one, but MUST NOT if the server does not declare tasks
         if self._task_support.get(params.name) == "required" and self._calls_can_be_tasks:
             params.task = TaskMetadata()
 
@@ -135,7 +135,7 @@ class ToolCalls:
     async def call_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResult:
-        """Return the result of a tool call. If the server creates a task, wait for its result."""
+        """Return the result of a tool call, for which a task of the server is awaited."""
         outcome = await self._call(params, on_progress, timeout, max_timeout)
         if outcome.result is not None:
             return outcome.result
@@ -150,42 +150,39 @@ class ToolCalls:
     def read(name: str, result: CallToolResult, returns: type[T]) -> T:
         """Return the data of a tool's result as an object of the type `returns`, in the same way for each revision.
 
-        Raises:
-            ToolError: The tool failed. The text of the error is the text of the result.
-            InvalidMessage: The data do not fit the type.
+        Raise ToolError, with the text of the result, if the tool failed, and InvalidMessage if the data do not fit.
         """
         if result.is_error:
             raise ToolError(result.text or f"tool {name!r} failed without an error message")
-        fault = None  # of the most probable data
+        faults = []
         for data in _possible_data(result, json_schema(returns)):
             try:
                 return read_json(data, returns)
             except ValueError as unfit:
-                fault = fault or str(unfit)
-        fault = fault or "it has neither structured content nor a single text"
+                faults.append(str(unfit))
+        fault = faults[0] if faults else "it has neither structured content nor a single text"  # of the likeliest data
         raise InvalidMessage(f"the result of tool {name!r} is not of the type {type_name(returns)}: {fault}")
 
     async def start_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, ttl: Seconds
     ) -> RunningTask[CallToolResult]:
-        """Return the task of a tool call. If the server creates no task, return a finished task with the result."""
+        """Return the task of a tool call, which is a finished one with the result if the server creates no task."""
         if self._calls_can_be_tasks:
             if params.name not in self._task_support:
                 await self.list_tools(timeout)
-            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST NOT if the tool forbids it
+            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] we MUST NOT ask for a task that is forbidden
             if self._task_support.get(params.name) in ("optional", "required"):
                 params.task = TaskMetadata(None if ttl is None else round(ttl * 1000))
         return self._running_task(params.name, await self._call(params, on_progress, timeout, None))
 
     async def find_task(self, id: str, timeout: Seconds) -> RunningTask[CallToolResult]:
-        """Return the task of an earlier tool call, by the task's id."""
         task = await self._client.request("tasks/get", TaskRequestParams(id), Task, timeout)
         return self._running_task(None, CallToolOutcome(task=CreateTaskResult(task)))
 
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolOutcome:
-        """Send `tools/call`. After an error, send the call once more if `_update_for_retry` changed it."""
+        """Send `tools/call`, and once more after an error if `_update_for_retry` has changed it."""
         if params.task is None:
             self._add_required_task(params)
         try:
@@ -201,7 +198,7 @@ class ToolCalls:
     async def _send(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolOutcome:
-        """Send one `tools/call`. If its response is a task, continue to report the progress of the task."""
+        """Send one `tools/call`. If its response is a task, go on reporting the progress of that."""
         session = self._client.connector.usable or await self._client.connector.ready()
         tokens: list[RequestId] = []  # a request's id is its progress token; a retry with input has a new one
         outcome = await session.request(
@@ -209,14 +206,15 @@ class ToolCalls:
             timeout=timeout if timeout is not None else self._client.timeout, max_timeout=max_timeout,
             on_progress=on_progress, before_send=tokens.append if on_progress is not None else None)  # fmt: skip
         if outcome.task is not None and on_progress is not None:
-            session.follow_progress(tokens.pop(), on_progress)
+            latest_token = tokens.pop()
+            session.follow_progress(latest_token, on_progress)
         return outcome
 
     async def _update_for_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
         """List the tools again after some errors. Return True if the list changes the HTTP headers or `params.task`."""
         client, connector = self._client, self._client.connector
         if error.code == HEADER_MISMATCH and connector.target.is_url:
-            # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools and retry
+            # [2026-07-28 basic/transports/streamable-http#client-behavior] we SHOULD list the tools and retry
             before = connector.parameter_headers.get(params.name, {})
             client.forget_results("tools/list")
             await self.list_tools(timeout)
@@ -234,17 +232,17 @@ class ToolCalls:
 
 
 def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
-    """Return the JSON values that a result can mean for a type with this schema, the most probable value first."""
+    """Return the JSON values that a result may stand for if its type has this schema, the likeliest first."""
     data = result.structured_content
     if result.has_structured_content:
         if not isinstance(data, dict) or data.keys() != {"result"}:
             return [data]
-        # Before 2026-07-28, servers send {"result": ...} for data that are not an object. See `Tools`.
+        # Before 2026-07-28, servers wrap data that are not an object in {"result": ...}, but an object may look so too.
         return [data, data["result"]] if _can_have_result(schema) else [data["result"], data]
     if len(result.content) != 1 or result.content[0].type != "text":
         return []
     text = result.text
-    # Before 2025-06-18, results have no structured content, so servers send data as text: strings as they are.
+    # Before 2025-06-18, servers send data as text: a string as it is, anything else as JSON.
     possible: list[JSON] = [text]
     if schema.get("type") != "string":
         with contextlib.suppress(ValueError):
@@ -253,7 +251,7 @@ def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
 
 
 def _can_have_result(schema: Object) -> bool:
-    """Return True if the type is an object that can have a member with the name "result"."""
+    """Return True if the type is an object that may have a member named "result"."""
     if schema.get("type") != "object":
         return False
     properties = schema.get("properties")

@@ -1,5 +1,10 @@
 """The server: its tools, resources and prompts, and the ways to serve clients.
 
+An author registers functions with a `Server`, whose catalog all clients share. Each legacy client has a session, which
+keeps its state; a modern request carries its state itself. Both find the handler of a request in the catalog, and give
+it a `Context`, through which it reaches its client. The same server runs over standard input and output, over HTTP, or
+inside another application.
+
 input_requests.py  requests for input from the client: elicitation, sampling, roots
 context.py         `Context`: progress reports, log messages and input requests of a running tool
 lifespan.py        the lifespan: a context manager for the objects that handlers share

@@ -3,8 +3,8 @@
     Announcers.announce, on any thread -> the next iteration of each event loop -> Announcer.announce
         -> send_change: now, if the client wants the change and has room; else by send_queued, when it has read more
 
-Equal changes that wait are sent once. So a server that adds a thousand tools in a row sends one notification, and a
-client that reads slowly gets each notification once, however often the list changes.
+Equal changes that wait are sent only once. So a server that adds a thousand tools in a row sends one notification, and
+a client that reads slowly gets each notification once, however often the list changes.
 
 Threats:
     queue-memory: the memory of a server; a client; opens a thousand streams, reads none of them, and causes many
@@ -28,7 +28,7 @@ from ..lib.shares import ShareExceeded, Shares
 log = logging.getLogger(__name__)
 
 MAX_QUEUED_CHANGES: Final = 1000
-"""Maximum number of queued changes of one session or subscription. If there are more, the oldest is dropped."""
+"""Maximum number of queued changes of one session or subscription. Above it, the oldest is dropped."""
 MAX_QUEUED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
 """Maximum memory of the queued changes of one caller, in bytes (8 MiB). Above it, the oldest of a stream is dropped."""
 MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
@@ -66,17 +66,16 @@ class Announcer:
         raise NotImplementedError
 
     def send_change(self, method: str, subject: str | None) -> None:
-        """Send the notification."""
         raise NotImplementedError
 
     @property
     def is_ready(self) -> bool:
-        """False until the first notification is allowed. Then `send_queued` must be called."""
+        """True if notifications are allowed. When this becomes True, `send_queued` must be called."""
         return True
 
     @property
     def has_room(self) -> bool:
-        """True if a change can be sent now. If False, an asyncio task sends the changes."""
+        """True if a change can be sent now. Otherwise an asyncio task sends the changes."""
         return False
 
     async def drain_changes(self) -> None:
@@ -84,7 +83,7 @@ class Announcer:
         raise NotImplementedError
 
     def announce(self, method: str, subject: str | None, shares: Shares) -> None:
-        """Send a change, if the client wants it. Send it now if the client has room; else queue it."""
+        """Send a change that the client wants, at once if the client has room, or else from the queue."""
         if not self.wants(method, subject):
             return
         if self._changes is None and self.is_ready and self.has_room:
@@ -127,13 +126,13 @@ class Announcer:
         """Let an asyncio task send the queued changes, if any."""
         if self._changes is not None and self._sender is None and self.is_ready:
             sender = self.loop.create_task(self._send_slowly())
-            if not sender.done():  # an eager task can be done already
+            if not sender.done():  # an eager task may be done already
                 self._sender = sender
 
     def _send(self, method: str, subject: str | None) -> None:
         try:
             self.send_change(method, subject)
-        except Exception:  # the URI cannot be written as JSON, or the task store failed
+        except Exception:  # for example because the URI cannot be written as JSON, or the task store has failed
             log.exception("the notification %s could not be sent, so a client missed a change", method)
 
     async def _send_slowly(self) -> None:
@@ -168,7 +167,7 @@ class Announcers(set[Announcer]):
         self._changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
 
     def announce(self, method: str, subject: str | None = None) -> None:
-        """Announce a change to all clients. Any thread can call this. `subject` is the changed URI or task id."""
+        """Announce a change to all clients, from any thread. `subject` is the changed URI or task id."""
         self.announce_here(method, subject)
         if self.publish is not None:
             self.publish((method, subject))
@@ -181,8 +180,8 @@ class Announcers(set[Announcer]):
 
     def _queue_change(self, loop: asyncio.AbstractEventLoop, change: Change) -> None:
         if loop not in self._changes:
-            # Send in the next iteration of the event loop, because equal changes often follow. One callback sends to
-            # all clients: a task for each client would double the time of a notification.
+            # Send in the next iteration of the event loop, because equal changes often follow. One callback sends to all
+            # clients, because a task for each of them would double the time of a notification.
             self._changes[loop] = {}
             loop.call_soon(self._send_changes, loop)
         self._changes[loop][change] = None
@@ -209,11 +208,11 @@ class OpenSubscriptions:
 
     def __init__(self, shares_stream: bool) -> None:
         self.shares_stream = shares_stream
-        """True if all subscriptions use one stream, as on stdio. Over HTTP, each subscription has its own stream."""
+        """True if all subscriptions use one stream, as on stdio. Over HTTP, each has its own."""
         self.members: set[Subscription] = set()
 
     async def end(self) -> None:
-        """End each subscription with a result. Clients have `SUBSCRIPTION_END_SECONDS` to read the results."""
+        """End each subscription with a result, which the client has `SUBSCRIPTION_END_SECONDS` to read."""
         serving = {each.task for each in self.members if each.task is not None}
         for each in tuple(self.members):
             each.end()

@@ -1,12 +1,11 @@
 """The catalog of a server: its tools, resources, prompts, completions and tasks, and the handler of each method.
 
-A task is a request whose result the client fetches later. All clients share one catalog. Sessions and stateless
-requests find the handler of a request in one table:
+All clients share one catalog, and sessions and stateless requests find the handler of a request in one table:
 
     method -> find_route: is the method in this revision, is its capability declared? -> HANDLERS -> a handler
 
-The server declares a feature when the author adds its first item, such as the first prompt. A client uses only
-declared capabilities [2025-11-25 basic/lifecycle#operation]. So a server without prompts gets no prompt requests.
+The server declares a feature when the author adds its first item, such as the first prompt. Since a client uses only
+declared capabilities [2025-11-25 basic/lifecycle#operation], a server without prompts gets no prompt requests.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, basic/patterns/subscriptions,
        server/tools#list-changed-notification, server/resources#subscriptions (2024-11-05 to 2025-11-25)
@@ -48,7 +47,7 @@ _RESOURCE_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "
 
 
 class Catalog:
-    """The tools, resources, prompts, completions and tasks of a server. `Server` documents the arguments."""
+    """The tools, resources, prompts, completions and tasks of a server, with the arguments of `Server`."""
 
     def __init__(
         self, info: Implementation, instructions: str | None, revisions: Sequence[Revision | str],
@@ -65,7 +64,7 @@ class Catalog:
         self.routes: dict[str, Route] = {}
         """The routes of stateless requests, by method."""
         self.middleware: list[Callable[[str, Handler], Handler]] = []
-        """Functions that wrap the handler of a method, innermost first (middleware.py)."""
+        """Functions that wrap the handler of a method, the innermost first (middleware.py)."""
         self.announcers = Announcers()
         self.needs_scopes = False
         """True if at least one tool, resource or prompt needs scopes."""
@@ -84,7 +83,7 @@ class Catalog:
 
     @property
     def is_modern(self) -> bool:
-        """True if the server speaks a modern revision, with stateless requests."""
+        """True if the server speaks a modern revision."""
         return self.revisions[-1].era == "modern"
 
     @cached_property
@@ -108,7 +107,6 @@ class Catalog:
 
     @cached_property
     def completions(self) -> Completions:
-        """The completions of prompt arguments and template variables."""
         from ..features.completion import Completions  # lazy: few servers have completions
 
         added = partial(self.used_features.add, "completions")
@@ -116,7 +114,7 @@ class Catalog:
 
     @cached_property
     def tasks(self) -> Tasks:
-        """The running tasks, and the finished tasks whose results are stored."""
+        """The running tasks, and the finished ones whose results are stored."""
         from ..extensions.tasks.receiver import Tasks  # lazy: few servers use it
 
         tasks = Tasks(self._task_store, partial(self.announcers.announce, "notifications/tasks"), self.announcers)
@@ -136,12 +134,12 @@ class Catalog:
         return self.resources.variables_of(ref.uri) if "resources" in self.used_features else None
 
     def check(self) -> None:
-        """Raise ValueError if a completion is for an argument that does not exist. Call it when serving begins."""
+        """Raise ValueError if a completion is for an argument that does not exist. Call this when serving begins."""
         if "completions" in self.used_features:
             self.completions.check()
 
     def capabilities(self) -> ServerCapabilities:
-        """Return the server's capabilities: features that have (or have had) an item, logging, tasks and extensions."""
+        """Return the server's capabilities, with each feature that has, or has had, an item."""
         changes: Object = {"listChanged": True}
         declared, has_tasks = self.used_features, "tools" in self.used_features and self.tools.can_be_tasks
         return ServerCapabilities(
@@ -161,16 +159,17 @@ class Catalog:
         return declares(codec_for(self.revisions[-1]).encode(self.capabilities()), method.capability)
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a method, or None if the server has no such handler."""
+        """Return the handler of a method, or None if the server has none."""
         if method.capability == "completions" and "completions" not in self.used_features:
             return None  # the capability is new in 2025-03-26, so clients of earlier revisions do not check it
-        if (custom := self.custom_methods.get(method.name)) is not None:
+        custom = self.custom_methods.get(method.name)
+        if custom is not None:
             return self.wrapped(method.name, custom.serve)
         find = HANDLERS.get(method.name)
         return self.wrapped(method.name, find(self)) if find is not None else None
 
     def wrapped(self, method: str, handler: Handler) -> Handler:
-        """Return the handler of a method inside all middleware; without middleware, the handler itself."""
+        """Return the handler of a method inside all middleware."""
         for wrap in self.middleware:
             handler = wrap(method, handler)
         return handler

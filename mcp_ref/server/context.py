@@ -8,10 +8,9 @@ If the function has a parameter with the annotation `Context`, the server passes
             await context.report_progress(number + 1, to)
         return "done"
 
-A plain `def` function runs in a worker thread, where `await` is impossible. Such a function writes
-`context.run(context.log("info", "half done"))`.
-
-The methods that request input from the client, such as `elicit`, are in input_requests.py.
+A plain `def` function runs in a worker thread, where `await` is impossible, so it writes
+`context.run(context.log("info", "half done"))`. The methods that request input from the client, such as `elicit`, are
+in input_requests.py.
 
 Spec:  basic/utilities/progress, server/utilities/logging
 """
@@ -49,15 +48,15 @@ _yielding: Final[set[Context[object]]] = set()  # the contexts whose handlers le
 class Context(InputRequests, Generic[S]):
     """The request being served, with methods to report progress, to log, and to request input from the client.
 
-    `Context[Database]` is the context of a server whose lifespan yields a `Database` (lifespan.py). After the response
-    to the request, progress reports and log messages are dropped.
+    `Context[Database]` is the context of a server whose lifespan yields a `Database` (lifespan.py). Progress reports
+    and log messages after the response are dropped.
     """
 
     __slots__ = ()
 
     @property
     def state(self) -> S:
-        """The value that the server's lifespan has yielded; None without a lifespan. The type is not checked."""
+        """The value that the server's lifespan has yielded, whose type is not checked; None without a lifespan."""
         return cast(S, self.channel.shared.state if self.channel.shared is not None else None)
 
     @property
@@ -79,10 +78,10 @@ class Context(InputRequests, Generic[S]):
         return HttpCaller(access.headers.without("authorization", "proxy-authorization"), access.address)
 
     def require(self, *scopes: str) -> None:
-        """Refuse the request if the caller lacks a scope, for example a scope that depends on the arguments.
+        """Refuse the request if the caller lacks a scope, for example one that depends on the arguments.
 
-        Call this method first: until the response begins, the client gets HTTP status 403 with the scopes, and can ask
-        the user for them. Later, or in a task, the client gets an error that names the scopes. Over stdio, do nothing,
+        Call this first, because until the response begins, the client gets HTTP status 403 with the scopes, and can ask
+        the user for them. Later, or in a task, it gets only an error that names them. Over stdio, nothing is refused,
         because the user started this program.
 
         Args:
@@ -96,15 +95,15 @@ class Context(InputRequests, Generic[S]):
 
     @property
     def client_info(self) -> Implementation | None:
-        """The name and version that the client claims. They are unverified: do not trust them."""
+        """The name and version that the client claims to have, which nobody has verified."""
         return self.channel.peer_info
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report the progress of the request. If the client did not ask for progress, do nothing.
+        """Report the progress of the request, if the client asked for it.
 
         Args:
-            progress: The progress so far. A report whose value is not higher than the last one is dropped.
-            total: The progress value at the end of the work; None if unknown.
+            progress: The progress so far. A report that is not higher than the last one is dropped.
+            total: The value of `progress` at the end of the work; None if unknown.
             message: A text for people (2025-03-26 and later).
 
         Raises:
@@ -117,7 +116,7 @@ class Context(InputRequests, Generic[S]):
                 return
             self.progress = ProgressReporter(token)
         notification = self.progress.notification(progress, total, message)
-        # [2025-11-25 basic/utilities/progress#implementation-notes] MUST stop when the request is complete
+        # [2025-11-25 basic/utilities/progress#implementation-notes] they MUST stop when the request is complete
         if notification is not None and self.channel.is_serving(self.request_id):
             self.channel.notify("notifications/progress", notification, self.request_id)
             await self.channel.drain(self.request_id)
@@ -127,7 +126,7 @@ class Context(InputRequests, Generic[S]):
 
         Args:
             level: The severity, from `debug` to `emergency`.
-            data: A text, or any other JSON value. Do not log secrets: the client can store or show the message.
+            data: A text, or any other JSON value, without secrets, because the client may store or show it.
             logger: The name of the part of the server that logs.
 
         Raises:
@@ -142,9 +141,9 @@ class Context(InputRequests, Generic[S]):
             await self.channel.drain(self.request_id)
 
     async def _yield_at_interval(self) -> None:
-        """Let other handlers run once in `YIELD_INTERVAL` calls. Otherwise one handler could block all others.
+        """Let other handlers run once in `YIELD_INTERVAL` calls, so that one handler cannot block all others.
 
-        Handlers that yield at the same time share the interval. Otherwise many of them could block the rest.
+        Handlers that yield at the same time share the interval, so that many of them cannot block the rest.
         """
         self.steps += 1
         if self.steps * (len(_yielding) + 1) >= YIELD_INTERVAL:
@@ -156,18 +155,18 @@ class Context(InputRequests, Generic[S]):
                 _yielding.discard(self)
 
     def close_stream(self) -> bool:
-        """Close the HTTP stream of this request. The client reconnects later and resumes the stream.
+        """Close the HTTP stream of this request, which the client resumes later.
 
-        Use this method when the work takes longer than an HTTP connection can stay open. Call it on the event loop.
+        This is for work that takes longer than an HTTP connection can stay open. Call it on the event loop.
 
         Returns:
             False if no stream was closed: without Streamable HTTP, before 2025-11-25, or for a JSON response.
         """
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] a server MAY close it after an event with an id
         return self.channel.is_serving(self.request_id) and self.channel.close_stream(self.request_id)
 
     async def set_status(self, message: str) -> None:
-        """Set the status message of the task, if the request runs as a task. Otherwise do nothing.
+        """Set the status message of the task, if the request runs as one.
 
         Args:
             message: A text for people.
@@ -177,9 +176,9 @@ class Context(InputRequests, Generic[S]):
         await self.channel.drain(self.request_id)
 
     async def begin_task(self) -> None:
-        """Create the task of a tool call now, and send it to the client. Only for tools with the option `asks_first`.
+        """Create the task of a tool call now, and send it to the client, if the tool has the option `asks_first`.
 
-        Call this method after the last input request, and before the long work. For other tools, do nothing.
+        Call this after the last input request, and before the long work.
 
         Raises:
             ProtocolError: The task store is full.
@@ -208,7 +207,7 @@ class Context(InputRequests, Generic[S]):
             await self.channel.drain(self.request_id)
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Return the result of a coroutine of this context. For plain `def` functions.
+        """Return the result of a coroutine of this context, in a plain `def` function.
 
         Args:
             coroutine: A coroutine such as `context.log("info", "half done")`.

@@ -7,13 +7,12 @@
     /livez and others    for load balancers, with `health=True` (health.py)
     others               the author's `routes=` (routes.py)
 
-By default a server listens only on the loopback address 127.0.0.1. The server also refuses a request whose Host or
-Origin header names another machine. Without this check, a web page could point its own domain name to 127.0.0.1 (DNS
-rebinding). The user's browser would then let the page use the local server
-[2025-11-25 basic/transports#security-warning].
+By default a server listens only on the loopback address 127.0.0.1, and refuses a request whose Host or Origin header
+names another machine. Otherwise a web page could point its own domain name to 127.0.0.1 (DNS rebinding), and the user's
+browser would let the page use the local server [2025-11-25 basic/transports#security-warning].
 
-Streamable HTTP replaced HTTP+SSE in 2025-03-26 [2025-03-26 changelog#major-changes]. A server can support both
-transports, so that old clients still work [2025-11-25 basic/transports#backwards-compatibility].
+Streamable HTTP replaced HTTP+SSE in 2025-03-26 [2025-03-26 changelog#major-changes], but a server can support both, so
+that old clients still work [2025-11-25 basic/transports#backwards-compatibility].
 
 Spec:  basic/transports#backwards-compatibility (2025-03-26 to 2025-11-25)
 Used by: server.py, listening.py. Uses: transports/streamable_http/, transports/http_sse/, lib/http/.
@@ -60,7 +59,7 @@ FINISH_SECONDS: Final = 1.0
 
 
 class HttpApp:
-    """A server over HTTP, without sockets. Our own HTTP server or an ASGI server calls `handle` for each request."""
+    """A server over HTTP, without sockets: our own HTTP server or an ASGI server calls `handle` for each request."""
 
     def __init__(
         self, catalog: Catalog, session_limits: Limits | None = None, trace: Trace | None = None,
@@ -96,7 +95,7 @@ class HttpApp:
     def _open(
         self, session_limits: Limits | None, trace: Trace | None, options: HttpOptions, authorize: Authorize | None
     ) -> None:
-        """Create the endpoints. After `close`, they serve nothing more."""
+        """Create the endpoints, which serve nothing more after `close`."""
         catalog, limits = self._catalog, options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._subscriptions = OpenSubscriptions(shares_stream=False)
@@ -125,7 +124,7 @@ class HttpApp:
             )  # fmt: skip
 
     async def start(self) -> None:
-        """Enter the lifespan of the server, if it is not entered. Raise RuntimeError if the lifespan fails."""
+        """Enter the lifespan of the server, if that has not happened. Raise RuntimeError if the lifespan fails."""
         await self._membership.begin()
 
     def _reopen(self) -> None:
@@ -134,9 +133,8 @@ class HttpApp:
             self._open_endpoints()
 
     def handle(self, exchange: Exchange) -> Rest:
-        """Serve one HTTP request."""
         path = exchange.request.path
-        if path in self._health:  # first, because `/livez` must respond after a failed lifespan too
+        if path in self._health:  # first, because `/livez` must respond even after a failed lifespan
             return self._health_checks.guard(exchange, None, self._serve_route)
         if not self._membership.is_active:
             return self._start_and_handle(exchange)
@@ -156,10 +154,11 @@ class HttpApp:
         return None
 
     async def _start_and_handle(self, exchange: Exchange) -> None:
-        """Serve the first request without a call of `start` (ASGI without lifespan events), or after a failure."""
+        """Serve the first request if `start` was not called (ASGI without lifespan events), or after a failure."""
         if not await self._membership.try_to_begin():
             return refuse(exchange, HttpRefusal(503, "the server's lifespan failed; try again later", RETRY_LATER), [])
-        if (rest := self.handle(exchange)) is not None:
+        rest = self.handle(exchange)
+        if rest is not None:
             await rest
 
     async def _serve_route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
@@ -168,7 +167,7 @@ class HttpApp:
         exchange.respond(status, [*headers, *checked.cors], body)
 
     async def _send_metadata(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
-        """Send the protected resource metadata. It names the configured resource, never the host in the request."""
+        """Send the protected resource metadata, which names the configured resource, never the host in the request."""
         assert self._protection is not None
         exchange.respond(200, [*JSON_HEADERS, *checked.cors], json.dumps(self._protection.metadata()).encode())
 

@@ -1,8 +1,8 @@
 """The requests of a server for input from the client: elicitation, sampling, roots, and requests of extensions.
 
 A server uses only capabilities that the client declared, because the client decides who uses its model and files
-[2025-11-25 basic/lifecycle#operation]. A method that needs an undeclared capability raises `CapabilityError`, and
-sends nothing. Sampling, roots and log messages are deprecated since 2026-07-28 [2026-07-28 changelog#major-changes].
+[2025-11-25 basic/lifecycle#operation]. A method that needs an undeclared one raises `CapabilityError`, and sends
+nothing. Sampling, roots and log messages are deprecated since 2026-07-28 [2026-07-28 changelog#major-changes].
 
     legacy era  the server sends a request on the stream of the client's request, and waits for the response
     2026-07-28  the handler ends; the client gets `inputRequests` and repeats its request with the responses (mrtr.py)
@@ -82,8 +82,8 @@ class InputRequests(RequestContext):
             schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. Also
                 one of these types, such as `bool`, for a form with the single field `value`.
             timeout: Seconds to wait, 600 by default; None for no limit.
-            key: A name for the user's response. In 2026-07-28, the function runs again from its first line, and finds
-                the response by this name. Without a key, the response is valid only if the form has not changed: a user
+            key: A name for the user's response, by which the function finds it in 2026-07-28, when it runs again from
+                its first line. Without a key, the response is valid only if the form has not changed, because a user
                 who agreed to "Delete 2 files?" has not agreed to "Delete 8 files?".
             as_task: True to run the request as a task, if the client supports tasks (2025-11-25).
 
@@ -106,24 +106,26 @@ class InputRequests(RequestContext):
         is_value = not isinstance(schema, Mapping) and requested.get("type") != "object"
         if is_value:
             requested = {"type": "object", "properties": {"value": requested}, "required": ["value"]}
-        if (fault := elicitation.schema_fault(requested, self.revision)) is not None:
+        fault = elicitation.schema_fault(requested, self.revision)
+        if fault is not None:
             raise ValueError(f"no form can show this schema: {fault}")
         mode = "form" if self.revision.elicitation_modes else None
         form = elicitation.ElicitRequestFormParams(message, requested, mode)  # type: ignore[arg-type]
         params = elicitation.ElicitRequestParams(form)
         result = await self._request("elicitation/create", params, elicitation.ElicitResult, timeout, key, as_task)
-        if result.action == "accept":
-            content = cast(Object, result.content or {})
-            if errors := elicitation.content_errors(requested, content):
-                fault = f"the content of the form does not match the schema: {'; '.join(errors)}"
-                raise InvalidMessage(fault).show_to_peer()
-            if not isinstance(schema, Mapping):
-                try:
-                    data = typed_json.read_json(content["value"] if is_value else content, schema)
-                    return replace(result, data=data)
-                except ValueError as error:
-                    raise InvalidMessage(f"the content of the form is not valid: {error}").show_to_peer() from None
-        return result
+        if result.action != "accept":
+            return result
+        content = cast(Object, result.content or {})
+        errors = elicitation.content_errors(requested, content)
+        if errors:
+            text = f"the content of the form does not match the schema: {'; '.join(errors)}"
+            raise InvalidMessage(text).show_to_peer()
+        if isinstance(schema, Mapping):
+            return result
+        try:
+            return replace(result, data=typed_json.read_json(content["value"] if is_value else content, schema))
+        except ValueError as error:
+            raise InvalidMessage(f"the content of the form is not valid: {error}").show_to_peer() from None
 
     async def elicit_url(
         self, message: str, url: str, elicitation_id: str | None = None, *,
@@ -131,8 +133,8 @@ class InputRequests(RequestContext):
     ) -> ElicitResult:  # fmt: skip
         """Ask the user to visit a web page (2025-11-25 and later).
 
-        Use a web page for secrets such as passwords, because a form would show them to the client. Call
-        `elicitation_complete` when the visit is over.
+        Secrets such as passwords need a web page, because a form would show them to the client. When the visit is over,
+        call `elicitation_complete`.
 
         Args:
             message: The reason for the visit, for the user.
@@ -152,7 +154,8 @@ class InputRequests(RequestContext):
         from ..features import elicitation  # lazy: few handlers need input
 
         self._require("elicitation.url")
-        if (fault := elicitation.url_fault(url)) is not None:
+        fault = elicitation.url_fault(url)
+        if fault is not None:
             raise ValueError(fault)
         page = elicitation.ElicitRequestURLParams(message, url, elicitation_id or os.urandom(16).hex())
         params = elicitation.ElicitRequestParams(page)
@@ -185,12 +188,12 @@ class InputRequests(RequestContext):
         key: str | None = None,
         as_task: bool = False,
     ) -> CreateMessageResult:
-        """Return a message from the client's language model. The client is allowed to change or refuse the request.
+        """Return a message from the client's language model. The client may change or refuse the request.
 
         Args:
             messages: The conversation. A str means one message with the role `user`.
             max_tokens: Maximum length of the model's message, in tokens.
-            system_prompt: The system prompt. The client is allowed to change it.
+            system_prompt: The system prompt, which the client may change.
             model_preferences: Hints for the choice of a model.
             temperature: The sampling temperature.
             stop_sequences: Texts at which the model stops.
@@ -208,7 +211,7 @@ class InputRequests(RequestContext):
 
         self._require("sampling")
         if tools is not None or tool_choice is not None:
-            # [2025-11-25 client/sampling#capabilities] MUST NOT send tools to a client without sampling.tools
+            # [2025-11-25 client/sampling#capabilities] a server MUST NOT send tools to a client without sampling.tools
             self._require("sampling.tools")
         params = sampling.CreateMessageRequestParams(
             [sampling.SamplingMessage("user", TextContent(messages))] if isinstance(messages, str) else messages,
@@ -220,13 +223,14 @@ class InputRequests(RequestContext):
             tools=tools,
             tool_choice=tool_choice,
         )
-        if (fault := sampling.tool_use_fault(params.messages)) is not None:
+        fault = sampling.tool_use_fault(params.messages)
+        if fault is not None:
             raise ValueError(fault)
         result = sampling.CreateMessageResult
         return await self._request("sampling/createMessage", params, result, timeout, key, as_task)
 
     async def list_roots(self, *, timeout: float | None = 60.0, key: str | None = None) -> list[Root]:
-        """Return the roots: the directories and files that this server is allowed to use.
+        """Return the roots, which are the directories and files that this server may use.
 
         Args:
             timeout: Seconds to wait, 60 by default; None for no limit.
@@ -309,7 +313,7 @@ class InputRequests(RequestContext):
 
             roots, form = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
-        In 2026-07-28, the client repeats its request after each round of input. This method needs only one round.
+        In 2026-07-28, the client repeats its request after each round of input, of which this method needs only one.
 
         Args:
             requests: Coroutines such as `context.elicit(...)`, `context.sample(...)` or `context.list_roots()`.
@@ -329,9 +333,12 @@ class InputRequests(RequestContext):
 
 
 def call_on_loop(coroutine: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Run a coroutine on the event loop of another thread. Return its result. Raise CancelledError if the loop ends."""
+    """Run a coroutine on the event loop of another thread, and return its result.
+
+    Raise CancelledError if the loop ends.
+    """
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)
-    while not (future.done() or loop.is_closed()):  # a loop that ends does not begin a coroutine that comes late
+    while not (future.done() or loop.is_closed()):  # a loop that is ending does not run a coroutine that comes late
         concurrent.futures.wait([future], timeout=1.0)
     future.cancel()  # does nothing to a future that is done
     return future.result()

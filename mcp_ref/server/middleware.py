@@ -9,15 +9,15 @@
     message -> checks, decoding -> first middleware -> ... -> last middleware -> handler
     message <- encoding         <- first middleware <- ... <- last middleware <- handler
 
-Middleware sees every request with a handler, in all revisions: also `initialize`, `ping`, `server/discover` and
-`subscriptions/listen`. Middleware does not see notifications, or requests that the server refuses before it calls a
-handler, because of an unknown method, malformed params or a missing scope. During `initialize`, middleware cannot
-request input, because the client waits for the response.
+Middleware sees every request that reaches a handler, in all revisions, including `initialize`, `ping`,
+`server/discover` and `subscriptions/listen`. It does not see notifications, or requests that are refused earlier for an
+unknown method, malformed params or a missing scope. During `initialize` it cannot request input, because the client is
+waiting for the response.
 
 A failed tool call is a result with `is_error`. For `subscriptions/listen`, `proceed` returns when the subscription
-ends. For a tool call that becomes a task, `proceed` returns when the task has begun. In 2026-07-28, a handler that
-needs input ends with the exception `HandlerNeedsInput`, which `except Exception` does not catch. The client then
-repeats the request with the input, and the middleware sees this request too.
+ends; for a tool call that becomes a task, when the task has begun. In 2026-07-28, a handler that needs input ends with
+the exception `HandlerNeedsInput`, which `except Exception` does not catch. The client then repeats the request with the
+input, and the middleware sees this one too.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class ServedRequest:
 
 
 Proceed: TypeAlias = Callable[[ServedRequest], Awaitable[object]]
-"""A function that passes a request to the next middleware, or to the handler, and returns the result, a dataclass."""
+"""A function that passes a request on, to the next middleware or the handler, and returns the result, a dataclass."""
 
 Middleware: TypeAlias = Callable[[ServedRequest, "Context[Any]", Proceed], Awaitable[object]]  # any type of state
-"""A coroutine function that returns the result of a request. Raises ProtocolError to refuse the request."""
+"""A coroutine function that returns the result of a request, or raises ProtocolError to refuse it."""
 
 
 def add_middleware(catalog: Catalog, function: Middleware) -> None:
@@ -58,14 +58,14 @@ def add_middleware(catalog: Catalog, function: Middleware) -> None:
 
     Raises:
         TypeError: The function is a plain `def`.
-        RuntimeError: The server serves clients already. Requests of open sessions would bypass the middleware.
+        RuntimeError: The server serves clients already, whose requests would bypass the middleware.
     """
     if inspect.isroutine(function) and not inspect.iscoroutinefunction(function):
         raise TypeError(f"middleware must be async: write `async def {function.__name__}(request, context, proceed)`")
     if catalog.service.members:
         raise RuntimeError("the server serves clients already: add middleware before it serves")
     catalog.middleware.insert(0, partial(_wrap, function))
-    catalog.routes.clear()  # these routes contain handlers without the new middleware
+    catalog.routes.clear()  # because their handlers lack the new middleware
 
 
 def _wrap(middleware: Middleware, method: str, handler: Handler) -> Handler:

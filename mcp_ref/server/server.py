@@ -1,4 +1,4 @@
-"""`Server`: its decorators register tools, resources and prompts, and its other methods serve clients.
+"""`Server`, whose decorators register tools, resources and prompts, and whose other methods serve clients.
 
     server = Server("calculator")
 
@@ -9,11 +9,11 @@
 
     server.run()
 
-A plain `def` function runs in a thread, so it can block. An `async def` function runs on the event loop: if it blocked,
-all clients would wait.
+A plain `def` function runs in a thread, so it can block. An `async def` function runs on the event loop, so all clients
+would wait if it blocked.
 
 One server can serve many clients at the same time, over all transports and in all revisions. A session (session.py)
-stores the state of its client. Stateless requests (stateless.py) need no such state.
+stores the state of its client, while stateless requests (stateless.py) need no such state.
 
 Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
 """
@@ -105,7 +105,8 @@ class Server:
             from .lifespan import Lifespan  # lazy: few servers need it
 
             service.lifespan = Lifespan(name, lifespan, self, service.fail)
-        if (broadcast := options.get("broadcast")) is not None:
+        broadcast = options.get("broadcast")
+        if broadcast is not None:
             from .broadcast import Broadcaster  # lazy: few servers have several processes
 
             service.broadcaster = Broadcaster(
@@ -158,7 +159,7 @@ class Server:
         return self.catalog.service.state
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers a function as a tool. The function's signature becomes the input schema.
+        """Return a decorator that registers a function as a tool, whose input schema comes from its signature.
 
         Args:
             name: The tool's name. Default: the function's name.
@@ -167,9 +168,9 @@ class Server:
         return registering("tool", name, lambda function: self.tools.add(function, name, **options))
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers a function as a resource or template. The function returns the contents.
+        """Return a decorator that registers a function as a resource or template, whose contents it returns.
 
-        For a URI that matches the template, but does not exist, the function raises `ResourceNotFound()`.
+        For a URI that matches the template but does not exist, the function raises `ResourceNotFound()`.
 
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`, whose `id` has no capital letters.
@@ -216,14 +217,14 @@ class Server:
     def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
         """Return a decorator that registers a handler of a custom method, which the specification does not define.
 
-        The function has one parameter with the params, such as a dataclass, or no parameter. It can have a `Context`.
-        It returns the result, such as a dataclass, or None.
+        The function has at most one parameter for the params, such as a dataclass, and perhaps a `Context`. It returns
+        the result, such as a dataclass, or None.
 
         Args:
             name: The method, such as `com.example/search`.
             extension: The extension of the method. Default: the first two parts of the name. In 2026-07-28, the client
                 must declare this extension.
-            notification: True for notifications. The function is then a plain `def`, without a `Context` and a result.
+            notification: True for notifications, whose function is a plain `def` without a `Context` and a result.
         """
         from ..features.custom_methods import registrar  # lazy: few servers have custom methods
 
@@ -246,7 +247,7 @@ class Server:
         return registering("on_change", feature, lambda function: functions.append(function))
 
     def list_changed(self, feature: Literal["tools", "resources", "prompts"]) -> None:
-        """Notify the clients of a changed list. Any thread can call this. `add` and `remove` call it automatically.
+        """Notify the clients of a changed list, from any thread. `add` and `remove` do so automatically.
 
         Args:
             feature: The list that has changed, for example because a title is new.
@@ -257,12 +258,13 @@ class Server:
         self.catalog.announcers.announce(self._changed_method(feature))
 
     def _changed_method(self, feature: str) -> str:
-        if not find_method(method := f"notifications/{feature}/list_changed", self.revisions[-1], "server"):
+        method = f"notifications/{feature}/list_changed"
+        if not find_method(method, self.revisions[-1], "server"):
             raise ValueError(f"feature must be tools, resources or prompts, not {feature!r}")
         return method
 
     def resource_updated(self, uri: str) -> None:
-        """Notify all subscribers of a changed resource. Any thread can call this.
+        """Notify all subscribers of a changed resource, from any thread.
 
         Args:
             uri: The URI of the resource. Subscribers of its parent URIs are notified too.
@@ -272,7 +274,7 @@ class Server:
         self.catalog.announcers.announce("notifications/resources/updated", canonical_uri(uri) or uri)
 
     async def serve(self, transport: Transport) -> None:
-        """Serve one client until the client closes the transport. Then open requests have 0.75 seconds to finish.
+        """Serve one client until it closes the transport, and give its open requests 0.75 seconds to finish.
 
         Args:
             transport: The transport to the client.
@@ -284,7 +286,7 @@ class Server:
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
 
-        Meanwhile `print` writes to standard error, and `input()` reads nothing, so that tools cannot disturb messages.
+        Meanwhile `print` writes to standard error and `input()` reads nothing, so that tools cannot disturb the messages.
         """
         with claimed_stdio() as (source, sink):
             await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment("server")))
@@ -297,7 +299,7 @@ class Server:
 
         Args:
             host: The address to listen on, by default loopback. "" means all addresses.
-            port: The port. Default: 0, any free port. The URL contains the chosen port.
+            port: The port. Default: 0 for any free port, which the URL contains.
             ssl: An `SSLContext` with a certificate, for HTTPS.
             http_limits: Limits on sizes, times and the number of connections.
             options: See `HttpOptions`.
@@ -328,7 +330,7 @@ class Server:
     async def drain(self, seconds: float = 10.0) -> None:
         """Prepare to stop: begin no more sessions, end the subscriptions, and let the requests in flight finish.
 
-        `run_http` calls it at SIGTERM. Call it before `close()` under a framework that gets the signal itself.
+        `run_http` does so at SIGTERM. Under a framework that gets the signal itself, call this before `close()`.
 
         Args:
             seconds: Maximum time to wait, in seconds.
@@ -336,10 +338,10 @@ class Server:
         await self.catalog.service.drain(seconds)
 
     async def close(self) -> None:
-        """End all sessions, requests and tasks. Then leave the lifespan, and end the worker threads.
+        """End all sessions, requests and tasks, leave the lifespan, and end the worker threads.
 
-        Servers on stdio, `serve_http` and ASGI servers with lifespan events do the same at their end. Call this method
-        at the end of a framework that has mounted `asgi()` and does not forward these events.
+        Servers on stdio, `serve_http` and ASGI servers with lifespan events do so at their end. Call this only at the
+        end of a framework that has mounted `asgi()` and does not forward these events.
         """
         await self.catalog.service.close()
 

@@ -1,8 +1,8 @@
 """The service of a server: its sessions and HTTP applications, and the objects that their handlers share.
 
-The first session or application enters the lifespan (lifespan.py). The first plain `def` function starts the worker
-threads (workers.py). After the last session or application, the service ends the tasks and the threads, and leaves the
-lifespan. A later session starts the service again.
+The first session or application enters the lifespan (lifespan.py), and the first plain `def` function starts the worker
+threads (workers.py). When the last session or application leaves, the service ends the tasks and the threads, and
+leaves the lifespan. A later session starts all of it again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WORKER_END_SECONDS: Final = 0.2
 _NODE: Final = re.compile(r"[A-Za-z0-9-]{1,32}")
 
 RETRY_SECONDS: Final = 1.0
-"""Time after an attempt of an HTTP application to enter the lifespan, until it tries again, in seconds."""
+"""Time after an attempt to enter the lifespan until an HTTP application may try again, in seconds."""
 
 
 @dataclass(slots=True)
@@ -55,11 +55,11 @@ class ServerStats:
     modern_served: int = 0
     """Number of stateless requests since the start of the process."""
     unsaved_sessions: int = 0
-    """Number of sessions with changes that the event store has not saved yet. It grows while the storage fails."""
+    """Number of sessions with changes that the event store has not saved yet, which grows while the storage fails."""
     unpublished_changes: int = 0
-    """Number of changes that the broadcast has not sent to the other processes yet. At most 1,000."""
+    """Number of changes that the broadcast has not sent to the other processes yet, at most 1,000."""
     broadcast_lag: float = 0.0
-    """Age of the oldest of these changes, in seconds. It grows while the engine of the broadcast is away."""
+    """Age of the oldest of these changes, in seconds, which grows while the engine of the broadcast is away."""
 
 
 class Member(Protocol):
@@ -69,7 +69,7 @@ class Member(Protocol):
         """Add the member's numbers to those of the server."""
 
     async def finish_requests(self, seconds: float) -> None:
-        """Begin nothing that lasts, and wait at most `seconds` until the requests that are in flight have ended."""
+        """Begin nothing that lasts, and wait at most `seconds` until the requests in flight have ended."""
 
     async def close(self) -> None:
         """End the session, or all sessions and subscriptions of the application."""
@@ -86,8 +86,8 @@ class Service:
     """The sessions and HTTP applications of a server, its lifespan, and its worker threads.
 
     Args:
-        executor: The author's executor for plain `def` functions. None for our own threads.
-        close_tasks: Called after the last session or application. Ends the tasks that still run.
+        executor: The author's executor for plain `def` functions; None for our own threads.
+        close_tasks: Called when the last session or application has left, to end the tasks that still run.
         node: The name of this process, if it has one.
     """
 
@@ -100,17 +100,16 @@ class Service:
         An application precedes its sessions, because its `close` decides if a store keeps them.
         """
         self.subscribed = Shares("subscriptions", MAX_SUBSCRIBED_BYTES_PER_CALLER, MAX_SUBSCRIBED_BYTES)
-        """The memory of the subscribed URIs of each caller."""
         self.lifespan: Lifespan | None = None
-        """The author's context manager, entered while the service has members; None without one."""
+        """The author's context manager, entered while the service has members."""
         self.broadcaster: Broadcaster | None = None
-        """The exchange of changes with the other processes of the server; None without one."""
+        """The exchange of changes with the other processes of the server."""
         self.reloads: dict[str, list[Callable[[], object]]] = {}
         """The author's functions to call when another process has changed a list, by list (broadcast.py)."""
         self.id_prefix = id_prefix_of(node)
         """The first part of the ids of sessions and tasks of this process: "a." for `Server(node="a")`."""
         self.threads: list[threading.Thread] = []
-        """The worker threads, and earlier threads that still run a function."""
+        """The worker threads, and earlier ones that still run a function."""
         self._given_executor, self._close_tasks = executor, close_tasks
         self.served: dict[Era, int] = {"legacy": 0, "modern": 0}
         """Number of requests since the start of the process, by the era of the request."""
@@ -123,7 +122,7 @@ class Service:
 
     @property
     def executor(self) -> Executor:
-        """The executor for plain `def` functions. Without a given executor, our own threads start at the first use."""
+        """The executor for plain `def` functions: the author's, or our own threads, which start at the first use."""
         if self._given_executor is not None:
             return self._given_executor
         if self._workers is None:
@@ -140,8 +139,8 @@ class Service:
     async def add(self, member: Member, reopen: Callable[[], None] | None = None) -> None:
         """Add a session or an HTTP application that begins to serve. Raise RuntimeError if the lifespan fails.
 
-        Args:
-            reopen: Called when all members have ended because the lifespan has failed. The member can then begin again.
+        `reopen` is called when all members have ended because the lifespan has failed, so that the member can begin
+        again.
         """
         self.members[member] = reopen
         if self.lifespan is not None:
@@ -167,17 +166,17 @@ class Service:
             if self.broadcaster is not None and not self.members:
                 await self.broadcaster.stop()
         finally:
-            has_new_member = bool(self.members)  # it can begin to serve while the tasks and threads end
+            has_new_member = bool(self.members)  # which has begun to serve while the tasks and threads were ending
             if self.lifespan is not None and not has_new_member:
                 await self.lifespan.leave()
 
     async def _end_workers(self) -> None:
-        """End the worker threads. Python cannot stop a thread, so wait only `WORKER_END_SECONDS`."""
+        """End the worker threads, but wait only `WORKER_END_SECONDS`, because Python cannot stop a thread."""
         workers, self._workers = self._workers, None
         if workers is None:
             return
         workers.shutdown(wait=False, cancel_futures=True)
-        for _ in range(50):  # often, because an idle thread ends at once: the second check finds it ended
+        for _ in range(50):  # in short steps, because idle threads end at once
             self.threads = [thread for thread in self.threads if thread.is_alive()]
             if not self.threads:
                 return
@@ -185,7 +184,6 @@ class Service:
         log.warning("the server has ended, but a handler still runs in a worker thread")
 
     def stats(self) -> ServerStats:
-        """Return the numbers of the server."""
         stats = ServerStats(legacy_served=self.served["legacy"], modern_served=self.served["modern"])
         for member in tuple(self.members):
             member.add_to(stats)
@@ -198,13 +196,12 @@ class Service:
         await asyncio.gather(*(member.finish_requests(seconds) for member in tuple(self.members)))
 
     async def close(self) -> None:
-        """End all sessions and HTTP applications."""
         for member in tuple(self.members):
             await member.close()
             await self.remove(member)
 
     async def fail(self) -> None:
-        """End all sessions and HTTP applications, because the lifespan has failed. Then reopen the applications."""
+        """End all sessions and HTTP applications, because the lifespan has failed, and then reopen the applications."""
         reopening = [reopen for reopen in self.members.values() if reopen is not None]
         try:
             await self.close()
@@ -216,23 +213,20 @@ class Service:
 class Membership:
     """An HTTP application's part in the service. It begins with the application, and again after a failed lifespan.
 
-    Args:
-        service: The service of the server.
-        member: The application.
-        reopen: See `Service.add`. Sets `is_active` to False if the application can begin again.
+    `reopen` (see `Service.add`) sets `is_active` to False if the application can begin again.
     """
 
     def __init__(self, service: Service, member: Member, reopen: Callable[[], None]) -> None:
         self.is_active = False
         """True from the begin of the membership until `reopen`."""
         self._service, self._member, self._reopen = service, member, reopen
-        self._beginning: asyncio.Task[None] | None = None  # the only attempt; all requests wait for it
+        self._beginning: asyncio.Task[None] | None = None  # the only attempt, for which all requests wait
         self._next_attempt = 0.0  # time (`time.monotonic`) from which `try_to_begin` tries again
 
     async def begin(self) -> None:
         """Join the service, if the application is not a member. Raise RuntimeError if the lifespan fails."""
-        if self._beginning is None:  # a task of its own, because the first request can be cancelled
-            self._beginning = asyncio.Task(self._begin())  # not an eager task, which would set `_beginning` first
+        if self._beginning is None:  # a task of its own, because the first request may be cancelled
+            self._beginning = asyncio.Task(self._begin())  # an eager task would clear `_beginning` before it is set
         await asyncio.shield(self._beginning)
 
     async def _begin(self) -> None:
@@ -245,11 +239,12 @@ class Membership:
 
     async def try_to_begin(self) -> bool:
         """Join the service for a request. Return False if the lifespan fails, or failed in the last `RETRY_SECONDS`."""
-        is_first = self._beginning is None
-        if not self.is_active and not (is_first and time.monotonic() < self._next_attempt):
+        starts_attempt = self._beginning is None  # other requests wait for the attempt that has begun
+        is_too_early = starts_attempt and time.monotonic() < self._next_attempt
+        if not self.is_active and not is_too_early:
             try:
                 await self.begin()
             except RuntimeError as error:
-                if is_first:  # log each attempt once, not for each request that waits for it
+                if starts_attempt:  # so that each attempt is logged once
                     log.error("requests get status 503, because the server cannot begin", exc_info=error)
         return self.is_active

@@ -1,13 +1,13 @@
 """A session on the server: the handshake, and the state of one client.
 
-A client can send requests of both eras on one transport, if the server speaks both eras. A request that names its
-revision in `_meta` is stateless. Any other request belongs to the session:
+If the server speaks both eras, a client can send requests of both on one transport. A request that names its revision
+in `_meta` is stateless, and any other belongs to the session:
 
     request with a revision in `_meta` -> stateless.py
     any other request                  -> is the request allowed in this phase of the handshake? -> handler
 
 Before the client sends `notifications/initialized`, a server SHOULD send only pings and log messages
-[2025-11-25 basic/lifecycle#initialization]. So until then, the server queues its notifications about changes.
+[2025-11-25 basic/lifecycle#initialization], so it queues its notifications about changes until then.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning
 Wire:  C->S initialize; C->S notifications/initialized
@@ -48,10 +48,7 @@ FINISH_SECONDS = 0.75
 async def begin(
     catalog: Catalog, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = False
 ) -> ServerSession:
-    """Begin to serve one client. Call `ServerSession.finish` when the transport has ended, or before.
-
-    `serves_stateless` allows stateless requests too.
-    """
+    """Begin to serve one client, also its stateless requests if `serves_stateless`. Then await `finish`."""
     session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
     try:
         await catalog.service.add(session)
@@ -64,7 +61,7 @@ async def begin(
 
 
 class ServerSession(Session, Announcer):
-    """The server's end of one transport: a legacy session. It passes stateless requests to stateless.py."""
+    """The server's end of one transport: a legacy session, which passes stateless requests on."""
 
     def __init__(self, catalog: Catalog, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
         super().__init__("server", transport, limits)
@@ -79,7 +76,7 @@ class ServerSession(Session, Announcer):
         self._handshake: RequestId | None = None  # the id of `initialize`
 
     async def finish(self) -> None:
-        """Wait until the transport has ended. Then end the session. Open requests have `FINISH_SECONDS` to finish."""
+        """Wait until the transport has ended, give open requests `FINISH_SECONDS` to finish, and end the session."""
         try:
             try:
                 await self.ended
@@ -98,7 +95,6 @@ class ServerSession(Session, Announcer):
         await self.dispatcher.finish(seconds)
 
     async def leave(self) -> None:
-        """End all requests, and leave the catalog."""
         self.catalog.announcers.discard(self)
         await self.close()
         await self.catalog.service.remove(self)
@@ -114,7 +110,7 @@ class ServerSession(Session, Announcer):
         return super()._serve(request)
 
     def _notify_for(self, related: RequestId, method: str, params: Object) -> None:
-        # [2026-07-28 basic/transports/stdio#cancellation] MUST NOT send any further messages for a cancelled request
+        # [2026-07-28 basic/transports/stdio#cancellation] we MUST NOT send anything more for a cancelled request
         if self.dispatcher.is_serving(related):
             self.dispatcher.notify(method, params, related)
 
@@ -124,7 +120,7 @@ class ServerSession(Session, Announcer):
 
     @cached_property
     def _cancelling(self) -> set[asyncio.Task[None]]:
-        return set()  # each asyncio task cancels an MCP task on the client
+        return set()  # asyncio tasks, each of which cancels an MCP task on the client
 
     @cached_property
     def task_owner(self) -> str:
@@ -133,7 +129,7 @@ class ServerSession(Session, Announcer):
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
-        # [2025-11-25 basic/lifecycle#initialization] SHOULD send no request before `initialized`, except pings
+        # [2025-11-25 basic/lifecycle#initialization] a server SHOULD send no request before `initialized`, except pings
         if related == self._handshake and self.is_serving(related):
             why = "the client sends `initialized` only after the response to `initialize`"
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: {why}; send it during a later request")
@@ -208,7 +204,7 @@ class ServerSession(Session, Announcer):
             if self.phase is INITIALIZING:
                 self.phase = OPERATING
             if not self.initialized.done():
-                self.initialized.set_result(None)  # the notification can arrive while `initialize` is served
+                self.initialized.set_result(None)  # even in phase NEW, while `initialize` is still being served
                 self.send_queued()
 
     @property
@@ -233,7 +229,9 @@ class ServerSession(Session, Announcer):
     def send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
             self.notify(method)
-        elif (update := self._update(subject)) is not None:  # the client can have unsubscribed meanwhile
+            return
+        update = self._update(subject)
+        if update is not None:  # None if the client has unsubscribed meanwhile
             self.notify(method, update)
 
     def _update(self, uri: str) -> object:

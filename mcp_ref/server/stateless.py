@@ -3,12 +3,12 @@
     request -> read `_meta`: the revision, the client's capabilities -> find the handler by method -> run the handler
             -> result: `complete`, or `input_required` if the handler needs input from the client
 
-A server must not rely on earlier requests. So any process of the server can serve a request that names no task
-[2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops the handler and returns an
-`input_required` result. The client repeats the request with its responses to the input requests, and the handler runs
-again from its first line. The server stores no responses: `requestState`, a text in the result, contains the responses
-so far, and the client sends it back. A client could forge this state to claim a consent that no user gave. So the
-server signs the state for one caller (principal), one request and a limited time
+A server MUST NOT rely on earlier requests, so any of its processes can serve a request that names no task
+[2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops it and returns an `input_required`
+result. The client repeats the request with its responses to the input requests, and the handler runs again from its
+first line. Nor does the server store the responses: those so far are in `requestState`, a text in the result, which the
+client sends back. Because a client could forge it to claim a consent that no user gave, the server signs the state for
+one caller (principal), one request and a limited time
 [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
@@ -31,8 +31,8 @@ from ..features.caching import CacheableResult
 from ..features.task_augmentation import owner_of
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, Request, RequestId
-from ..revisions import SPECIFIED, Revision, find_method
-from ..session import Route, find_route
+from ..revisions import SPECIFIED, Method, Revision, find_method
+from ..session import Handler, Route, find_route
 from ..transports.base import Drain, Hold, Notify
 from .announcements import OpenSubscriptions
 from .catalog import Catalog
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class InputRounds:
-    """The input requests of one stateless request, and the client's responses of all rounds. Both are by key."""
+    """The input requests of one stateless request, and the client's responses of all rounds, both by key."""
 
     def __init__(self) -> None:
         self.responses: Object = {}
@@ -55,7 +55,7 @@ class InputRounds:
         self._digests: Object = {}  # of the input requests of this round
 
     def read(self, request: Request, key: bytes, principal: str | None) -> None:
-        """Read the responses of all rounds. Raise ProtocolError if the responses or `requestState` are invalid."""
+        """Read the responses of all rounds. Raise ProtocolError if they or `requestState` are invalid."""
         state, responses = request.params.get("requestState"), request.params.get("inputResponses", {})
         if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses must be an object of objects")
@@ -73,8 +73,8 @@ class InputRounds:
         self._earlier_digests = cast(Object, before["questions"])
 
     def response_to(self, method: str, params: Object, key: str | None) -> Object:
-        """Return the client's response to an input request. Raise HandlerNeedsInput if the client has sent none."""
-        # Without a key, the user's "yes" is valid only for the text that the user saw. The digest identifies this text.
+        """Return the client's response to an input request. Raise HandlerNeedsInput if it has sent none."""
+        # Without a key, the user's "yes" is valid only for the text that the user saw, which the digest identifies.
         digest = "" if key is not None else mrtr.request_digest(method, params)
         key = key if key is not None else str(len(self._digests) + 1)  # a retry uses the same number
         if key in self._digests:
@@ -94,13 +94,13 @@ class InputRounds:
     def signed_state(self, request: Request, key: bytes, principal: str | None) -> str:
         """Return the `requestState` for the next round: the responses so far, and the digests of their requests."""
         digests = {**self._earlier_digests, **self._digests}
-        kept: Object = {"questions": digests, "answers": {k: r for k, r in self.responses.items() if k in digests}}
+        answers = {name: response for name, response in self.responses.items() if name in digests}
         digest = mrtr.request_digest(request.method, request.params)
-        return mrtr.sign_state(key, kept, digest, principal, time.time())
+        return mrtr.sign_state(key, {"questions": digests, "answers": answers}, digest, principal, time.time())
 
 
 class StatelessRequest(Channel):
-    """One stateless request. Its handler uses this object to reach the client."""
+    """One stateless request, as the object through which its handler reaches the client."""
 
     def __init__(
         self, catalog: Catalog, meta: versioning.RequestMeta, notify: Notify, drain: Drain, hold: Hold | None,
@@ -110,7 +110,7 @@ class StatelessRequest(Channel):
         self.shared = catalog.service
         self.loop = asyncio.get_running_loop()
         self.revision, self.peer_capabilities = meta.revision, meta.capabilities
-        # [2026-07-28 server/utilities/logging#per-request-log-level] without a level, MUST NOT send log messages
+        # [2026-07-28 server/utilities/logging#per-request-log-level] without a level, we MUST NOT send log messages
         self.logging_level = meta.log_level if catalog.logging and isinstance(meta.log_level, str) else None
         self.is_over = False
         self.may_need_input = False
@@ -127,7 +127,7 @@ class StatelessRequest(Channel):
 
     @property
     def task_owner(self) -> str:
-        # Without authentication, the server cannot tell clients apart: all clients that know a task's id can use it.
+        # Without authentication, we cannot tell clients apart, so each one that knows a task's id can use it.
         return owner_of(self.principal, self.revision.era)
 
     @property
@@ -163,7 +163,7 @@ class StatelessRequest(Channel):
         try:
             response = self.rounds.response_to(method, codec.encode(params), key)
         except mrtr.HandlerNeedsInput:
-            await asyncio.sleep(0)  # an eager task of a TaskGroup would end the group before its other tasks begin
+            await asyncio.sleep(0)  # or an eager task of a TaskGroup would end the group before its other tasks begin
             raise
         try:
             return codec.decode(result, response)
@@ -171,7 +171,7 @@ class StatelessRequest(Channel):
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: invalid response to {method}: {error}") from None
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
-        """Return an error without legacy codes. -32042 (URLs to visit) becomes a request for input, if possible."""
+        """Return an error without legacy codes, and -32042 (URLs to visit) as a request for input, if possible."""
         from ..features.elicitation import url_elicitations  # lazy: few requests fail
 
         visits = url_elicitations(error) if self.may_need_input else {}
@@ -184,7 +184,7 @@ class StatelessRequest(Channel):
             if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to visit the URL")
         codec = codec_for(self.revision)
-        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] `accept` does not prove the visit: ask again
+        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] ask again, because `accept` proves no visit
         return mrtr.HandlerNeedsInput(
             {id: {"method": "elicitation/create", "params": codec.encode(visit)} for id, visit in visits.items()}
         )
@@ -196,22 +196,22 @@ async def serve_request(
 ) -> Object:  # fmt: skip
     """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
 
-    `notify` sends a notification that belongs to the request. `drain` waits until most notifications are read. `hold`
+    `notify` sends a notification that belongs to the request, and `drain` waits until most of them are read. `hold`
     holds back the result of a subscription until its end; None if the transport cannot do so.
     """
     catalog.service.served["modern"] += 1
     if request.method == "initialize" and not versioning.is_stateless(request.params):
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name versions
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] we SHOULD name ours
         raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), catalog.revisions)
     meta = versioning.read_request_meta(request.params, catalog.revisions)
     route = catalog.routes.get(request.method) or _find_route(catalog, request.method, meta.revision)
     extension = route.method.capability or ""
     if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
-        raise MissingCapability(extension)  # client and server must both declare an extension
+        raise MissingCapability(extension)  # the server has declared the extension, but the client must too
     if meta.log_level is not None:
         from ..features.logging import LEVELS  # lazy: few clients want log messages
 
-        # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
+        # [2026-07-28 server/utilities/logging#error-handling] an invalid level SHOULD be rejected with -32602
         if meta.log_level not in LEVELS:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level must be one of {', '.join(LEVELS)}")
     codec = codec_for(meta.revision)
@@ -234,17 +234,17 @@ async def serve_request(
         except ProtocolError as error:
             raise channel.to_modern_error(error) from None
         if isinstance(result, CacheableResult) and request.method in catalog.cache_hints:
-            # [2026-07-28 server/utilities/caching#cacheable-results] MUST include `ttlMs` and `cacheScope`
+            # [2026-07-28 server/utilities/caching#cacheable-results] it MUST include `ttlMs` and `cacheScope`
             result.ttl_ms, result.cache_scope = catalog.cache_hints[request.method]
             if context.access is not None and context.access.hides_forbidden:
-                result.cache_scope = "private"  # callers with other scopes can get another list
+                result.cache_scope = "private"  # because callers with other scopes may get another list
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.HandlerNeedsInput as required:
         state = channel.rounds.signed_state(request, catalog.state_key, principal)
         wire = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
     except InvalidMessage as error:
         if not error.is_for_peer:
-            raise  # not of this client: the handler called another server
+            raise  # not about this client, but about another server that the handler called
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
     finally:
         channel.is_over = True
@@ -257,10 +257,14 @@ async def serve_request(
     return wire
 
 
-def _find_route(catalog: Catalog, method: str, revision: Revision) -> Route:
-    handler_of = catalog.handler if method != "subscriptions/listen" else lambda row: catalog.wrapped(row.name, _listen)
-    custom = catalog.custom_methods.get(method)
-    route = catalog.routes[method] = find_route(method, revision, "client", catalog.declares, handler_of, custom)
+def _find_route(catalog: Catalog, name: str, revision: Revision) -> Route:
+    def handler_of(method: Method) -> Handler | None:
+        if name == "subscriptions/listen":
+            return catalog.wrapped(name, _listen)
+        return catalog.handler(method)
+
+    custom = catalog.custom_methods.get(name)
+    route = catalog.routes[name] = find_route(name, revision, "client", catalog.declares, handler_of, custom)
     return route
 
 

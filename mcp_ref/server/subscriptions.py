@@ -1,12 +1,12 @@
-"""The request `subscriptions/listen` on the server. It stays open, and the server sends notifications on its stream.
+"""The request `subscriptions/listen` on the server, which stays open for the notifications on its stream.
 
     client -> subscriptions/listen, with a filter: the wanted notifications
     server -> `notifications/subscriptions/acknowledged`, with the accepted part of the filter
     server -> a notification for each change
     server -> the result, when the server ends the subscription
 
-In the legacy era, a session stores the subscriptions of `resources/subscribe`. The modern era has no sessions, so the
-open request is the subscription [2026-07-28 changelog#major-changes].
+In the legacy era, a session stores the subscriptions of `resources/subscribe`. Because the modern era has no sessions,
+the open request itself is the subscription [2026-07-28 changelog#major-changes].
 
 Threats:
     listen-without-scope: changes of a resource that needs a scope; a caller without it; names the resource in the
@@ -56,11 +56,11 @@ class ListeningChannel(Channel, Protocol):
     send_notification: Notify
     drain_notifications: Drain
     hold: Hold | None
-    """The function that holds back the response to the request; None if the transport has no such function."""
+    """The function that holds back the response to the request; None if the transport cannot."""
 
 
 class OpenSubscription(Announcer):
-    """One open `subscriptions/listen` request. Over HTTP there can be thousands, so it keeps little of its request."""
+    """One open `subscriptions/listen` request, which keeps little memory, because over HTTP there can be thousands."""
 
     def __init__(
         self, accepted: SubscriptionFilter, resources: Subscriptions, channel: ListeningChannel, id: RequestId
@@ -77,11 +77,11 @@ class OpenSubscription(Announcer):
     @property
     def meta(self) -> Object:
         """The `_meta` of the messages of this subscription."""
-        # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST have the request's id, of the same type
+        # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] they MUST have the request's id as it is
         return {SUBSCRIPTION_ID: self._id}
 
     def open(self, ends_at: float | None) -> None:
-        """Acknowledge the subscription, and announce changes. End it at `ends_at`, in seconds since 1970, if given."""
+        """Acknowledge the subscription, and announce changes until `ends_at`, in seconds since 1970, if given."""
         # [2026-07-28 basic/patterns/subscriptions#acknowledgment] the acknowledgement MUST be the first message
         acknowledged = SubscriptionsAcknowledgedNotificationParams(self._accepted, self.meta)
         self.notify("notifications/subscriptions/acknowledged", acknowledged)
@@ -95,7 +95,7 @@ class OpenSubscription(Announcer):
         self._held = hold(self.close)
 
     async def wait_ended(self) -> None:
-        """Wait for the end of the subscription. If the wait is cancelled, the subscription ends too."""
+        """Wait for the end of the subscription, which also ends if the wait is cancelled."""
         self.task, self._ended = asyncio.current_task(), self.loop.create_future()
         try:
             await self._ended
@@ -110,7 +110,6 @@ class OpenSubscription(Announcer):
             self._held.release()
 
     def close(self) -> None:
-        """Announce nothing more."""
         self._catalog.announcers.discard(self)
         self._members.discard(self)
         self._resources.clear()
@@ -152,27 +151,25 @@ class OpenSubscription(Announcer):
             task = self._catalog.tasks.store.get(subject, self._task_owner)
             if task is not None:
                 self.notify(method, dataclasses.replace(task, meta=self.meta))
-        elif (update := self._update(subject)) is not None:  # the resource can have got a scope meanwhile
-            self.notify(method, update)
+        else:
+            update = self._update(subject)
+            if update is not None:  # None if the resource has got a scope meanwhile
+                self.notify(method, update)
 
     def _update(self, uri: str) -> object:
         return self._catalog.resources.update_for(self._resources, uri, self.meta) if self._resources else None
 
     def notify(self, method: str, params: object) -> None:
-        """Send a notification."""
         self._notify(method, codec_for(self._revision).encode(params))
 
 
 async def _subscribe(subscriptions: Subscriptions, uris: list[str], catalog: Catalog, access: Access | None) -> None:
-    """Subscribe to the URIs that belong to resources for which the caller has the scopes.
-
-    Let other requests run meanwhile: a thousand URIs take long. Raise ProtocolError at the first URI over a limit.
-    """
+    """Subscribe to those URIs whose resources exist and are allowed to the caller. Raise ProtocolError at a limit."""
     from ..lib.uri import canonical_uri  # lazy: not every server has resources
 
     kept = access.without_headers() if access is not None else None
-    for number, uri in enumerate(uris):
-        if number % YIELD_INTERVAL == YIELD_INTERVAL - 1:
+    for number, uri in enumerate(uris, 1):
+        if number % YIELD_INTERVAL == 0:  # let other requests run, because a thousand URIs take long
             await asyncio.sleep(0)
         is_allowed = access is None or access.refusal_for(catalog.resources.access.scopes_of(uri)) is None
         if is_allowed and catalog.resources.accepts_subscription(uri):
@@ -201,7 +198,7 @@ async def listen(
     if wanted.resource_subscriptions is not None and offered.resources is not None:
         try:
             await _subscribe(subscriptions, wanted.resource_subscriptions, catalog, context.access)
-        except BaseException:  # also a cancellation, which no `OpenSubscription` would notice yet
+        except BaseException:  # including a cancellation, because no `OpenSubscription` exists that would clear them
             subscriptions.clear()
             raise
         uris = [each.uri for each in subscriptions.values()]
@@ -216,13 +213,13 @@ async def listen(
     if context.access is not None:
         subscription.caller = context.access.caller
     subscription.open(context.access.ends_at if context.access is not None else None)
-    if channel.hold is not None and not catalog.middleware:  # for middleware, the request lasts until the end
+    if channel.hold is not None and not catalog.middleware:  # middleware must see the request last until the end
         subscription.hold(channel.hold)
         return EmptyResult(subscription.meta)
     await subscription.wait_ended()
     if channel.open_subscriptions.shares_stream:
         # [2026-07-28 basic/patterns/cancellation#intro] a server that ends a subscription MUST send `cancelled`. The
-        # schema limits this rule to stdio, because over HTTP the end of the stream shows the end of the subscription.
+        # schema limits this rule to stdio, because over HTTP the end of the stream says as much.
         cancelled = CancelledNotificationParams(context.request_id, meta=subscription.meta)
         subscription.notify("notifications/cancelled", cancelled)
     return EmptyResult(subscription.meta)

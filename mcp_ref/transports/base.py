@@ -1,16 +1,16 @@
 """The interface between a transport and the session that uses it.
 
-A transport sends and receives JSON-RPC messages as bytes, for example over a pipe or HTTP. The session handles methods
-and features, because both are the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody MAY
-write another transport. It MUST keep the format of messages and their life cycle [2025-11-25
-basic/transports#custom-transports].
+A transport sends and receives JSON-RPC messages as bytes, for example over a pipe or HTTP. Methods and features are
+left to the session, because they are the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody
+MAY write another transport, which MUST keep the format of messages and their life cycle
+[2025-11-25 basic/transports#custom-transports].
 
     the session calls     start(receive, on_end), once
     the transport calls   receive(message), for each message from the peer (the program at the other end)
                           on_end(error or None), once, when the transport has ended
 
-`send` returns at once. A sender then awaits `drain`, which returns when the peer has read enough, so that a slow peer
-cannot fill our memory.
+`send` returns at once. The sender then awaits `drain` until the peer has read enough, so that a slow peer cannot fill
+our memory.
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/index
 """
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 Direction = Literal["->", "<-"]
 """The direction of a frame (one message as bytes): "->" for a sent frame, "<-" for a received frame."""
 Trace = Callable[[Direction, bytes], None]
-"""A function that logs each frame. If it has a method `head`, it logs HTTP heads too (`trace.HeadTrace`)."""
+"""A function that logs each frame, and HTTP heads too if it has a method `head` (`trace.HeadTrace`)."""
 Receive = Callable[[Incoming], None]
-"""A function that handles one received message: `Dispatcher.receive`."""
+"""A function that handles one received message, normally `Dispatcher.receive`."""
 OnEnd = Callable[[McpError | None], None]
-"""A function that a transport calls once, with the error that ended the transport, or with None after a normal end."""
+"""A function that a transport calls once, with the error that ended it, or with None after a normal end."""
 Notify = Callable[[str, Object], None]
 """A function that sends a notification (method, params) before the response to a stateless request."""
 Drain = Callable[[], Awaitable[None]]
@@ -43,7 +43,7 @@ Drain = Callable[[], Awaitable[None]]
 
 
 async def finish(*tasks: asyncio.Task[object] | None, cancel: bool = False, timeout: float | None = None) -> None:
-    """Wait at most `timeout` seconds until the tasks are done. With `cancel`, cancel the tasks first. Skip None."""
+    """Wait at most `timeout` seconds until the tasks are done. With `cancel`, cancel them first. Skip None."""
     pending = [task for task in tasks if task is not None and not task.done()]
     for task in pending if cancel else ():
         task.cancel()
@@ -56,21 +56,21 @@ class Transport(MessageTransport, Protocol):
     """The object through which a client or a server exchanges messages with its peer."""
 
     principal: str | None = None
-    """The authenticated caller, or None if the transport authenticates no callers. The principal never changes."""
+    """The authenticated caller, which never changes; None if the transport authenticates no callers."""
     latest_access: Access | None = None
     """On a server over HTTP, the rights of the newest access token of a session's caller; None without tokens."""
     waits_for: Callable[[RequestId], bool] | None = None
-    """On a client, returns True if a request with this id waits for its response. Only such a response can be large."""
+    """On a client, returns True if a request with this id waits for its response, which may then be large."""
     can_restart: bool = False
     """True if `initialize` can begin a new session on this transport. Over HTTP, each session has its own transport."""
 
     @property
     def has_room(self) -> bool:
-        """True if `drain()` need not wait. False if that is unknown."""
+        """True if `drain()` surely need not wait."""
         return False
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Open the transport. From now on, pass each message to `receive`. Raises ConnectionClosed on failure."""
+        """Open the transport, and from now on pass each message to `receive`. Raises ConnectionClosed on failure."""
 
     def close_stream(self, related: RequestId) -> bool:
         """Close the connection on which the peer waits for the response to its request `related`.
@@ -80,14 +80,14 @@ class Transport(MessageTransport, Protocol):
         return False
 
     async def close(self) -> None:
-        """Close the transport and release its resources. Any task can call this method, at any time and repeatedly."""
+        """Close the transport and release its resources. Safe to call from any task, at any time, and repeatedly."""
 
 
 class ServedSession(Protocol):
     """A session that a server serves on a transport."""
 
     async def finish(self) -> None:
-        """Wait until the transport has ended. Then end the session."""
+        """Wait until the transport has ended, then end the session."""
 
 
 Begin = Callable[["Transport"], Coroutine[object, object, ServedSession]]
@@ -106,30 +106,28 @@ class HeldResponse(Protocol):
 
 
 Hold = Callable[[Callable[[], object]], HeldResponse]
-"""A function that holds back the response to a request, so that no task waits while its stream is open.
+"""A function that holds back the response to a request, so that its stream stays open without a task that waits.
 
-Takes a function that is called when the stream has ended.
+Its argument is called when the stream has ended.
 """
 
 
 class EndReport:
-    """The report that a transport has ended. The session receives only the first report."""
+    """The report that a transport has ended, of which the session receives only the first."""
 
     def __init__(self) -> None:
         self.is_sent = False
-        """True after the first report."""
         self._error: McpError | None = None
         self._on_end: OnEnd | None = None
 
     def deliver_to(self, on_end: OnEnd) -> None:
-        """Set the function that receives the report. If the transport has ended already, call the function now."""
+        """Set the function that receives the report. If the transport has ended already, call it now."""
         if self.is_sent:
             on_end(self._error)
         else:
             self._on_end = on_end
 
     def send(self, error: McpError | None) -> None:
-        """Report the end. Later reports are ignored."""
         if not self.is_sent:
             self.is_sent, self._error = True, error
             on_end, self._on_end = self._on_end, None

@@ -21,20 +21,20 @@ from ..jsonrpc.messages import Outgoing, RequestId, encode
 from .base import EndReport, OnEnd, Receive, Trace, Transport
 
 MAX_UNREAD = 64 * 1024
-"""Maximum total size of the messages in one inbox, in bytes (64 KiB). Above it, the sender's `drain` waits."""
+"""Total size of the messages in one inbox above which the sender's `drain` waits, in bytes (64 KiB)."""
 
 
 class Inbox:
-    """The messages that one end has not read, as bytes. The other end puts them in."""
+    """The messages, as bytes, that the other end has put in and this end has not yet read."""
 
     def __init__(self) -> None:
         self.has_room = asyncio.Event()
         """Set while the inbox is small, and after it is closed."""
         self.has_room.set()
         self.is_closed = False
-        """True after either end was closed. The reader still gets the messages that are in the inbox."""
+        """True after either end was closed, though the reader still gets the messages that are in the inbox."""
         self.on_change: Callable[[], None] = lambda: None
-        """Called when a message has arrived, or the inbox is closed. The reader sets it."""
+        """The reader's function, called when a message has arrived or the inbox is closed."""
         self._frames: deque[bytes] = deque()
         self._size = 0  # of all frames, in bytes
 
@@ -49,7 +49,6 @@ class Inbox:
         self.on_change()
 
     def take(self) -> bytes | None:
-        """Remove and return the first message, or None if the inbox is empty."""
         if not self._frames:
             return None
         frame = self._frames.popleft()
@@ -59,7 +58,6 @@ class Inbox:
         return frame
 
     def close(self) -> None:
-        """Accept no more messages."""
         self.is_closed = True
         self.has_room.set()
         self.on_change()
@@ -110,7 +108,7 @@ class MemoryTransport(Transport):
 
     def _deliver_inbox(self) -> None:
         self._delivery_scheduled = False
-        current_access.set(None)  # the sender can be the handler of an HTTP request, but this message is not HTTP
+        current_access.set(None)  # the sender may be the handler of an HTTP request, but this message is not HTTP
         while self._receive is not None and not self._paused:
             frame = self._inbox.take()
             if frame is None:
@@ -122,7 +120,7 @@ class MemoryTransport(Transport):
             self._receive(decode_from_server(frame, self.waits_for))
 
     async def close(self) -> None:
-        """Close both ends. The peer still receives the messages in its inbox. This end receives no more messages."""
+        """Close both ends. The peer still receives the messages in its inbox, but this end receives no more."""
         self._receive = None
         self._inbox.close()
         self._outbox.close()
@@ -130,6 +128,6 @@ class MemoryTransport(Transport):
 
 
 def memory_pair(trace: Trace | None = None) -> tuple[MemoryTransport, MemoryTransport]:
-    """Return two connected transports: the client's and the server's. `trace` logs the frames at the client's end."""
+    """Return two connected transports, the client's and the server's. `trace` logs the frames at the client's end."""
     client, server = Inbox(), Inbox()
     return MemoryTransport(client, server, trace), MemoryTransport(server, client, None)

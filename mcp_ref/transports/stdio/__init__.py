@@ -1,19 +1,17 @@
 """stdio: the client starts the server as a child process, and they talk over the child's standard input and output.
 
-Each message is one line of UTF-8 JSON. The server MAY write logs to standard error [2025-11-25 basic/transports#stdio].
-The server needs neither a port nor authentication, because only the program that started it can write to its input.
+Each message is one line of UTF-8 JSON, so it MUST NOT contain a newline (JSON writes a line break in a string as
+`\\n`). The server needs neither a port nor authentication, because only the program that started it can write to its
+input. It MAY write logs of any kind to standard error [2025-11-25 basic/transports#stdio], so since 2025-11-25 a client
+SHOULD NOT take text there for an error.
 
 `lines.py` splits bytes into messages, `server.py` is the server's side, and `client.py` the client's side.
-
-Reasons:
-- A message MUST NOT contain a newline, which ends the message. JSON writes a line break in a string as `\\n`.
-- Servers write all kinds of logs to stderr, so a client SHOULD NOT take text on stderr as an error (since 2025-11-25).
 
     Revision             Content of one line
     up to 2024-11-05     one request, notification or response
     2025-03-26           one message, or a batch (an array of messages)
     from 2025-06-18      one message; batches were removed [2025-06-18 changelog#major-changes]
-    from 2026-07-28      one message; the server MUST NOT send requests, so only the server sends responses
+    from 2026-07-28      one message; the server MUST NOT send requests, so the client sends no responses
                          [2026-07-28 basic/transports/stdio#receiving-messages]
 
 Wire:  {"jsonrpc":"2.0","id":1,"method":"tools/list"}

@@ -1,7 +1,7 @@
 """The client's side of stdio: it starts the server as a child process, and ends it.
 
-The client ends the session by closing the server's stdin, which works on every platform. If the server does not exit,
-the client sends SIGTERM, so that the server can clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
+To end the session, the client closes the server's stdin, which works on every platform. If the server does not exit, it
+gets SIGTERM, so that it can still clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
 
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: client/target.py. Uses: lines.py, system.py
@@ -28,9 +28,9 @@ from .lines import MAX_LINE, LineTransport, limit_reads
 EXIT_SECONDS = 0.1
 """Time for which a client waits for the last output and the exit code of a server that ends, in seconds."""
 INHERITED_VARIABLES = system.SYSTEM.inherited_variables
-"""The environment variables that a server inherits. Others can hold secrets, so a caller must pass them explicitly."""
+"""The environment variables that a server inherits. Others may hold secrets, so a caller must pass them explicitly."""
 SILENT_GRACE_SECONDS = 0.2
-"""Time for which `close` waits, before the first signal, for a server that has written no output, in seconds."""
+"""Time before the first signal to a server that has written nothing and so has nothing to clean up, in seconds."""
 STDERR_TAIL_BYTES = 8192
 """Maximum number of bytes that an error message quotes from the end of the server's standard error."""
 
@@ -54,9 +54,9 @@ def check_command(command: Sequence[str]) -> None:
 
 
 def corrected_command(word: str) -> str:
-    """Return a correction of a word that is not a program: a command (also the word itself), or a URL, or ""."""
+    """Return what to write instead of a word that is not a program: a command, a URL, or "" if we have no idea."""
     if re.match(r"[\w.-]+ ", word):
-        return word
+        return word  # a whole command in one string
     interpreter = {".py": "python3", ".js": "node"}.get(os.path.splitext(word)[1])
     if interpreter is not None:
         return f"{interpreter} {word}"
@@ -65,7 +65,7 @@ def corrected_command(word: str) -> str:
 
 
 class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
-    """The client's transport. It starts a server process. `close` ends the process and its child processes.
+    """The client's transport, which starts a server process. `close` ends this process and its child processes.
 
     Args:
         command: The program and its arguments. No shell interprets them.
@@ -109,9 +109,13 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
             why = "this event loop cannot start processes; on Windows, use asyncio's default loop (ProactorEventLoop)"
             raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {why}") from None
         except (OSError, ValueError) as error:
-            better = corrected_command(self.command[0])
-            hint = "; is it installed, and on the PATH?" if isinstance(error, FileNotFoundError) else ""
-            hint = f"; write {better}{', as separate words' * (better == self.command[0])}" if better else hint
+            hint, correction = "", corrected_command(self.command[0])
+            if correction == self.command[0]:
+                hint = f"; write {correction}, as separate words"
+            elif correction:
+                hint = f"; write {correction}"
+            elif isinstance(error, FileNotFoundError):
+                hint = "; is it installed, and on the PATH?"
             raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {error}{hint}") from error
         self._process = process
         self._stdin = cast(asyncio.WriteTransport, process.get_pipe_transport(0))
@@ -137,30 +141,27 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         return cast(asyncio.ReadTransport, pipe) if pipe is not None and not pipe.is_closing() else None
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Read bytes that the server wrote to its stdout (1) or stderr (2)."""
-        if fd == 1:
+        if fd == 1:  # the server's stdout
             self._has_spoken = True
             self._feed(data)
-        elif fd == 2:
+        elif fd == 2:  # its stderr
             self.stderr_tail = (self.stderr_tail + data)[-STDERR_TAIL_BYTES:]
             if self._on_stderr is not None:
                 self._on_stderr(data)
 
     def pipe_connection_lost(self, fd: int, error: Exception | None) -> None:
-        """Note that one of the pipes was closed."""
         if fd == 1:
             self._lines.feed_eof(self._report_end_soon)
         elif fd == 0:
             self._writable.set()
 
     def process_exited(self) -> None:
-        """Note that the server process has ended."""
         self._exited.set()
         self._report_end_soon()
 
     def _report_end_soon(self) -> None:
-        # asyncio reports the closed output before or after the exit. Do not wait for both: a process that the server
-        # started can keep the output open, and a server can close its output without exiting.
+        # asyncio reports the closed output before or after the exit, but one of them may never come: a process that the
+        # server started can keep the output open, and a server can close its output without exiting.
         asyncio.get_running_loop().call_later(EXIT_SECONDS, self._report_end)
 
     def _report_end(self) -> None:
@@ -181,7 +182,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         return f"the server {self.command[0]!r} {how}{logs}"
 
     async def close(self) -> None:
-        """Close the server's input. Send signals if the server does not exit. Then kill the rest of its group."""
+        """Close the server's input, send signals if it does not exit, and kill the processes that it left running."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -191,25 +192,27 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         self._end.send(ConnectionClosed("the connection was closed"))
 
     async def _stop_process(self) -> None:
-        if (process := self._process) is None:
+        process = self._process
+        if process is None:
             return
-        pid, exited = process.get_pid(), self._exited
+        pid = process.get_pid()
         # [2025-11-25 basic/lifecycle#shutdown] close the input and wait; SIGTERM and wait; SIGKILL
         self._write_together()
         if self._stdin is not None:
             self._stdin.close()
-        for step in ("wait", "ask", "kill"):
-            if step != "wait":
-                await system.SYSTEM.end_processes(pid, step == "kill", exited.is_set())
-            # A server that has not begun to work has nothing to clean up.
-            is_working = step != "wait" or self._has_spoken
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._grace if is_working else min(self._grace, SILENT_GRACE_SECONDS)):
-                    await exited.wait()
-            if exited.is_set():
-                break
-        await system.SYSTEM.end_processes(pid, True, exited.is_set())  # the processes that the server left running
+        if not await self._exits_within(self._grace if self._has_spoken else min(self._grace, SILENT_GRACE_SECONDS)):
+            await system.SYSTEM.end_processes(pid, False, False)
+            if not await self._exits_within(self._grace):
+                await system.SYSTEM.end_processes(pid, True, False)
+                await self._exits_within(self._grace)
+        await system.SYSTEM.end_processes(pid, True, self._exited.is_set())  # the processes that it left running
         if self._stdin is not None and self._stdin.get_write_buffer_size():
             self._stdin.abort()  # unsent data keeps a closed pipe open while any process can read it
         process.close()
         await asyncio.sleep(0)  # asyncio reports the closed pipes in the next turn of the loop
+
+    async def _exits_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._exited.wait()
+        return self._exited.is_set()

@@ -13,7 +13,7 @@ from ...jsonrpc.messages import ID_SEARCH_BYTES, Incoming, Notification, Outgoin
 from ..base import EndReport, Receive, Trace, Transport
 
 MAX_READ = 64 * 1024
-"""Maximum number of bytes that asyncio reads from a pipe at once. By default, asyncio reads at most 256 KiB."""
+"""Maximum number of bytes that asyncio reads from a pipe at once, instead of its default of 256 KiB."""
 MAX_LINE = 64 * 1024 * 1024
 """Maximum size of one line, in bytes (64 MiB)."""
 MAX_UNWRITTEN = 16
@@ -23,13 +23,12 @@ MAX_UNWRITTEN = 16
 class LineReader:
     """A reader that splits a stream of bytes into lines, and delivers one message for each line.
 
-    The reader skips a line longer than `limit` bytes, and delivers a `Malformed` object in place of the message.
-    While the reader is paused, complete lines wait in its buffer, and the caller must stop calling `feed`.
+    It skips a line longer than `limit` bytes, and delivers a `Malformed` object instead of the message. While it is
+    paused, complete lines wait in its buffer, and the caller must stop calling `feed`.
     """
 
     def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:
         self.paused = False
-        """True if the lines in the buffer wait until `resume` is called."""
         self.receive = receive
         self.decode: Callable[[bytes], Incoming] = decode  # the client's function refuses some large messages
         self._limit, self._trace = limit, trace
@@ -44,14 +43,14 @@ class LineReader:
         self._split_buffer()
 
     def feed_eof(self, ended: Callable[[], None]) -> None:
-        """Note the end of the stream. Call `ended` when all lines are delivered. The last line needs no newline."""
+        """Note the end of the stream, and call `ended` when all lines are delivered. The last needs no newline."""
         if self._buffer and not self._buffer.endswith(b"\n"):
             self._buffer += b"\n"
         self._ended = ended
         self._split_buffer()
 
     def resume(self) -> None:
-        """End a pause. Deliver the waiting lines a moment later, so that `receive` is never called inside itself."""
+        """End a pause. The waiting lines come a moment later, so that `receive` is never called inside itself."""
         if self.paused:
             self.paused = False
             asyncio.get_running_loop().call_soon(self._split_buffer)
@@ -74,7 +73,7 @@ class LineReader:
             self._deliver_line(line)
 
     def _skip_buffer(self) -> None:
-        """Drop the buffer, except the start of the overlong line, which may contain the message's id."""
+        """Drop the buffer except for the start of the overlong line, which may contain the message's id."""
         if self._skipped is None:
             self._skipped = bytes(self._buffer[:ID_SEARCH_BYTES])
         self._buffer.clear()
@@ -93,20 +92,20 @@ class LineReader:
 class LineTransport(Transport):
     """The common base of the client's and the server's transport: messages as lines, and flow control.
 
-    One piece of input often contains many messages. The messages that are sent in response are written together, with
-    fewer system calls: this saves a fifth of the processor time of a server with 64 requests at the same time.
+    One piece of input often contains many messages, so what is sent in response is written together, with fewer system
+    calls. This saves a fifth of the processor time of a server with 64 requests at the same time.
     """
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
         self._trace = trace
         self._lines = LineReader(lambda message: None, max_line, trace)
-        self._writable = asyncio.Event()  # set while the peer reads fast enough; else senders wait
+        self._writable = asyncio.Event()  # set while the peer reads fast enough; otherwise senders wait
         self._writable.set()
         self._end = EndReport()
         self._unwritten: list[bytes] | None = None  # the lines to write together; None to write each line at once
 
     def _feed(self, data: bytes) -> None:
-        """Deliver the messages in `data`. Collect what is sent until each receiver of a message has run once."""
+        """Deliver the messages in `data`, and collect everything that their receivers send when they first run."""
         if self._unwritten is None:
             self._unwritten = []
         self._lines.feed(data)  # starts asyncio tasks, which run before `_write_together`
@@ -121,7 +120,7 @@ class LineTransport(Transport):
         raise NotImplementedError
 
     def _input(self) -> asyncio.ReadTransport | None:
-        """Return the pipe that the peer writes to, or None if the pipe is not open."""
+        """Return the pipe that the peer writes to, or None if it is not open."""
         raise NotImplementedError
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
@@ -137,7 +136,7 @@ class LineTransport(Transport):
             self._unwritten.clear()
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait until the peer has read most of the data, if more than 64 KiB (asyncio's default limit) are unsent."""
+        """Wait until the peer has read most of the data, but only if more than asyncio's 64 KiB are unsent."""
         if not self._writable.is_set():
             await self._writable.wait()
 
@@ -156,12 +155,11 @@ class LineTransport(Transport):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let senders continue. Called by asyncio."""
         self._writable.set()
 
 
 def limit_reads(pipe: object) -> None:
     """Make asyncio read at most `MAX_READ` bytes at once."""
-    # asyncio allocates its maximum for each read. For 256 KiB the system maps new memory, which takes 15 microseconds.
+    # asyncio allocates its maximum for each read, and for 256 KiB the system maps new memory, which takes 15 us.
     if hasattr(pipe, "max_size"):  # other event loops lack this attribute
         pipe.max_size = MAX_READ

@@ -1,7 +1,7 @@
 """The server's side of stdio: it reads messages from its standard input, and writes messages to its standard output.
 
-A server writes only messages to stdout, because the client decodes every line. If a tool called `print`, the client
-would decode the output as an invalid message. `claimed_stdio` therefore hides descriptors 0 and 1 from the tools.
+Only messages may go to stdout, because the client decodes every line. If a tool called `print`, the client would take
+the output for an invalid message, so `claimed_stdio` hides descriptors 0 and 1 from the tools.
 
 Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: server/server.py. Uses: lines.py, system.py
@@ -25,18 +25,18 @@ from ..base import OnEnd, Receive, Trace
 from .lines import MAX_LINE, LineTransport, limit_reads
 
 FLUSH_SECONDS = 2.0
-"""Maximum time in which the client reads nothing of the last messages, in `close` and after EOF, in seconds."""
+"""Time after which a client that reads none of the last messages does not get them, in seconds."""
 
 PAUSED_CHECK_SECONDS = 1.0
-"""Interval at which a transport that does not read checks if the client has left, in seconds."""
+"""Interval at which a transport that has paused reading checks if the client has left, in seconds."""
 
 
 @contextlib.contextmanager
 def claimed_stdio() -> Iterator[tuple[int, int]]:
     """Yield private copies of stdin and stdout, and hide the originals from the program until the block ends.
 
-    In the `with` block, descriptor 0 (stdin) is empty, and descriptor 1 (stdout) leads to standard error. So a `print`,
-    an `os.write(1, ...)` or a child process inside a tool can neither write between the messages nor read them.
+    In the `with` block, descriptor 0 (stdin) is empty, and descriptor 1 (stdout) leads to standard error. So neither a
+    `print`, an `os.write(1, ...)` nor a child process inside a tool can write between the messages, or read them.
     """
     # [2025-11-25 basic/transports#stdio] the server MUST NOT write anything to stdout but valid MCP messages
     sys.stdout.flush()
@@ -58,10 +58,10 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
 class StdioServerTransport(LineTransport, asyncio.Protocol):
     """The server's transport. It reads messages from the descriptor `source`, and writes messages to `sink`.
 
-    Each descriptor can be a pipe, a socket, a terminal or a plain file. The caller closes both descriptors.
+    Each descriptor can be a pipe, a socket, a terminal or a plain file, and is closed by the caller.
     """
 
-    can_restart = True  # a bridge can share this process among clients, and each client sends `initialize`
+    can_restart = True  # a bridge may share this process among clients, each of which sends `initialize`
 
     def __init__(self, source: int, sink: int, *, max_line: int = MAX_LINE, trace: Trace | None = None) -> None:
         super().__init__(max_line, trace)
@@ -73,7 +73,6 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         self._closing = False
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Begin to read and write."""
         self._end.deliver_to(on_end)
         self._lines.receive = receive
         loop = asyncio.get_running_loop()
@@ -95,8 +94,8 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
             system.read_in_thread(self._source, self.data_received, lambda: self._lines.paused, self.eof_received)
 
     async def _open_socket(self) -> None:
-        """Open a socket for output. Read from it too if it is also our input, as for a program that inetd starts."""
-        # asyncio closes a write pipe when input arrives on it, and a socket carries both directions.
+        """Open a socket for output, and for input too if both are one socket, as for a program that inetd starts."""
+        # Not a write pipe, because asyncio would close it when input arrives on the socket.
         is_input = os.path.sameopenfile(self._source, self._sink)
         protocol = self if is_input else _OutputProtocol(self)
         connection = socket.socket(fileno=os.dup(self._sink))
@@ -110,7 +109,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
             self._writer.write(line)
 
     def _unread(self) -> int:
-        """Return the number of written bytes that the client has not read. The system's pipe can hold some more."""
+        """Return the number of written bytes that the client has not read, apart from those in the system's pipe."""
         return 0 if self._writer is None or self._writer.is_closing() else self._writer.get_write_buffer_size()
 
     def _input(self) -> asyncio.ReadTransport | None:
@@ -125,16 +124,16 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         if self._paused_check is not None:
             self._paused_check.cancel()
 
-    def _check_later(self, unread: float) -> None:
+    def _check_later(self, unread_now: float) -> None:
         if self._input() is not None:
             loop = asyncio.get_running_loop()
-            self._paused_check = loop.call_later(PAUSED_CHECK_SECONDS, self._check_paused_input, unread)
+            self._paused_check = loop.call_later(PAUSED_CHECK_SECONDS, self._check_paused_input, unread_now)
 
     def _check_paused_input(self, unread_before: float) -> None:
         """End the session if the client has closed our input and does not read our output.
 
-        asyncio would notice the closed input only when it reads again. A client such as `cat requests | server | less`
-        also closes our input early, but still reads.
+        asyncio would notice the closed input only when it reads again. The closed input alone is not enough, because
+        `cat requests | server | less` closes it early too, but still reads.
         """
         unread = self._unread()
         if unread >= unread_before and system.SYSTEM.has_hung_up(self._source):
@@ -143,25 +142,24 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
             self._check_later(unread)
 
     def data_received(self, data: bytes) -> None:
-        """Read bytes from the client. Called by asyncio."""
         self._feed(data)
 
     def eof_received(self) -> bool:
         """End the session, because the client has closed our input. Return True to keep a socket open for output."""
         self._lines.feed_eof(lambda: self.report_end(None))
-        # While the dispatcher has paused reading, lines wait. The end waits for them for as long as the client reads.
+        # Lines may still wait, because the dispatcher has paused reading. Give them as long as the client reads.
         self._end_unless_read(-1)
         return True
 
     def _end_unless_read(self, read_before: int) -> None:
-        if (read := self._written - self._unread()) > read_before and not self._closing:
+        read = self._written - self._unread()
+        if read > read_before and not self._closing:
             asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._end_unless_read, read)
         else:
             self.report_end(None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End the session, because our input has ended or failed. Called by asyncio."""
-        self.report_end(None)
+        self.report_end(None)  # our input has ended or failed
 
     def report_end(self, error: McpError | None) -> None:
         """Report the end to the session, unless `close` was called."""
@@ -172,24 +170,24 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
     async def close(self) -> None:
         """Send the pending messages, unless the client reads nothing for `FLUSH_SECONDS` seconds, and close."""
         self._write_together()
-        self._closing, writer = True, self._writer
+        self._closing, writer, reader = True, self._writer, self._input()
         if self._paused_check is not None:
             self._paused_check.cancel()
-        unread, end = math.inf, 0.0
-        while self._unread() > 0 and (self._unread() < unread or time.monotonic() < end):
-            if self._unread() < unread:
-                unread, end = self._unread(), time.monotonic() + FLUSH_SECONDS
+        fewest_unread, give_up_at = self._unread(), time.monotonic() + FLUSH_SECONDS
+        while self._unread() > 0 and time.monotonic() < give_up_at:
             await asyncio.sleep(0.005)
+            if self._unread() < fewest_unread:
+                fewest_unread, give_up_at = self._unread(), time.monotonic() + FLUSH_SECONDS
         if writer is not None and not writer.is_closing():
             writer.abort()
-        if (reader := self._input()) is not None:
+        if reader is not None and not reader.is_closing():
             reader.close()
         await asyncio.sleep(0)  # asyncio calls `connection_lost` in the next turn of the loop
         self._end.send(ConnectionClosed("the connection was closed"))
 
 
 class _OutputProtocol(asyncio.Protocol):
-    """The asyncio protocol of a descriptor that a server only writes to. It forwards calls to its owner."""
+    """The asyncio protocol of a descriptor that is only written to."""
 
     def __init__(self, owner: StdioServerTransport) -> None:
         self._owner = owner

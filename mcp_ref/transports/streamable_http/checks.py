@@ -1,7 +1,7 @@
 """The checks that the head of an HTTP request must pass before the server reads its body.
 
-The server makes the checks in this order. It responds to the first failure with an HTTP status and a JSON-RPC error
-without an id. (In the modern era, server.py makes check 8 for a POST, with the body; its error has an id.)
+The server makes the checks in this order, and responds to the first failure with an HTTP status and a JSON-RPC error
+without an id. (In the modern era, server.py makes check 8 for a POST together with the body, so its error has an id.)
 
     1  no header of `UNIQUE_HEADERS` is sent twice           400
     2  `Host` is a name of this server                       403
@@ -14,18 +14,18 @@ without an id. (In the modern era, server.py makes check 8 for a POST, with the 
     8  the server supports the revision                      400
 
 Reasons:
-- 1: if a header is sent twice, a proxy could use the first value, and the server the second. An attacker could then
-  show the proxy one session or origin, and the server another session or origin.
+- 1: if a header is sent twice, a proxy may use the first value and the server the second, so an attacker could show
+  each of them another session or origin.
 - 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
-  evil.example. Then the attacker's DNS server changes the address of evil.example to 127.0.0.1. The browser still
-  regards requests to evil.example as the page's own, and lets the page read the responses. But each request has the
-  header `Host: evil.example`, and each POST has the page's `Origin` too. By default, the server therefore allows only
-  the names of loopback. A local server SHOULD bind to loopback only.
-- 6: a browser lets every web page send a form or plain text to every server. Before a page sends JSON to another
+  evil.example, whose DNS server then changes its address to 127.0.0.1. The browser still regards requests to
+  evil.example as the page's own, and lets the page read the responses. But each request has the header
+  `Host: evil.example`, and each POST has the page's `Origin` too, so by default the server allows only the names of
+  loopback. A local server SHOULD bind to loopback only.
+- 6: a browser lets every web page send a form or plain text to every server, but before a page sends JSON to another
   server, the browser asks that server for permission (a preflight request).
 
     Revision    Header Origin                        Header MCP-Protocol-Version
-    2025-03-26  server MUST validate it              is not on MCP requests
+    2025-03-26  server MUST validate it              does not exist
     2025-06-18  server MUST validate it              client MUST send it after the handshake;
                                                      server MUST refuse an unsupported revision with 400
     2025-11-25  invalid: server MUST send 403        same as 2025-06-18
@@ -64,37 +64,37 @@ JSON_HEADERS: Final = [("Content-Type", JSON_TYPE)]
 SSE_HEADERS: Final = [
     ("Content-Type", SSE_TYPE),
     ("Cache-Control", "no-cache, no-transform"),
-    # [2026-07-28 basic/transports/streamable-http#receiving-messages] SHOULD: without it, nginx buffers the events
+    # [2026-07-28 basic/transports/streamable-http#receiving-messages] a server SHOULD send it, or nginx buffers events
     ("X-Accel-Buffering", "no"),
 ]
 
 STREAMED_METHODS: Final = frozenset({"subscriptions/listen"})
-"""The methods whose response is always an event stream. The stream stays open until one side closes it."""
+"""The methods whose response is always an event stream, which stays open until one side closes it."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-"""The host names of loopback. Only programs on this machine can connect to them."""
+"""The host names of loopback, to which only programs on this machine can connect."""
 UNIQUE_HEADERS: Final = ("host", "origin", "authorization", "dpop", "content-type", "mcp-session-id",
                    "mcp-protocol-version", "last-event-id")  # fmt: skip
 """The headers that a request must not have twice (check 1)."""
 _PARAMETER_HEADER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
 
 PREFLIGHT_SECONDS: Final = 600
-"""Time for which a browser is allowed to reuse the response to a preflight request, in seconds."""
+"""Time for which a browser may reuse the response to a preflight request, in seconds."""
 MAX_CACHED_ACCEPT: Final = 64
-"""Maximum number of parsed `Accept` headers that are cached. Clients send the same few values."""
+"""Maximum number of parsed `Accept` headers that are cached, since clients send the same few values."""
 MAX_QUOTED: Final = 100
 """Maximum length of a header value that an error quotes, in characters."""
 Authenticate = Callable[[HttpRequest], Awaitable[str | None] | str | None]
-"""A function, async or not, that returns a request's caller (principal: a non-empty string), or None for a 401.
+"""A function, async or not, that returns a request's caller (a non-empty string), or None for a 401.
 
 The body of the request has not arrived yet, so `request.body` is empty.
 """
 Authorize = Callable[[HttpRequest], Awaitable[Access]]
-"""A function that returns the rights of a request's caller. Raises AccessRefused."""
+"""A function that returns the rights of a request's caller, or raises AccessRefused."""
 
 
 def authorized_by(authenticate: Authenticate) -> Authorize:
-    """Return the `Authorize` function for an author's `authenticate` function. Its principals have no scopes."""
-    reported: set[type] = set()  # types of wrong results, each of which is logged once
+    """Return the `Authorize` function for an author's `authenticate` function, whose principals have no scopes."""
+    reported: set[type] = set()  # types of wrong results, each of which is logged only once
 
     async def authorize(request: HttpRequest) -> Access:
         name = authenticate(request)
@@ -122,7 +122,6 @@ class HttpRefusal(Exception):
         self.status, self.headers, self.code = status, headers or [], code
 
     def body(self) -> bytes:
-        """Return the reason as a JSON-RPC error."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the body MAY be an error response without an id
         return encode(ErrorResponse(None, Error(self.code, str(self)), omit_id=True))
 
@@ -143,7 +142,7 @@ class CheckedRequest:
     checks: RequestChecks
     method: str
     cors: HeaderList
-    """The CORS headers of the response. They let a web page of the request's origin read the response."""
+    """The CORS headers of the response, which let a web page of the request's origin read it."""
     session_id: str | None
     revision: str | None
     """The value of the header `MCP-Protocol-Version`, or None."""
@@ -151,13 +150,13 @@ class CheckedRequest:
     accepts_json: bool
     accepts_sse: bool
     deferred_failure: HttpRefusal | None
-    """The first failure among checks 6 to 8, or None. It is raised after check 5 (authentication)."""
+    """The first failure among checks 6 to 8, or None. It is raised only after check 5 (authentication)."""
     compared_fields: tuple[str, str, str | None] | None = None
-    """The `mirrored_fields` of the latest body that matched these headers. Equal fields are not compared again."""
+    """The `mirrored_fields` of the latest body that matched these headers, to save comparing equal ones again."""
 
 
 Serve = Callable[[Exchange, CheckedRequest, Access], Rest]
-"""A function that serves a request that has passed all checks. Raises HttpRefusal."""
+"""A function that serves a request that has passed all checks, or raises HttpRefusal."""
 
 
 class RequestChecks:
@@ -168,9 +167,9 @@ class RequestChecks:
         allowed_origins: Allowed origins of web pages, such as "https://app.example". Default: origins on loopback.
         methods: The HTTP methods of the endpoint.
         revisions: The revisions that the endpoint serves.
-        has_messages: False for an endpoint that serves a document. Checks 6 to 8 are then left out.
+        has_messages: False for an endpoint that serves a document, for which checks 6 to 8 are left out.
 
-    "*" in `allowed_hosts` or `allowed_origins` allows every value. Use it only behind a proxy that makes the check.
+    "*" in `allowed_hosts` or `allowed_origins` allows every value, and is only for use behind a proxy that checks them.
     """
 
     def __init__(
@@ -181,12 +180,12 @@ class RequestChecks:
         self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
         self._methods, self.revisions, self._has_messages = methods, revisions, has_messages
-        self.session_revisions = frozenset(revisions).intersection(LEGACY)  # a set, because comparisons are slow
+        self.session_revisions = frozenset(revisions).intersection(LEGACY)  # a set, because comparing them is slow
         self._modern = len(self.session_revisions) < len(revisions)  # the endpoint serves stateless requests too
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
 
     def guard(self, exchange: Exchange, authorize: Authorize | None, serve: Serve) -> Rest:
-        """Make all checks, then call `serve`. Respond to preflight requests, and to refusals by checks or `serve`."""
+        """Make all checks, then call `serve`. Also respond to preflight requests, and to refusals of either."""
         request = exchange.request
         cors: HeaderList = []
         try:
@@ -207,8 +206,8 @@ class RequestChecks:
     def check(self, request: HttpRequest) -> CheckedRequest:
         """Make checks 1 to 4, and store the first failure among checks 6 to 8. Raises HttpRefusal."""
         headers = request.headers
-        # The outcome depends only on the head. If the same head comes again, the HTTP server reuses the Headers object.
-        # So the checks are made once.
+        # The outcome depends only on the head. If the same head comes again, the HTTP server reuses the Headers object,
+        # so the checks are made only once.
         known = headers.checked
         if type(known) is CheckedRequest and known.checks is self and known.method == request.method:
             return known
@@ -219,7 +218,7 @@ class RequestChecks:
         if not self._is_our_host((host or "").lower()):  # HTTP/1.0 needs no Host, and "*" accepts this too
             raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed; add it to the server's setting allowed_hosts")
         origin = headers.get("origin")
-        # [2025-11-25 basic/transports#security-warning] MUST validate Origin; present and invalid: MUST be 403
+        # [2025-11-25 basic/transports#security-warning] servers MUST validate Origin; a bad one MUST get 403
         if origin is not None and not self._is_allowed_origin(origin.lower()):
             why = f"Origin {_quoted(origin)} is not allowed; add it to the server's setting allowed_origins"
             raise HttpRefusal(403, why)
@@ -261,11 +260,11 @@ class RequestChecks:
                 # DEVIATION: a client that lists only one content type is served, with that content type.
                 return HttpRefusal(406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
         elif request.method == "GET" and not accepts_sse:
-            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST list text/event-stream
+            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] the client MUST list it
             return HttpRefusal(406, f"Accept must list {SSE_TYPE}")
         name = headers.get(VERSION_HEADER)
         if self._modern and request.method == "POST":
-            return None  # the endpoint makes check 8 itself, because the revision is also in the body
+            return None  # server.py makes check 8, because the revision is also in the body
         revision = find_revision(name)
         if self._modern and revision is not None and revision not in LEGACY:
             # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] only POST exists
@@ -274,7 +273,7 @@ class RequestChecks:
 
     def unsupported_revision(self, name: str) -> HttpRefusal:
         """Return the refusal of a request whose revision no session of this server can speak."""
-        # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
+        # [2025-11-25 basic/transports#protocol-version-header] the server MUST respond to an unsupported one with 400
         known = ", ".join(str(revision) for revision in self.revisions if revision in self.session_revisions)
         return HttpRefusal(400, f"{VERSION_HEADER} {_quoted(name)} is not supported here; supported: {known}")
 
@@ -297,14 +296,14 @@ def _has_small_body(exchange: Exchange) -> bool:
 
 
 async def _authorize(exchange: Exchange, checked: CheckedRequest, authorize: Authorize | None, serve: Serve) -> None:
-    """Make check 5, read the body, and call `serve`."""
     access = await authorize(exchange.request) if authorize is not None else Access()
     if checked.deferred_failure is not None:
         raise checked.deferred_failure.copy()
     await exchange.read_body()
     if len(exchange.request.body) > LARGE_MESSAGE:
         await take_turn_to_start()
-    if (rest := _begin(exchange, checked, access, serve)) is not None:
+    rest = _begin(exchange, checked, access, serve)
+    if rest is not None:
         await rest
 
 
@@ -324,14 +323,13 @@ async def _finish(rest: Coroutine[object, object, None], exchange: Exchange, cor
 
 
 def refuse(exchange: Exchange, refused: HttpRefusal | AccessRefused, cors: HeaderList) -> None:
-    """Respond with a refusal."""
     if isinstance(refused, AccessRefused):
         refused = HttpRefusal(refused.status, str(refused), refused.headers)
     exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
 
 
 def accepted_types(headers: Headers) -> tuple[bool, bool]:
-    """Return two booleans: client accepts JSON, client accepts event streams. Without `Accept`, both are True."""
+    """Return if the client accepts JSON, and if it accepts event streams. Without `Accept`, both are True."""
     return _accepted_types(",".join(headers.get_all("accept") or ("*/*",)))
 
 
@@ -348,8 +346,10 @@ def _accepted_types(accept: str) -> tuple[bool, bool]:
 
 
 def _cors(origin: str | None) -> HeaderList:
+    if origin is None:
+        return []
     exposed = ("Access-Control-Expose-Headers", f"{SESSION_HEADER}, WWW-Authenticate, DPoP-Nonce")
-    return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), exposed] if origin is not None else []
+    return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), exposed]
 
 
 def _without_port(host: str) -> str:

@@ -6,15 +6,15 @@
                              404          the server has ended the session; the client repeats requests in a new session
                              400, 404 or 405 to `initialize`: the client tries HTTP+SSE, the older transport
 
-After the handshake, the client sends a GET. The response is the listening stream: the server uses it for messages that
+After the handshake, the client sends a GET, whose response is the listening stream, for messages of the server that
 belong to no request. Stateless requests (from 2026-07-28) need neither a handshake nor the GET.
 
 Reasons:
-- The client sends the session id with every later request, because these can come over many connections.
-- The client sends the negotiated revision in a header (MUST since 2025-06-18), so that a server knows the revision
-  before it looks up the session.
-- After a 404 the client MUST begin a new session. The user then does not notice that the server has restarted.
-- A client that closes SHOULD delete its session. Otherwise the server stores the session until its idle time ends.
+- The client sends the session id with every later request, because these may come over many connections.
+- Since 2025-06-18, it MUST send the negotiated revision in a header, by which a server knows the revision before it
+  looks up the session.
+- After a 404 it MUST begin a new session, so that the user does not notice that the server has restarted.
+- A client that closes SHOULD delete its session, which the server would otherwise store until its idle time ends.
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
 """
@@ -73,16 +73,16 @@ log = logging.getLogger(__name__)
 ACCEPT_SECONDS: Final = 30.0
 """Time that a server has to accept a notification or a response, in seconds."""
 MAX_POSTS: Final = 2048
-"""Maximum number of POSTs in progress. Above it, the client drops its responses, but no requests."""
+"""Number of POSTs in progress above which the client drops its responses, but no requests."""
 RENEWAL_SECONDS: Final = 30.0
-"""Time that a server has to begin a new session after it has ended the previous session, in seconds."""
+"""Time that a server has to begin a new session after it has ended the previous one, in seconds."""
 CLOSE_ACCEPT_SECONDS: Final = 1.0
 """Time that `close` waits until the server has accepted the last notification or response, in seconds."""
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
-# The session limits the time of each request. If all connections are in use, a request waits.
-# Notifications, responses and GETs use extra connections, because a request in flight can be waiting for them.
+# No time limits, because the session has one for each request. If all connections are in use, a request waits, but
+# notifications, responses and GETs use extra connections, because a request in flight may be waiting for them.
 HTTP_LIMITS: Final = ClientLimits(head_time=None, idle=None)
 
 
@@ -130,12 +130,12 @@ class StreamableHttpClientTransport(Transport):
         self._closing: asyncio.Task[None] | None = None  # not None after `close`
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Store both functions. The transport connects to the server when the first message is sent."""
+        """Store both functions. The first message that is sent will connect to the server."""
         self._receive = receive
         self._end.deliver_to(on_end)
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """POST a message. Before a legacy message, wait until all earlier notifications and responses are accepted."""
+        """POST a message. A legacy message first waits until all earlier notifications and responses are accepted."""
         if self._closing is not None:
             return
         if isinstance(message, Request) and is_stateless(message.params):
@@ -146,7 +146,7 @@ class StreamableHttpClientTransport(Transport):
             return self._http_sse.send(message, related)
         ids = [member.id for member in _members(message) if isinstance(member, Request)]
         if not ids and not isinstance(message, Notification) and len(self._posts) >= MAX_POSTS:
-            return  # else a server that sends requests, and accepts no responses, would fill the memory
+            return  # or a server that sends requests but accepts no responses would fill our memory
         frame = encode(message)
         if isinstance(message, Request) and message.method == "initialize":
             self._initialize = message
@@ -162,8 +162,7 @@ class StreamableHttpClientTransport(Transport):
         """Cancel the stateless request that a notification names. Return True if the notification must not be sent."""
         if notification.method != "notifications/cancelled":
             return False
-        # Before the handshake, all requests are stateless. A notification for an unknown id is dropped, because that
-        # request already has its response.
+        # Before the handshake, all requests are stateless, so an id that is not in flight already has its response.
         return self._stateless.cancel(notification.params.get("requestId")) or self._initialize is None
 
     def _after_notification(self, notification: Notification, task: asyncio.Task[None]) -> None:
@@ -175,8 +174,8 @@ class StreamableHttpClientTransport(Transport):
             post = next((post for post, ids in self._posts.items() if id in ids), None)
             if post is not None:
                 self._posts[post].remove(id)
-                if not self._posts[post]:  # else other requests of the batch still wait
-                    # [2025-11-25 basic/utilities/cancellation#behavior-requirements] SHOULD ignore a late response
+                if not self._posts[post]:  # otherwise other requests of the batch still wait
+                    # [2025-11-25 basic/utilities/cancellation#behavior-requirements] we SHOULD ignore a late response
                     task.add_done_callback(lambda _: post.cancel())
 
     async def drain(self, related: RequestId | None = None) -> None:
@@ -193,17 +192,17 @@ class StreamableHttpClientTransport(Transport):
         self._stateless.readable.set()
 
     async def close(self) -> None:
-        """End all requests in flight and the session. After that, no more messages are sent."""
+        """End all requests in flight and the session. Nothing is sent afterwards."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)  # closing continues if the caller is cancelled
+        await asyncio.shield(self._closing)  # which continues even if the caller is cancelled
 
     async def _close(self) -> None:
         await finish(self._last_one_way_post, timeout=CLOSE_ACCEPT_SECONDS)
         await self._stateless.close()
         await finish(*self._posts, self._listener, self._renewal, cancel=True, timeout=CLOSE_SECONDS)
         if self._session is not None:
-            # [2025-11-25 basic/transports#session-management] SHOULD DELETE a session that is no longer needed
+            # [2025-11-25 basic/transports#session-management] a client SHOULD DELETE a session that it no longer needs
             deleting = self._http.request("DELETE", self.url, self._headers(), extra=True)
             try:
                 async with asyncio.timeout(DELETE_SECONDS), deleting:
@@ -222,7 +221,7 @@ class StreamableHttpClientTransport(Transport):
         if earlier:
             await finish(*earlier)
         try:
-            if ids:  # the session limits the time of its requests
+            if ids:  # a request has the time limit of the session
                 await self._post(message, frame, ids, self._receive)
             else:
                 async with self._time_limits.timeout(ACCEPT_SECONDS):
@@ -237,7 +236,7 @@ class StreamableHttpClientTransport(Transport):
     async def _post(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: Receive, repeated: bool = False
     ) -> None:
-        """POST a message and read the response. If the session has ended, begin a new one, and repeat the POST once."""
+        """POST a message and read the response. If the session has ended, begin another and repeat the POST, once."""
         is_initialize = message is self._initialize
         posting = self._http.request("POST", self.url, self._post_headers(is_initialize), frame, extra=not ids)
         if self._trace is not None and not repeated:
@@ -252,12 +251,12 @@ class StreamableHttpClientTransport(Transport):
                 self._deliver_refusal(response, await response.read(MAX_UNREQUESTED), ids, deliver)
             else:
                 if is_initialize:
-                    # [2025-11-25 basic/transports#session-management] the id MUST be on all subsequent requests
+                    # [2025-11-25 basic/transports#session-management] the client MUST send it with all later requests
                     self._session = response.headers.get(SESSION_HEADER)
                 await self._read(response, ids, deliver)
         if ended:
             await self._renew_session(session)
-            if not isinstance(message, (Response, ErrorResponse)):  # a response is useless in the new session
+            if not isinstance(message, (Response, ErrorResponse)):  # the new session does not know the request of those
                 await self._post(message, frame, ids, deliver, repeated=True)
 
     async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
@@ -276,7 +275,7 @@ class StreamableHttpClientTransport(Transport):
             self._fail_requests(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
 
     def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
-        """Deliver an HTTP error to the requests of a POST, as the body's JSON-RPC error except for `initialize`."""
+        """Deliver an HTTP error to the requests of a POST, as the JSON-RPC error in it except for `initialize`."""
         text, found = describe_http_error(response, body), error_in(body)
         if found is None or (self._initialize is not None and ids == [self._initialize.id]):
             return self._fail_requests(ids, text, deliver)
@@ -289,7 +288,8 @@ class StreamableHttpClientTransport(Transport):
         """Try HTTP+SSE, because a server with that transport refuses the POST of `initialize` with 400, 404 or 405."""
         assert self._initialize is not None
         body = await response.read(MAX_UNREQUESTED)
-        if (found := error_in(body)) is not None and found.error.code in MODERN_ERROR_CODES:
+        found = error_in(body)
+        if found is not None and found.error.code in MODERN_ERROR_CODES:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] a modern error: no HTTP+SSE
             return self._receive(ErrorResponse(self._initialize.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
@@ -311,7 +311,7 @@ class StreamableHttpClientTransport(Transport):
         await listen(self._get, read, lambda: self._session, self._renew_session)
 
     async def _renew_session(self, ended: str | None) -> None:
-        """Begin a new session after the session with the id `ended`. Concurrent callers share the new session."""
+        """Begin a new session after the one with the id `ended`. Concurrent callers share it."""
         if self._renewal is None or self._renewal.done():
             if self._session != ended:
                 return
@@ -321,14 +321,14 @@ class StreamableHttpClientTransport(Transport):
             raise ConnectionClosed(f"the server has ended the session, and no new session could begin: {why}")
 
     async def _repeat_handshake(self) -> str | None:
-        """Repeat the handshake. If it fails, restore the old session id and return the reason; else return None."""
+        """Repeat the handshake. If it fails, restore the old session id and return the reason."""
         initialize, session, revision = self._initialize, self._session, self._revision
         assert initialize is not None
         log.info("%s has ended the session; a new one begins", public_url(self.url))
         responses: list[Incoming] = []
         try:
             async with self._time_limits.timeout(RENEWAL_SECONDS):
-                # [2025-11-25 basic/transports#session-management] MUST start a new session, without the old id
+                # [2025-11-25 basic/transports#session-management] the client MUST begin a new one, without the old id
                 await self._post(initialize, encode(initialize), [initialize.id], responses.append)
                 why = _failure_in(responses) or ("the revision has changed" if self._revision != revision else None)
                 if why is None:
@@ -350,20 +350,21 @@ class StreamableHttpClientTransport(Transport):
         if self._session is not None:
             headers[SESSION_HEADER] = self._session
         if self._revision is not None and self._revision.version_header:
-            # [2025-11-25 basic/transports#protocol-version-header] MUST include it on all subsequent requests
+            # [2025-11-25 basic/transports#protocol-version-header] the client MUST send it with all later requests
             headers[VERSION_HEADER] = self._revision.name
         return headers
 
     def _post_headers(self, is_initialize: bool = False) -> dict[str, str]:
         headers = self._own_headers if is_initialize else self._headers()
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] Accept MUST list both types
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both types in Accept
         return {**headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
 
-    def _get(self, more: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:
-        return self._http.request("GET", self.url, {**self._headers(), "Accept": SSE_TYPE, **more}, extra=True)
+    def _get(self, resume_headers: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:
+        headers = {**self._headers(), "Accept": SSE_TYPE, **resume_headers}
+        return self._http.request("GET", self.url, headers, extra=True)
 
     async def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
-        """Decode and deliver a message. If it is a response, remove its request from `unanswered`."""
+        """Decode and deliver a message, and remove its request from `unanswered` if it is a response."""
         if self._trace is not None:
             self._trace("<-", frame)
         message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, self.waits_for)
@@ -376,7 +377,6 @@ class StreamableHttpClientTransport(Transport):
         await self._stateless.readable.wait()
 
     def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: McpError | None = None) -> None:
-        """Report to the session that these requests will get no response."""
         if not ids:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
         for id in ids:

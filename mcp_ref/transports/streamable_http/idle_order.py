@@ -1,4 +1,4 @@
-"""The order in which idle sessions end, when a new session needs their place.
+"""The order in which idle sessions end when a new session needs their place.
 
 Used by: session_table.py
 """
@@ -13,8 +13,9 @@ from .session import HttpSession
 class IdleOrder:
     """The order in which the table ends the idle sessions of one caller, or of all callers.
 
-    Sessions without a request come first, then the sessions that were used longest ago. A use does not move a session:
-    `next_idle` moves the first session to the end if it was used since the last look, so a use costs at most one move.
+    Sessions that have had no request come first, then those that were used longest ago. Using a session does not move
+    it, which would cost time at every request. Only when `next_idle` comes to a session that was used in the meantime,
+    it moves it to the end.
     """
 
     def __init__(self) -> None:
@@ -24,11 +25,10 @@ class IdleOrder:
         self._used: OrderedDict[HttpSession, float] = OrderedDict()
 
     def add(self, session: HttpSession) -> None:
-        """Add a session at the end."""
-        (self._used if session.was_used else self._unused)[session] = session.last_used
+        queue = self._used if session.was_used else self._unused
+        queue[session] = session.last_used
 
     def remove(self, session: HttpSession) -> None:
-        """Remove a session that has ended."""
         self._unused.pop(session, None)
         self._used.pop(session, None)
         session.at_next_use.clear()
@@ -37,10 +37,10 @@ class IdleOrder:
         """Return the session to end, or None if no session is idle."""
         for queue in (self._unused, self._used):
             while queue:
-                session, since = queue.popitem(last=False)
+                session, last_known_use = queue.popitem(last=False)
                 if not session.is_idle:
-                    session.at_next_use.append(self.add)
-                elif session.last_used == since:
+                    session.at_next_use.append(self.add)  # it is back in the order when its request has ended
+                elif session.last_used == last_known_use:
                     return session
                 else:
                     self.add(session)

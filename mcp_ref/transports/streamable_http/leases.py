@@ -5,13 +5,12 @@
         -> the process is killed, paused or cut off: the lease ends, and another process can load the session
     load, while another process has the lease -> SessionOwned: 503, and the client tries again after a second
 
-The storage decides who has a lease, and counts the processes that have had it (fencing). This page is about the time:
-a process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended. So it
-checks the clock before each request. The clock also runs while the process is paused, and on Linux while the machine
-is suspended. If no other process has taken the session over, a later `renew` continues it. If one has, `save` and
+The storage decides who has a lease, and counts the processes that have had it (fencing). This page is about
+time: a process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended, so it
+checks the clock before each request. That clock runs on during a pause, and on Linux while the machine is suspended. If no other process has taken the session over, a later `renew` continues it. If one has, `save` and
 `renew` say so, and this process ends its copy.
 
-A lease begins before the call of the storage, not after it: the time of the call counts too.
+A lease counts from before the call of the storage, because nobody knows when during the call it was granted.
 
 Threats:
     lease-of-another-caller: a user's session; another caller who knows its id; sends a request to a process that does
@@ -59,13 +58,13 @@ class Leases:
         return self._ends.get(session, 0.0) > now()
 
     def begin(self, session: str, end: float = math.inf) -> None:
-        """Begin the lease of a session. That of a new session has no end until it is in the storage."""
+        """Begin the lease of a session, which for a new one has no end until it is in the storage."""
         self._ends[session] = end
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._renew_all())
 
     def note_loaded(self, session: str, began: float) -> None:
-        """Note a `load` that began at a time."""
+        """Note a `load` that began at the time `began` (`time.monotonic`)."""
         self._loaded[session] = began + self._seconds
 
     def keep(self, session: str) -> None:
@@ -73,11 +72,10 @@ class Leases:
         self.begin(session, self._loaded.pop(session, 0.0))
 
     def end(self, session: str) -> None:
-        """Forget a session that was deleted."""
         self._ends.pop(session, None)
 
     def extend(self, sessions: Iterable[str], began: float, lost: Collection[str]) -> None:
-        """Note the result of a `save` or `renew` that began at a time. End the lost sessions."""
+        """Note the result of a `save` or `renew` that began at the time `began`, and end the lost sessions."""
         for session in sessions:
             if session in self._ends:
                 self._ends[session] = began + self._seconds
@@ -86,7 +84,7 @@ class Leases:
                 self._lose(session)
 
     def end_all(self) -> list[str]:
-        """Stop to renew. Return the sessions whose leases the storage can end."""
+        """Stop renewing leases. Return the sessions whose leases the storage can end."""
         if self._task is not None:
             self._task.cancel()
         sessions = [*self._ends, *self._loaded]

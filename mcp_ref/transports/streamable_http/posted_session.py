@@ -1,7 +1,7 @@
 """The parts of the server that both HTTP transports share: limits, the base class of sessions, and the heartbeat.
 
-Over Streamable HTTP and over HTTP+SSE, the client of a session sends each message by POST. The transports differ in the
-responses: session.py has the streams of Streamable HTTP, and ../http_sse/server.py has the single stream of HTTP+SSE.
+Over both, the client of a session sends each message by POST. They differ in the responses: session.py has the streams
+of Streamable HTTP, and ../http_sse/server.py has the single stream of HTTP+SSE.
 
 Used by: session.py, session_table.py, server.py, ../http_sse/server.py
 """
@@ -29,13 +29,12 @@ class EndpointLimits(CheckedFields):
     sessions: int = 10_000
     """Maximum number of sessions. A further one replaces an idle session, or (always in HTTP+SSE) gets 503."""
     sessions_per_caller: int = 1000
-    """Maximum number of sessions of one caller: a principal, or a remote address without principals. A further
-    one replaces an idle session of this caller, or (always in HTTP+SSE) gets 503. Behind a proxy without
-    authentication, all clients are one caller."""
+    """Maximum number of sessions of one caller, which is a principal or, without authentication, a remote address (so
+    that all clients behind a proxy are one caller). A further session is handled as for `sessions`."""
     session_idle: float = 1800.0
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     initialize: int = 64 * 1024
-    """Maximum size of an `initialize` message, in bytes (64 KiB). The session stores its content. More gets 413."""
+    """Maximum size of an `initialize` message, which the session stores, in bytes (64 KiB). A larger one gets 413."""
     session_bytes_per_caller: int = 64 * 1024 * 1024
     """Maximum memory of the sessions of one caller without their events, in bytes (64 MiB)."""
     session_bytes: int = 256 * 1024 * 1024
@@ -55,7 +54,7 @@ class EndpointLimits(CheckedFields):
     subscriptions_per_caller: int = 1000
     """Maximum number of open `subscriptions/listen` requests of one caller. More get 503."""
     keep_alive: float = 15.0
-    """Time between two comments on a stream, in seconds. Comments keep proxies from closing a silent stream."""
+    """Time between two comments on a stream, which keep proxies from closing it when it is silent, in seconds."""
     retry: int = 1000
     """Time after which a client reconnects to a stream whose connection the server closed early, in milliseconds."""
 
@@ -99,7 +98,7 @@ class SessionTransport(Transport):
 
     @property
     def is_paused(self) -> bool:
-        """True if the session accepts no messages now. Wait for `reading` before `receive`."""
+        """True if the session accepts no messages now, so that `reading` must be awaited before `receive`."""
         return self._readable is not None
 
     async def reading(self) -> None:
@@ -108,7 +107,7 @@ class SessionTransport(Transport):
             await self._readable.wait()
 
     def receive(self, message: Incoming, frame: bytes) -> None:
-        """Deliver a message. `frame` is the message as bytes, for the trace."""
+        """Deliver a message, of which `frame` is the text for the trace."""
         if self._trace is not None and frame:
             self._trace("<-", frame)
         if self._receive is not None:
@@ -123,7 +122,7 @@ class SessionTransport(Transport):
             self._readable = None
 
     def end(self, error: McpError | None = None) -> None:
-        """Report to the session that its transport has ended. Do nothing if the end was reported before."""
+        """Report to the session, once, that its transport has ended."""
         self._end.send(error)
 
     async def close(self) -> None:
@@ -150,7 +149,6 @@ class Heartbeat:
             self.start()
 
     def close(self) -> None:
-        """Stop the timer."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

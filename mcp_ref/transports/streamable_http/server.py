@@ -1,8 +1,8 @@
 """Streamable HTTP on the server: one URL, the MCP endpoint, to which a client POSTs each of its messages.
 
-The response to a request is one JSON object. If the server sends other messages first, such as progress, the response
-is a server-sent-event stream, whose last event is the JSON-RPC response. In the legacy era (up to 2025-11-25), a
-session id connects a client's requests. A GET opens the listening stream, for messages that belong to no request.
+The response to a request is one JSON object, unless the server sends other messages first, such as progress. Then it is
+a server-sent-event stream, whose last event is the JSON-RPC response. In the legacy era (up to 2025-11-25), a session
+id connects a client's requests, and a GET opens the listening stream, for messages that belong to no request.
 
     POST    checks -> session -> dispatcher -> the request's stream -> JSON or events; 202 without a JSON-RPC request
     GET     checks -> session -> the listening stream; with Last-Event-ID: the later events of a broken stream
@@ -10,9 +10,9 @@ session id connects a client's requests. A GET opens the listening stream, for m
 
 Reasons:
 - A POST without a request gets 202 without a body, because a notification or a response has no JSON-RPC response.
-- A server whose messages all belong to requests is allowed to refuse GET with 405. This server serves GET.
-- In the modern era, a disconnection cancels the request. In the legacy era, a disconnection SHOULD NOT cancel it: the
-  client resumes, or sends `notifications/cancelled` [2025-11-25 basic/transports#sending-messages-to-the-server].
+- A server whose messages all belong to requests may refuse GET with 405, but this one serves it.
+- In the modern era, a disconnection cancels the request. In the legacy era it SHOULD NOT, because the client can resume
+  or send `notifications/cancelled` [2025-11-25 basic/transports#sending-messages-to-the-server].
 
     Revision    Content of a POST                                   Other parts
     2025-03-26  one message, or a batch of messages                 sessions, GET, DELETE, resumption
@@ -69,16 +69,16 @@ from .session import LISTENING, HttpSession
 from .session_table import SessionTable, shutting_down
 from .stateless import FindParameters, InFlight, ServeStateless, StatelessExchange, check_request
 
-_LEGACY = frozenset(LEGACY)  # a set, because to compare two revisions is slow
+_LEGACY = frozenset(LEGACY)  # a set, because comparing two revisions is slow
 
 
 class StreamableHttpEndpoint:
-    """The MCP endpoint of one server. `handle` serves every HTTP request to the endpoint.
+    """The MCP endpoint of one server, whose `handle` serves every HTTP request.
 
     Args:
         begin: Function that begins to serve one session.
         json_responses: True to respond with JSON to each POST, except `subscriptions/listen` and POSTs that accept only
-            events. Messages before a response then go to the listening stream. In the modern era, they are dropped.
+            events. Messages before a response then go to the listening stream or, in the modern era, are dropped.
         store: The event store, for clients that resume. Default: a store in memory.
         authorize: Function that returns the rights of a request's caller. Default: no authentication.
         scopes: The scopes that messages need. Default: none.
@@ -106,11 +106,9 @@ class StreamableHttpEndpoint:
 
     @property
     def sessions(self) -> dict[str, HttpSession]:
-        """The sessions, by id."""
         return self.table.by_id
 
     def handle(self, exchange: Exchange) -> Rest:
-        """Serve one HTTP request."""
         if self._trace is not None:
             exchange = traced_exchange(exchange, self._trace)
         return self._checks.guard(exchange, self._authorize, self._route)
@@ -122,7 +120,9 @@ class StreamableHttpEndpoint:
         if checked.method == "POST":
             return self._post(exchange, checked, access)
         access.require(())
-        return (self._get if checked.method == "GET" else self._delete)(exchange, checked, access)
+        if checked.method == "GET":
+            return self._get(exchange, checked, access)
+        return self._delete(exchange, checked, access)
 
     async def _delete(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         self.table.end(await self._find_session(checked, access))
@@ -135,7 +135,6 @@ class StreamableHttpEndpoint:
         return bool(self.sessions or self.requests or self._subscriptions)
 
     async def close(self) -> None:
-        """End all sessions. A store in a file keeps the sessions for the next process."""
         self._heartbeat.close()
         await self.table.close()
 
@@ -144,7 +143,7 @@ class StreamableHttpEndpoint:
         await finish(*[each.task for each in self.requests], timeout=seconds)
 
     async def finish(self, seconds: float) -> None:
-        """Wait at most `seconds` until the stateless requests in flight have ended. Then cancel them."""
+        """Wait at most `seconds` until the stateless requests in flight have ended, then cancel those that have not."""
         await self.wait_served(seconds)
         await finish(*[each.task for each in self.requests], cancel=True, timeout=seconds)
 
@@ -174,7 +173,7 @@ class StreamableHttpEndpoint:
         errors = _encoded_errors(message, revision) if not isinstance(message, Request) else None
         if errors is not None:
             if session is not None and _is_invalid_response(message):
-                session.receive(message, frame)  # the server's request fails
+                session.receive(message, frame)  # makes the server's own request fail
             # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
             exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
             return None
@@ -182,7 +181,7 @@ class StreamableHttpEndpoint:
             raise _session_missing()
         ids = (message.id,) if isinstance(message, Request) else _request_ids(message, session.revision)
         if not ids:
-            # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request: MUST be 202, no body
+            # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request, it MUST be 202, no body
             session.receive(message, frame)
             exchange.respond(202, checked.cors, b"")
             return None
@@ -190,7 +189,7 @@ class StreamableHttpEndpoint:
             raise HttpRefusal(400, f"a request with id {in_flight[0]!r} is still in flight; use another id")
         if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
-        # a batch has other results, which a refusal by the handler of one request must not replace
+        # No access for a batch, because one handler's refusal must not replace the results of the other requests.
         self._open_stream(session, exchange, checked, ids, access if isinstance(message, Request) else None)
         session.was_used = True
         if self.table.store.is_durable:
@@ -200,7 +199,7 @@ class StreamableHttpEndpoint:
         return None
 
     def _find_ready(self, id: str) -> HttpSession | None:
-        """Return the session if it can serve a request now. If not, the request must wait, or is refused."""
+        """Return the session if it can serve a request now, without waiting."""
         session, leases = self.table.by_id.get(id), self.table.store.leases
         if session is None or session.is_paused or session.restoration is not None or not session.initialized.done():
             return None
@@ -210,8 +209,9 @@ class StreamableHttpEndpoint:
         await (await self._find_session(checked, access)).reading()
         if self.table.is_closing:
             raise shutting_down()
-        message = decode(exchange.request.body)  # again: to keep it during the wait would need much more memory
-        if (rest := self._post_in_session(exchange, checked, message, access)) is not None:
+        message = decode(exchange.request.body)  # again, because keeping it during the wait would need much more memory
+        rest = self._post_in_session(exchange, checked, message, access)
+        if rest is not None:
             await rest
 
     def _open_stream(
@@ -236,7 +236,7 @@ class StreamableHttpEndpoint:
                 self.table.end(session)
 
     async def _find_session(self, checked: CheckedRequest, access: Access) -> HttpSession:
-        """Return the session that a request names. Raises HttpRefusal without a known id or revision."""
+        """Return the session that a request names. Raises HttpRefusal for an unknown id or revision."""
         if checked.session_id is None:
             raise _session_missing()
         self._check_revision(checked)
@@ -256,7 +256,7 @@ class StreamableHttpEndpoint:
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
         """Return True if `_meta` has a revision, the header is not legacy, or this endpoint has no legacy revision.
 
-        The header of `initialize` does not count: the revision is negotiated by the body.
+        The header of `initialize` does not count, because its body negotiates the revision.
         """
         params = message.params if isinstance(message, (Request, Notification)) else {}
         if "_meta" in params and is_stateless(params):
@@ -276,8 +276,8 @@ class StreamableHttpEndpoint:
                 name, named = checked.revision, find_revision(checked.revision)
                 if name is not None and (named is None or named in LEGACY):
                     raise HttpRefusal(400, f"{VERSION_HEADER} must be a modern revision, not {name[:100]!r}")
-                # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. In this revision,
-                # clients send no notifications over HTTP, so the server ignores all of them.
+                # [2026-07-28 basic/transports/streamable-http#sending-messages] the server MUST send 202, no body. It
+                # ignores the notification, because in this revision no notification of a client has a meaning.
                 exchange.respond(202, checked.cors, b"")
                 return None
             case Malformed():
@@ -314,7 +314,7 @@ class StreamableHttpEndpoint:
         """Send the listening stream, or, with `Last-Event-ID`, the later events of a broken stream."""
         session = await self._find_session(checked, access)
         last = checked.last_event_id
-        # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay messages of a different stream
+        # [2025-11-25 basic/transports#resumability-and-redelivery] a server MUST NOT replay messages of another stream
         name = stream_of(last) if last is not None else LISTENING
         stream = session.streams.get(name)  # None after its end
         missed = session.events_after(last) if last is not None else session.events_from(session.listening.first_unsent)
@@ -341,7 +341,7 @@ async def _replay(session: HttpSession, response: StreamingResponse, missed: lis
             response.write(session.encode(event.id, event.data))
             if not response.has_room:
                 break
-        missed = None  # only the store, with its limits, keeps the later events while the client reads slowly
+        missed = None  # while the client reads slowly, only the store, with its limits, keeps the later events
         await response.drain()
         missed = session.events_after(event.id) if not response.ended.done() else []
     if missed is None:
@@ -353,16 +353,16 @@ def _is_invalid_response(message: Incoming) -> bool:
 
 
 def _session_missing() -> HttpRefusal:
-    # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
+    # [2025-11-25 basic/transports#session-management] a request without the header SHOULD get 400
     return HttpRefusal(400, f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it")
 
 
 def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
-    """Return the errors for a body with invalid messages and without a request, else None."""
+    """Return the errors for a body that has invalid messages but no request, else None."""
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
-        return None  # if a batch contains a request, the dispatcher also sends the errors
+        return None  # in a batch with a request, the dispatcher sends the errors together with the responses
     errors: list[ErrorResponse] = [ErrorResponse(f.id, f.error, omit_id=revision.error_id_optional) for f in faults]
     return encode(Batch([*errors])) if isinstance(message, Batch) else encode(errors[0])
 

@@ -1,14 +1,14 @@
 """A Streamable HTTP session on the server: one conversation over many HTTP requests.
 
-The dispatcher uses a session like any other transport. Each POST with requests opens a `Stream`. A GET opens the
-listening stream, for messages that belong to no request. A stream can outlive the HTTP response that sends its
-events. If the response breaks off, the client resumes the stream with a GET, and gets the events that it missed.
+The dispatcher uses a session like any other transport. Each POST with requests opens a `Stream`, and a GET opens the
+listening stream, for messages that belong to no request. A stream can outlive the HTTP response that sends its events:
+if that breaks off, the client resumes the stream with a GET, and gets the events that it missed.
 
     POST with a request  ->  HttpSession.open_stream  ->  Stream, until the response is sent
-    HttpSession.send     ->  the stream of the request that caused the message, else the listening stream
+    HttpSession.send     ->  the stream of the request that caused the message, or else the listening stream
 
-The server MUST send each message on exactly one stream. A client that received a request on two streams would serve the
-request twice [2025-11-25 basic/transports#multiple-connections].
+The server MUST send each message on exactly one stream, because a client that received a request on two streams would
+serve it twice [2025-11-25 basic/transports#multiple-connections].
 
     Revision    Streams
     2025-03-26  a server SHOULD NOT close a stream before the response; events MAY have ids, with which a client resumes
@@ -51,7 +51,7 @@ class StreamState(Enum):
     """The states of a stream, from its first to its last message (diagram in `Stream`)."""
 
     UNDECIDED = auto()  # before the first message, which decides between a JSON response and an event stream
-    REPLAYING = auto()  # an HTTP response sends missed events first; new events go only to the event store
+    REPLAYING = auto()  # an HTTP response sends missed events first, while new ones go only to the event store
     CONNECTED = auto()  # an HTTP response sends the events
     DETACHED = auto()  # no HTTP response sends the events; the client can resume from the event store
     ENDED = auto()  # the last message was sent, or the session has ended
@@ -61,7 +61,7 @@ UNDECIDED, REPLAYING, CONNECTED, DETACHED, ENDED = StreamState  # globals are fa
 
 
 class Stream:
-    """The server-sent-event stream that one POST or GET began. It can outlive the HTTP response that sends its events.
+    """The server-sent-event stream that one POST or GET began.
 
         UNDECIDED --JSON response---> ENDED
             | open                      ^
@@ -73,15 +73,14 @@ class Stream:
         DETACHED -----------------------+
 
     `end` leads to ENDED from UNDECIDED too, and a cancelled POST to DETACHED. The listening stream begins in DETACHED,
-    where the store has its events for the next GET.
+    so that the store keeps its events for the first GET.
     """
 
     def __init__(self, session: HttpSession, name: str, ids: tuple[RequestId, ...] = ()) -> None:
         self.session, self.name = session, name
         self.ids = ids
         """The ids of the requests whose responses end the stream."""
-        self.accepts_json, self.accepts_sse = True, False
-        """accepts_sse: True if the stream can send other messages before the response."""
+        self.accepts_json, self.accepts_sse = True, False  # without SSE, only the response can be sent
         self.state = UNDECIDED if ids else DETACHED
         self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
         self._access: Access | None = None
@@ -89,12 +88,13 @@ class Stream:
         self._response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
         self.first_unsent = ""
-        """The id of the first event that no response has sent; "" without such events."""
+        """The id of the first event that no response has sent; "" if all are sent."""
 
     def respond_to(self, exchange: Exchange, headers: HeaderList, access: Access | None) -> None:
         """Send the messages in the response to this POST, with these further headers.
 
-        `access` is the access of the POST; None for a batch. A refusal by the handler becomes the response.
+        `access` is the access of the POST, in which a handler notes a refusal that becomes the response; None for a
+        batch.
         """
         self._exchange, self.headers, self._access = exchange, headers, access
         exchange.respond_later(self.cancel)
@@ -106,7 +106,6 @@ class Stream:
             self.state = DETACHED
 
     def put(self, frame: bytes, final: bool = False) -> None:
-        """Send one message. If it is `final`, end the stream."""
         if self.state is UNDECIDED:
             if final and self.accepts_json:
                 return self._respond(frame)
@@ -128,7 +127,7 @@ class Stream:
             exchange.respond(200, [*JSON_HEADERS, *self.headers], frame)
 
     def _open(self) -> None:
-        """Begin an event stream as the response to the POST, if the POST waits for a response."""
+        """Begin an event stream as the response to the POST, if it still waits for one."""
         exchange, self._exchange = self._exchange, None
         if self.state is UNDECIDED:
             self.state = DETACHED
@@ -138,8 +137,8 @@ class Stream:
                 self.attach(response)
 
     def send_first_id(self) -> None:
-        """Send an event id first (from 2025-11-25), so that the client can resume before it receives a message."""
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD: an event id and an empty data field
+        """Send an event id (from 2025-11-25), so that the client can resume even before the first message."""
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] a server SHOULD send an id with empty data
         if self.session.revision.server_can_close_streams:
             self._emit(b"")
 
@@ -150,8 +149,10 @@ class Stream:
         self.first_unsent = self.first_unsent or id  # the store has it for a client that resumes, or listens next
 
     def begin_replay(self, response: StreamingResponse, ends_at: float | None = None) -> None:
-        """Reserve the stream for this response, which sends missed events until `attach`. It ends at the latest at the
-        time `ends_at`, in seconds since 1970: the access token expires then, and the client resumes with a new one."""
+        """Reserve the stream for this response, which sends missed events until `attach`.
+
+        At `ends_at`, in seconds since 1970, the access token expires, so the client must resume with a new one.
+        """
         previous, self._response, self.state = self._response, response, REPLAYING
         self._cancel_expiry()
         if previous is not None:
@@ -178,7 +179,7 @@ class Stream:
             self._end_response(DETACHED)
 
     def interrupt(self) -> bool:
-        """End the response, but not the stream. The client reconnects later. Return False if it cannot reconnect."""
+        """End the response but not the stream, so that the client reconnects. Return False if it cannot."""
         can_resume = self.session.revision.server_can_close_streams and self.session.store is not None
         if self.state is ENDED or not can_resume or not self.accepts_sse:
             return False
@@ -190,7 +191,7 @@ class Stream:
         return True
 
     def end(self) -> None:
-        """End the stream and its response. Refuse a POST that still waits, if the session has ended."""
+        """End the stream and its response. If the session has ended, refuse the POST that still waits."""
         if self._exchange is not None and self.session.has_ended:
             refuse(self._exchange, self.session.refusal(), self.headers)
             self._exchange = None
@@ -220,15 +221,13 @@ class Stream:
 
     @property
     def has_room(self) -> bool:
-        """True if a message need not wait until the client has read others."""
         return self._response is None or self._response.has_room
 
     async def drain(self) -> None:
-        """Wait until the client has read enough."""
         if self._response is not None:
             await self._response.drain()
         else:
-            await asyncio.sleep(0)  # no client reads the stream: only let other tasks run
+            await asyncio.sleep(0)  # no client reads the stream, so only let other tasks run
 
 
 class HttpSession(SessionTransport):
@@ -241,18 +240,18 @@ class HttpSession(SessionTransport):
         super().__init__(access, trace, in_flight)
         self.size = size  # its memory as the table counts it, in bytes
         self.served: ServedSession | None = None
-        """The session that is served on this transport; None until its begin."""
+        """The session that is served on this transport; None until it has begun."""
         self._on_end = on_end
         self.restoration: asyncio.Task[None] | None = None  # not None while stored requests are handled again
         self.kept: KeptRequests | None = None  # the requests that a later process must handle again
         self.refusal: Callable[[], HttpRefusal] = unknown_session  # of a POST that waits when the session has ended
         self.id = id
         self.store: MemoryEventStore | None = store
-        """The store of the session's events, or None after the session has ended or the store has failed."""
+        """The store of the session's events; None after the session has ended or the store has failed."""
         self.limits = limits
         self.revision = LATEST_LEGACY
         self.initialized: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """Pending until the response to `initialize` is sent. Then True if `initialize` succeeded."""
+        """Pending until the response to `initialize` is sent, then True if that succeeded."""
         self.listening = Stream(self, LISTENING)
         self.last_used = time.monotonic()
         """Time of the last use, in seconds (`time.monotonic`)."""
@@ -268,7 +267,7 @@ class HttpSession(SessionTransport):
         self._stream_number = 0
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """Put a message on the stream of the request that caused the message, or else on the listening stream."""
+        """Put a message on the stream of the request that caused it, or else on the listening stream."""
         frame = encode(message)
         note_size(len(frame))
         if self._trace is not None:
@@ -283,7 +282,7 @@ class HttpSession(SessionTransport):
             else:
                 self._put_first(message, frame, stream, final)
         elif not final:
-            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST NOT send responses here
+            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] a server MUST NOT send responses here
             self.listening.put(frame)
 
     def _put_first(self, response: Outgoing, frame: bytes, stream: Stream, final: bool) -> None:
@@ -292,7 +291,7 @@ class HttpSession(SessionTransport):
             self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
             # [2025-11-25 basic/transports#session-management] the id is on the response with the InitializeResult
             stream.headers = [*stream.headers, (SESSION_HEADER, self.id)]
-            self.initialized.set_result(stream.state is UNDECIDED)  # if the head is sent, the client gets no id
+            self.initialized.set_result(stream.state is UNDECIDED)  # after the head, the client cannot get the id
         elif isinstance(response, ErrorResponse):
             self.initialized.set_result(False)
         stream.put(frame, final)
@@ -301,7 +300,7 @@ class HttpSession(SessionTransport):
 
     @property
     def has_ended(self) -> bool:
-        """True after the session has ended. Its requests in flight can still continue."""
+        """True after the session has ended, even if some of its requests are still in flight."""
         return self._end.is_sent
 
     def end(self, error: McpError | None = None) -> None:
@@ -358,7 +357,7 @@ class HttpSession(SessionTransport):
 
     def encode(self, id: str, data: bytes) -> bytes:
         """Return an event as bytes."""
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD send retry before closing a connection
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] a server SHOULD send `retry` before it closes
         return encode_event(data, id=id or None, retry=self.limits.retry if not data else None)
 
     def events_after(self, event_id: str) -> list[Event] | None:
@@ -366,7 +365,7 @@ class HttpSession(SessionTransport):
         return self.store.events_after(self.id, event_id) if self.store is not None else None
 
     def events_from(self, event_id: str) -> list[Event]:
-        """Return an event and the later ones of its stream that are still stored. "" has none."""
+        """Return an event and the later ones of its stream that are still stored; none for the id ""."""
         return self.store.events_from(self.id, event_id) if self.store is not None and event_id else []
 
     def remove_stream(self, stream: Stream) -> None:

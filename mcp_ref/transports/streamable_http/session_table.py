@@ -1,20 +1,20 @@
 """The table of the sessions of one Streamable HTTP endpoint: it begins, finds and ends sessions.
 
-A server MAY assign a session id: it sends the id in the `Mcp-Session-Id` header of the response to `initialize`. The
-client MUST then repeat the id on every request [2025-11-25 basic/transports#session-management].
+A server MAY assign a session id in the `Mcp-Session-Id` header of the response to `initialize`, which the client MUST
+then repeat on every request [2025-11-25 basic/transports#session-management].
 
 Rules, and their reasons:
-- The id of a node (`Server(node="a")`) begins with "a.", so that a load balancer finds its process. The rest is secret.
-- An id is random (192 bits from the operating system). An attacker who guesses an id could send requests in another
-  client's session, or read its streams (session hijacking).
-- A session belongs to the principal (the authenticated caller) that opened it. A stolen id is useless to other callers.
-- A request for another principal's session gets 404, like a request for an unknown session. Another status would tell
+- An id is random (192 bits from the operating system), because an attacker who guesses one could send requests in
+  another client's session, or read its streams (session hijacking). With `Server(node="a")`, it begins with "a.", so
+  that a load balancer finds the process.
+- A session belongs to the principal (the authenticated caller) that opened it, so a stolen id is useless to others.
+- A request for another principal's session gets 404, like one for an unknown session, because another status would tell
   an attacker that a guessed id exists. After 404, a client MUST send a new `initialize`.
-- The number of sessions is limited, and idle sessions end, because a client can disappear without sending DELETE.
+- The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE.
 - Each caller has a share of the sessions and of their memory. Above it, a new session ends an idle one of this caller.
 
-A store can give a session to a later process, or to another one (durable_store.py, leases.py). The session then keeps
-and loses:
+Through a store, a session can continue in a later process or in another one (durable_store.py, leases.py). It then
+keeps and loses:
 
     kept   its id, principal, revision and capabilities; the log level and the subscriptions to resources; its events,
            so that a client can resume its streams
@@ -56,7 +56,7 @@ FLUSH_SECONDS: Final = 1.0
 
 
 class SessionTable:
-    """The sessions of one endpoint, by id. An open session has no task; tasks run only its begin and its end."""
+    """The sessions of one endpoint, by id. An open session has no task of its own, only its begin and its end have."""
 
     def __init__(
         self, begin: Begin, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None, in_flight: Shares,
@@ -69,18 +69,18 @@ class SessionTable:
         self._begin_serving, self._limits, self._trace = begin, limits, trace
         self._in_flight, self._id_prefix, self._scopes = in_flight, id_prefix, scopes
         self._shares = Shares("sessions", limits.session_bytes_per_caller, limits.session_bytes)
-        self._on_end = self._end_soon  # one object for all sessions
+        self._on_end = self._end_soon  # stored, because each `self._end_soon` would be a new object in every session
         self._tasks: set[asyncio.Task[None]] = set()
         store.on_lost = self._lose
         self.is_draining = False
-        """True if no session begins or is restored any more, because the server will stop soon."""
+        """True if the server will stop soon, so that no session begins or is restored any more."""
         self.is_closing = False
-        """True after the server has begun to stop. Check this after each wait too."""
+        """True after the server has begun to stop, which may happen during each wait."""
 
     def begin(self, initialize: bytes, access: Access) -> HttpSession:
         """Return a new session with a random id. Raise HttpRefusal if a limit is reached and no session is idle."""
         size = self._free_place(access.caller, initialize)
-        # [2025-11-25 basic/transports#session-management] id: SHOULD be unique and secure, MUST be visible ASCII
+        # [2025-11-25 basic/transports#session-management] the id SHOULD be unique and secure, MUST be visible ASCII
         id = self._id_prefix + secrets.token_urlsafe(24)
         self.store.add_session(id, initialize, access.id, access.caller)
         return self._begin(id, access, size)
@@ -89,10 +89,11 @@ class SessionTable:
         session = self.by_id[id] = HttpSession(
             id, access, self.store, self._limits, self._trace, self._in_flight, self._on_end, size
         )
-        for order in (self._order, self._orders.setdefault(session.caller, IdleOrder())):
+        own = self._orders.setdefault(session.caller, IdleOrder())
+        for order in (self._order, own):
             order.size += 1
             order.add(session)
-        if order.size == CROWD and access.id is None and access.address is not None:
+        if own.size == CROWD and access.id is None and access.address is not None:
             report_crowd(access.address[0])
         self._run(self._open(session))
         return session
@@ -131,7 +132,7 @@ class SessionTable:
             await session.close()
 
     async def find(self, id: str, access: Access) -> HttpSession:
-        """Return the principal's session with this id. Raise HttpRefusal: 404 for other ids, 503 if restoring fails."""
+        """Return the caller's session with this id. Raise HttpRefusal 404 if it has none, 503 if restoring fails."""
         session = self.by_id.get(id) or await self._restore(id, access)
         if session is None or session.principal != access.id:
             raise unknown_session()  # before the lease is checked: 503 would say that the session exists
@@ -179,19 +180,18 @@ class SessionTable:
             raise shutting_down()
         own, limits = self._orders.get(caller, IdleOrder()), self._limits
         size = SESSION_COST + memory_of(initialize)
-        while True:
-            order = own
+        while True:  # each round ends one idle session
             if own.size >= limits.sessions_per_caller:
-                why = f"your {limits.sessions_per_caller} sessions are in use"
+                crowded, why = own, f"your {limits.sessions_per_caller} sessions are in use"
             elif self._order.size >= limits.sessions:
-                order, why = self._order, f"all {limits.sessions} sessions are in use"
+                crowded, why = self._order, f"all {limits.sessions} sessions are in use"
             else:
                 try:
                     self._shares.take(caller, size)
                     return size
                 except ShareExceeded as error:
-                    why = str(error)
-            idle = order.next_idle()
+                    crowded, why = own, str(error)
+            idle = crowded.next_idle()
             if idle is None:
                 raise HttpRefusal(503, f"{why}; try again later", RETRY_LATER)
             self.end(idle)
@@ -232,7 +232,7 @@ class SessionTable:
                 self.end(session)
 
     async def close(self) -> None:
-        """End all sessions. A store in a file keeps the sessions for the next process."""
+        """End all sessions, though a durable store keeps them for the next process."""
         self.is_closing = True
         for session in tuple(self.by_id.values()):
             session.refusal = shutting_down

@@ -1,13 +1,12 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
-Any process behind a load balancer can serve any request, because the modern era (from 2026-07-28) has no sessions. If
-the client closes the HTTP response, the server MUST cancel the request [2026-07-28
-basic/transports/streamable-http#cancellation].
+Because the modern era (from 2026-07-28) has no sessions, any process behind a load balancer can serve any request. If
+the client closes the HTTP response, the server MUST cancel the request
+[2026-07-28 basic/transports/streamable-http#cancellation].
 
 HTTP headers mirror (repeat) parts of the body, so that proxies can route and count requests without parsing JSON. The
-server MUST refuse headers that differ from the body. Otherwise an attacker could show the proxy a harmless tool in the
-header, and make the server call another tool in the body [2026-07-28
-basic/transports/streamable-http#server-validation].
+server MUST refuse headers that differ from the body, because otherwise an attacker could show the proxy a harmless tool
+and make the server call another [2026-07-28 basic/transports/streamable-http#server-validation].
 
     Header                                  Part of the body
     MCP-Protocol-Version: 2026-07-28        params._meta."io.modelcontextprotocol/protocolVersion"
@@ -54,25 +53,25 @@ def status_of(response: Response | ErrorResponse) -> int:
     """Return the HTTP status of a JSON response."""
     code = response.error.code if isinstance(response, ErrorResponse) else 0
     if code == METHOD_NOT_FOUND:
-        return 404  # [2026-07-28 basic/transports/streamable-http#protocol-version-header] MUST be 404
+        return 404  # [2026-07-28 basic/transports/streamable-http#protocol-version-header] it MUST be 404
     return 400 if code in MODERN_ERROR_CODES else 200
 
 
 def check_request(request: Request, checked: CheckedRequest, headers: Headers, parameters: FindParameters) -> None:
     """Check that a request has a valid `_meta`, and that its headers mirror its body. Raises ProtocolError."""
     if request.method == "initialize" and not is_stateless(request.params):
-        return  # the client is a legacy client, which does not send these headers
+        return  # a legacy client, which does not send these headers
     try:
-        mirrored = mirrored_fields(request)  # `_meta` is checked first: a client without it speaks another revision
+        mirrored = mirrored_fields(request)  # first, because a client without `_meta` speaks another revision
     except MalformedRequest:
         named = checked.revision
         if named is None or is_stateless(request.params) or find_revision(named) in checked.checks.revisions:
             raise
-        # [2026-07-28 basic/transports/streamable-http#protocol-version-header] MUST list the supported versions
+        # [2026-07-28 basic/transports/streamable-http#protocol-version-header] the error MUST list our versions
         raise unsupported_revision(named, checked.checks.revisions) from None
     if request.method == "initialize":
-        return  # a modern revision has no such method, so no headers are compared
-    if checked.compared_fields != mirrored:  # else the same headers were compared with the same fields before
+        return  # a modern revision has no such method, so no headers have to match
+    if checked.compared_fields != mirrored:  # otherwise these headers have been compared with these fields before
         check_headers(headers, mirrored)
         checked.compared_fields = mirrored
     _, method, name = mirrored
@@ -81,14 +80,14 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
 
 
 class InFlight(dict["StatelessExchange", str]):
-    """The exchanges of the stateless requests in flight, and the caller of each. Each caller has a share."""
+    """The exchanges of the stateless requests in flight, with their callers, each of which has a share."""
 
     def __init__(self, limit: int, limit_per_caller: int, shares: Shares) -> None:
         self._limit, self._limit_per_caller, self._shares = limit, limit_per_caller, shares
         self._counts: dict[str, int] = {}  # by caller
 
     def add(self, exchange: StatelessExchange, caller: str) -> None:
-        """Add an exchange. Raise HttpRefusal if the caller has no place left, or if all places are taken."""
+        """Add an exchange. Raise HttpRefusal if the caller's places, or all places, are taken."""
         count = self._counts.get(caller, 0)
         if count >= self._limit_per_caller:
             why = f"your {self._limit_per_caller} requests are still in flight"
@@ -103,7 +102,6 @@ class InFlight(dict["StatelessExchange", str]):
         self._counts[caller] = count + 1
 
     def remove(self, exchange: StatelessExchange) -> None:
-        """Remove an exchange that was added."""
         caller = self.pop(exchange)
         self._shares.give_back(caller, exchange.memory)
         if self._counts[caller] == 1:
@@ -123,7 +121,7 @@ class StatelessExchange:
            v                                                        | release
         the stream stays open without a task --> notifications -----+
 
-    The client can disconnect in each state. The disconnection cancels the request, and the server sends nothing more.
+    In each state the client can disconnect, which cancels the request.
     """
 
     def __init__(
@@ -135,7 +133,7 @@ class StatelessExchange:
         self.memory = request.memory
         self._response: StreamingResponse | None = None
         self.task: asyncio.Task[object] | None = None  # runs this exchange, while the request is served
-        self._expected_cancellations = 0  # how often the task was cancelled, except by a server shutdown
+        self._expected_cancellations = 0  # number of cancellations of the task that are not a shutdown of the server
         self._client_left = False  # True if the disconnection has cancelled the task
         self._has_ended = False  # True after the end of the stream
         self._on_end: Callable[[], object] | None = None  # not None while the response is held back
@@ -144,8 +142,8 @@ class StatelessExchange:
     async def serve(self, serve_request: ServeStateless, access: Access) -> None:
         """Serve the request and respond, or hold back the response. Cancel the request if the client disconnects.
 
-        Raise HttpRefusal if too many requests are in flight. Raise AccessRefused if the handler refused the access
-        before anything was sent.
+        Raise HttpRefusal if too many requests are in flight, and AccessRefused if the handler refused the access before
+        anything was sent.
         """
         self._in_flight.add(self, access.caller)
         self._exchange.forget_body()  # the caller's share counts the message now
@@ -163,7 +161,7 @@ class StatelessExchange:
         finally:
             self.task = None
             if self._client_left:
-                task.uncancel()
+                task.uncancel()  # the cancellation was ours, and has done its work
             is_held = self._on_end is not None and self._response is not None and not self._has_ended
             if response is None or self._client_left or not is_held:
                 self._end()
@@ -174,19 +172,18 @@ class StatelessExchange:
         if self._on_end is None:
             return self._respond(response, status_of(response))
         self._held_response = self._encode(response)
-        del self._exchange, self._request, self._headers  # save memory: the stream can last for hours
+        del self._exchange, self._request, self._headers  # to save memory, because the stream can last for hours
 
     def hold(self, on_end: Callable[[], object]) -> HeldResponse:
-        """Hold back the response until `release`. Until then, the stream stays open without a task.
+        """Hold back the response, so that the stream stays open without a task, until `release`.
 
-        Args:
-            on_end: A function that is called if the client disconnects.
+        If the client disconnects first, `on_end` is called.
         """
         self._on_end = on_end
         return self
 
     def release(self) -> None:
-        """Send the response that is held back. A response that is not ready yet is sent when it is ready."""
+        """Send the response that is held back, as soon as it is ready."""
         self._on_end = None
         if self._response is not None and self._held_response:
             self._send_last(self._response, self._held_response)
@@ -256,11 +253,9 @@ class StatelessExchange:
 
     @property
     def has_room(self) -> bool:
-        """True if a notification need not wait until the client has read others."""
         return self._response is not None and self._response.has_room
 
     async def drain(self) -> None:
-        """Wait until the client has read enough."""
         if self._response is not None:
             await self._response.drain()
 

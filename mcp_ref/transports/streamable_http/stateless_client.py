@@ -4,8 +4,8 @@
                                                         | events: notifications, then the response
     notifications/cancelled -> the client closes the HTTP response, and sends no message
 
-If the connection of a response breaks, the response is lost. A client that repeats the request MUST send it as a new
-request with a new id [2026-07-28 changelog#major-changes].
+If the connection breaks, the response is lost. A client that repeats the request MUST give it a new id
+[2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/transports/streamable-http
 Used by: client.py, which knows the legacy era too. Uses: basic/headers.py. The server's side: stateless.py
@@ -39,19 +39,19 @@ MAX_DETAIL: Final = 200
 CLOSE_SECONDS: Final = 5.0
 """Time that cancelled requests have to close their connections, in seconds."""
 NOT_AN_ENDPOINT: Final = "is there an MCP server at this URL? Its path is often /mcp"
-"""The end of an error message about a response that a web server without MCP could have sent."""
+"""The end of an error message about a response that a web server without MCP may have sent."""
 _CALLER_ERRORS: Final = frozenset({401, 403, 407, 408, 429})
-"""The HTTP errors that depend on the caller. They do not show which revisions the server supports."""
+"""The HTTP errors that depend on the caller, and so do not show which revisions the server supports."""
 
 
 class StatelessRequests:
-    """The stateless requests in flight. The arguments are those of `StreamableHttpClientTransport`."""
+    """The stateless requests in flight, with the arguments of `StreamableHttpClientTransport`."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], http: HttpSender, trace: Trace | None, parameters: ParameterHeaders
     ) -> None:
         self._url, self._http = url, http
-        # [2026-07-28 basic/transports/streamable-http#sending-messages] Accept MUST list both types
+        # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST list both types in Accept
         self._headers = {**headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
         self._trace, self._parameters = trace, parameters
         self.readable = asyncio.Event()  # set unless reading is paused
@@ -67,7 +67,7 @@ class StatelessRequests:
         task.add_done_callback(lambda _: self._in_flight.pop(request.id, None))
 
     def cancel(self, id: object) -> bool:
-        """Cancel a request: close its HTTP response. Return False if no such request is in flight."""
+        """Cancel a request by closing its HTTP response. Return False if it is not in flight."""
         task = self._in_flight.get(id) if isinstance(id, (str, int)) else None
         if task is not None:
             # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing the response cancels
@@ -75,23 +75,22 @@ class StatelessRequests:
         return task is not None
 
     def cancel_all(self) -> None:
-        """Cancel all requests."""
         for task in self._in_flight.values():
             task.cancel()
 
     async def close(self) -> None:
-        """Cancel all requests, and wait until their connections are closed."""
         await finish(*self._in_flight.values(), cancel=True, timeout=CLOSE_SECONDS)
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
-        # A stream that stays open gets an extra connection. Otherwise such streams would use up the connection pool.
+        # A stream that stays open gets an extra connection, because such streams would use up the connection pool.
         posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMED_METHODS)
         if self._trace is not None:
             self._trace("->", frame)
         try:
             async with posting as response:
-                if (why := await self._read(request, response, receive)) is not None:
-                    why = f"{public_url(self._url)}: {why}"
+                fault = await self._read(request, response, receive)
+                if fault is not None:
+                    why = f"{public_url(self._url)}: {fault}"
                     receive(RequestFailure(request.id, why, suggests_legacy_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
             receive(RequestFailure(request.id, f"{public_url(self._url)}: {error}"))
@@ -99,7 +98,7 @@ class StatelessRequests:
             receive(RequestFailure(request.id, str(error), error=error))
 
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
-        """Deliver the messages of an HTTP response. Return None, or the reason why the JSON-RPC response is missing."""
+        """Deliver the messages of an HTTP response. If the JSON-RPC response is missing, return the reason."""
         # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST support both types
         kind = response.headers.media_type
         if kind == SSE_TYPE and response.status < 300:
@@ -143,35 +142,36 @@ def _responds_to(message: object, id: RequestId) -> bool:
 
 
 def suggests_legacy_era(status: int) -> bool:
-    """Return True if an HTTP response without JSON-RPC, with this status, suggests a server of the legacy era."""
+    """Return True if an HTTP response with this status but without JSON-RPC suggests a server of the legacy era."""
     # [2026-07-28 basic/versioning#compatibility-matrix] a legacy server sends 4xx without a modern error. But
-    # `_CALLER_ERRORS` can come from a proxy, and a 5xx status only means that the server has a fault.
+    # `_CALLER_ERRORS` may come from a proxy, and a 5xx status means only that the server has a fault.
     return status < 300 or (400 <= status < 500 and status not in _CALLER_ERRORS)
 
 
 def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
-    """Return the error with the request's id, or None if the error has the id of another request.
+    """Return the error with the request's id, or None if it has the id of another request.
 
-    For `server/discover`, return None too if the error does not show which revisions the server supports.
+    Return None too if it is an error of `server/discover` that does not show which revisions the server supports.
     """
     if error.id is not None and error.id != request.id:
         return None
     refused = status >= 300 and not suggests_legacy_era(status) and error.error.code not in MODERN_ERROR_CODES
     if request.method == "server/discover" and refused:
         return None
-    return ErrorResponse(request.id, error.error)  # an error without an id belongs to the only request of the POST
+    return ErrorResponse(request.id, error.error)  # even without an id, it belongs to the only request of the POST
 
 
 def error_in(body: bytes) -> ErrorResponse | None:
-    """Return the JSON-RPC error in the body of an HTTP error, or None if the body is not a JSON-RPC error."""
+    """Return the JSON-RPC error in the body of an HTTP error, or None if it has another body."""
     message = decode(body) if body else None
     return message if isinstance(message, ErrorResponse) else None
 
 
 def describe_http_error(response: HttpResponse, body: bytes) -> str:
-    """Return a description of an HTTP error, with the error message in the body, if the body has one."""
+    """Return a description of an HTTP error, with the error message that its body may have."""
     text, detail = f"the server answered HTTP {response.status}", ""
-    if (found := error_in(body)) is not None:
+    found = error_in(body)
+    if found is not None:
         detail = found.error.message
     elif response.headers.media_type in (JSON_TYPE, "text/plain", ""):  # do not quote an HTML page
         detail = body[: 4 * MAX_DETAIL].decode("utf-8", "replace")
