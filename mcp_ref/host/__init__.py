@@ -3,9 +3,9 @@
     user <--> host --+-- client 1 <--> server 1       a process, a session, credentials and roots of its own
               model  +-- client 2 <--> server 2
 
-The specification divides the work into three roles. A *server* offers tools, resources and prompts. A *client* speaks
-with one server. The *host* creates the clients, asks the user for consent, and combines the results for a model. A
-server sees neither the conversation nor another server. Most duties of a host are about consent:
+The specification divides the work into three roles. A *server* offers tools, resources and prompts, and a *client*
+speaks with one server. The *host* creates the clients, asks the user for consent, and combines the results for a model,
+while a server sees neither the conversation nor another server. Most duties of a host are about consent:
 
     Duty                                      Here                     Source (2026-07-28)
     consent before data goes to a server      `Approval`: start, roots index#key-principles
@@ -24,8 +24,8 @@ One call of a tool, from the program or from its model:
     call_tool("weather.forecast") -> is the server ready? -> budget -> approve(Approval) -> audit line
         -> tools/call on the client of this server -> result -> audit line -> cut the text for a model
 
-Code cannot judge if a description is honest, a form is phishing, or a result contains instructions for the model. The
-host shows each of them with the name of its server, and lets the user refuse.
+Code cannot judge if a description is honest, a form is phishing, or a result contains instructions for the model, so
+the host shows each of them with the name of its server, and lets the user refuse.
 
 names.py           the names of servers and tools
 configuration.py   the configuration files of known hosts

@@ -1,14 +1,14 @@
 """The approval: everything that a user needs to decide about one request, and warnings about its dangers.
 
 A host must get the user's consent before it calls a tool, or gives data to a server [2026-07-28 index#key-principles].
-Code cannot judge if a description is honest. So the program gives the host one function, `approve`. The host calls it
+Because code cannot judge if a description is honest, the program gives the host a function, `approve`, which is called
 with an `Approval` of one of these kinds:
 
     start         before a process is started or a URL is contacted, for a server of a file
     variable      before a file that is not the user's own sets a dangerous variable, such as PATH (dangers.py)
     roots         before a server gets directories
     definition    a tool has changed since it was approved, is new, or has hidden characters
-    call          before a tool is called; `after` names the servers whose results the model can have seen
+    call          before a tool is called; `after` names the servers whose results the model may have seen
     read, prompt  before a resource or a prompt goes to the model
     sample        the server requests a message from the model
     sampled       before the server gets this message
@@ -40,7 +40,7 @@ Duration = Literal["once", "run", "always"]
 
 
 class Refused(McpError):
-    """A request that the policy of the host does not allow. Nothing was sent."""
+    """A request that was not sent, because the policy of the host does not allow it."""
 
 
 class Undecided(Refused):
@@ -167,7 +167,7 @@ class Allow(CheckedFields):
 
     Args:
         remember: "once" stores nothing; "run" lasts until the host is closed; "always" is stored in `Host.approvals`.
-        params: The edited arguments, sampling request or message that the host sends. None changes nothing.
+        params: The edited arguments, sampling request or message that the host sends; None to change nothing.
     """
 
     remember: Duration = "once"
@@ -176,7 +176,7 @@ class Allow(CheckedFields):
 
 @dataclass(frozen=True)
 class Deny(CheckedFields):
-    """The refusal of an `Approval`. The program gets the reason. The server never gets it."""
+    """The refusal of an `Approval`. The program gets the reason, but the server never does."""
 
     reason: str = "the user refused"
 
@@ -219,7 +219,7 @@ def hidden_text_warnings(value: object) -> tuple[str, ...]:
 
 
 def quoted(value: object) -> str:
-    """Return a value as JSON on one line, with hidden characters escaped. So it cannot look like a line of a text."""
+    """Return a value as JSON on one line, with hidden characters escaped, so that it cannot look like another line."""
     return escape_hidden(json.dumps(value, ensure_ascii=False, default=_as_json), keep="")
 
 

@@ -1,6 +1,6 @@
 """The servers of a host, as a program or a configuration file lists them.
 
-Each known host has its own file, but all files say nearly the same. This module reads them all:
+Each known host has a file of its own, but they all say nearly the same, so this module reads them all:
 
     mcpServers        Claude Desktop, Claude Code (.mcp.json), Cursor, Windsurf, Gemini CLI, Cline, Inspector
     servers, inputs   VS Code (.vscode/mcp.json)
@@ -11,9 +11,10 @@ Each known host has its own file, but all files say nearly the same. This module
         "files":   {"command": "npx", "args": ["-y", "server-filesystem", "${HOME}/notes"]},
         "weather": {"url": "https://weather.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}}}
 
-A cloned project can contain such a file. So reading a file starts no process and opens no connection. A file can never
+Because a cloned project may contain such a file, reading it starts no process and opens no connection, and it can never
 grant consent: keys such as `trust` and `autoApprove` are ignored. A `ServerConfig` contains the texts as written, with
-`${TOKEN}`, so that a program can show them; launch.py replaces the variables. An invalid entry stops only its server.
+`${TOKEN}`, so that a program can show them, until launch.py replaces the variables. An invalid entry stops only its own
+server.
 
 Threats:
     consent-in-a-file: the user's consent; a cloned project; writes `trust` or `autoApprove` in its file; these keys
@@ -50,7 +51,7 @@ TOP_KEYS = ("mcpServers", "servers", "context_servers", "mcp_servers")
 MAX_FILE = 1024 * 1024
 """Maximum size of a configuration file, in bytes (1 MiB)."""
 MAX_TOML_FILE = 64 * 1024
-"""Maximum size of a TOML file, in bytes (64 KiB). `tomllib` takes quadratic time for a key with many dots."""
+"""Maximum size of a TOML file, in bytes (64 KiB), because `tomllib` takes quadratic time for a key with many dots."""
 MAX_TOML_DOTS = 4000
 """Maximum number of dots in a TOML file, for the same reason."""
 MAX_SERVERS = 1000
@@ -165,7 +166,8 @@ class ServerConfig:
 
     def allows_tool(self, name: str) -> bool:
         """Return True if the file neither excludes the tool, nor includes only other tools."""
-        return name in self.entry.get("includeTools", [name]) and name not in self.entry.get("excludeTools", [])
+        included, excluded = self.entry.get("includeTools"), self.entry.get("excludeTools", [])
+        return (included is None or name in included) and name not in excluded
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ class Configuration(CheckedFields):
         for server in self.servers:
             other = first.setdefault(server.name.lower(), server)
             if other is not server:
-                # A cloned project could otherwise replace a server that the user trusts.
+                # Or a cloned project could replace a server that the user trusts.
                 place = f"{other.place} has the same name, {other.name!r}"
                 raise ConfigurationError(f"{server.place}: {place}; rename one of them")
 
@@ -267,7 +269,7 @@ def _parse(data: bytes, suffix: str) -> Object:
     return document
 
 
-# A string or comment without an end matches too. Otherwise `re` would search for its end again at the next quote.
+# A string or comment without an end matches too, or `re` would search for that end again from the next quote.
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 
 
@@ -304,8 +306,11 @@ def _servers_of(document: Object, file: str, folder: str) -> tuple[ServerConfig,
     policy = document.get("mcp")  # of Gemini CLI
     if isinstance(policy, dict):
         excluded, allowed = policy.get("excluded"), policy.get("allowed")
-        off = set(map(str, excluded)) if isinstance(excluded, list) else set()
-        off |= listed.keys() - set(map(str, allowed)) if isinstance(allowed, list) else set()
+        off = set[str]()
+        if isinstance(excluded, list):
+            off |= set(map(str, excluded))
+        if isinstance(allowed, list):
+            off |= listed.keys() - set(map(str, allowed))
         servers = [replace(s, entry={**s.entry, "disabled": True}) if s.key in off else s for s in servers]
     return tuple(servers)
 
@@ -314,7 +319,7 @@ def parse_server(
     key: str, entry: object, file: str | None = None, folder: str = ".",
     inputs: Mapping[str, tuple[str, bool]] | None = None,
 ) -> ServerConfig:  # fmt: skip
-    """Return one server. If its entry is invalid, the server has a `problem`, and the host does not start it."""
+    """Return one server, which the host does not start if its entry is invalid, so that it has a `problem`."""
     config = ServerConfig(server_name(key), key, Entry(), file, folder)
     if not isinstance(entry, dict):
         return replace(config, problem=f"{config.place}: the entry must be an object, not {entry!r:.80}")

@@ -1,7 +1,7 @@
 """The dangers of a server's start and of a URL, as texts for the user.
 
 The host shows each of them as a warning. Some environment variables make a program run other programs, or load other
-code. So a file that is not the user's own cannot set them with the consent to the start alone: the user is asked for
+code, so if a file that is not the user's own sets them, consent to the start is not enough, and the user is asked about
 each of them.
 
 Threats:
@@ -28,7 +28,7 @@ _LAUNCHERS = {"env", "xargs", "nohup", "timeout", "nice", "setsid", "script", "w
 _VARIABLES = {
     "PATH|PATHEXT": "decides which programs a name such as node means",
     r"LD_.+|DYLD_.+|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|MALLOC_.+": "can load other code into every program",
-    # the listed ones only choose an encoding, a buffer or a cache
+    # except those that only choose an encoding, a buffer or a cache
     r"PYTHON(?!UNBUFFERED$|UTF8$|IOENCODING$|DONTWRITEBYTECODE$|HASHSEED$|FAULTHANDLER$|SAFEPATH$|NOUSERSITE$).*|"
     r"NODE_OPTIONS|NODE_PATH|NODE_REPL_.+|BUN_.+|DENO_.+|RUBYOPT|RUBYLIB|GEM_.+|BUNDLE_.+|PERL5.+|PERL_.+|"
     r"_?JAVA_.*|JDK_JAVA_OPTIONS|CLASSPATH|LUA_.+|PHPRC|PHP_INI_SCAN_DIR|DOTNET_.+|CORECLR_.+|COR_.+|R_PROFILE.*|"
@@ -64,14 +64,14 @@ _FIRST_FOLDER = re.compile(r"/+[^/]*")
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True if a variable or header is a secret, which people replace. `KEY_HELPER` can also name a program."""
+    """Return True if a variable or header is a secret: `KEY`, but not `KEY_HELPER`, which may name a program."""
     return _SECRET_NAME.fullmatch(name) is not None
 
 
 def is_place(value: str) -> bool:
     """Return True if a text is a path or a URL, which is not a secret, even if a file at this path is made later.
 
-    A random key can begin with a slash. So the first folder of an absolute path must exist, such as `/home`.
+    Because a random key may begin with a slash, the first folder of an absolute path must exist, such as `/home`.
     """
     folder = _FIRST_FOLDER.match(value)
     try:
@@ -81,7 +81,7 @@ def is_place(value: str) -> bool:
 
 
 def has_secret_name(name: str) -> bool:
-    """Return True if a variable or header can contain a secret: `TOKEN` and `TOKEN_2`, and not `TOKEN_FILE`."""
+    """Return True if a variable or header may contain a secret, as `TOKEN` and `TOKEN_2` may, but not `TOKEN_FILE`."""
     return _SECRET_WORD.search(name) is not None and _PLACE_NAME.fullmatch(name) is None
 
 
@@ -104,8 +104,8 @@ _NAMES_SOMETHING = re.compile(
 def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
     """Return a warning for each variable with any name whose value names a file, an address or a command.
 
-    No list of names is complete: `AWS_SHARED_CREDENTIALS_FILE` names a file whose settings run a program, and
-    `GITHUB_API_URL` the address that gets a token.
+    They are necessary because no list of names is complete: `AWS_SHARED_CREDENTIALS_FILE` names a file whose settings
+    run a program, and `GITHUB_API_URL` the address that gets a token.
 
     Args:
         settings: The settings of a start.
@@ -129,11 +129,15 @@ def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = N
     """
     path = argv[0] if argv else ""
     absolute = program or os.path.abspath(path)
-    targets = (path, absolute, os.path.realpath(absolute))  # a link can have a harmless name
+    targets = (path, absolute, os.path.realpath(absolute))  # a link may have a harmless name
     names = {re.sub(r"\.(exe|cmd|bat)$", "", os.path.basename(each).lower()) for each in targets}
-    found = ["the command runs a shell, which can run any other program"] if names & _SHELLS else []
-    found += ["the command runs with the rights of another user"] if names & {"sudo", "doas", "su", "runas"} else []
-    found += ["the command starts another program, which its arguments name"] if names & _LAUNCHERS else []
+    found = []
+    if names & _SHELLS:
+        found.append("the command runs a shell, which can run any other program")
+    if names & {"sudo", "doas", "su", "runas"}:
+        found.append("the command runs with the rights of another user")
+    if names & _LAUNCHERS:
+        found.append("the command starts another program, which its arguments name")
     if os.path.dirname(path) and not absolute.startswith((folder + os.sep, "/usr/")):
         found.append("the program lies outside the folder of the file")
     return tuple(found)

@@ -7,8 +7,8 @@
 
     host = Host("mcp.json", approve=approve)      # the servers of a configuration file, with the user's consent
 
-Each server has its own `Client`, and the clients share nothing. A resource is the pair of a server and a URI: the host
-changes no URI, and never searches for the server of a URI, because a server could claim the URI of another server.
+Each server has its own `Client`, and the clients share nothing. A resource is the pair of a server and a URI. The host
+changes no URI, and never looks for the server of a URI, because a server could claim the URI of another.
 
 Spec:  architecture/index (2024-11-05 to 2026-07-28); 2026-07-28 index#key-principles, server/tools#tool-names
 """
@@ -62,7 +62,7 @@ class ResourceChange:
 
 @dataclass(eq=False)
 class Host(HostOptions):
-    """Several clients with one policy. Use it as an async context manager. `HostOptions` documents the arguments.
+    """Several clients with one policy, to be used as an async context manager, with the arguments of `HostOptions`.
 
     A request raises UnknownName for an unknown server or tool, Refused if the policy does not allow the request,
     ServerUnavailable if the server is away, and the exceptions of `Client`.
@@ -96,20 +96,20 @@ class Host(HostOptions):
         await self.close()
 
     async def close(self) -> None:
-        """Close all servers at the same time."""
+        """Close all servers."""
         await asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))
 
     async def reload(self, servers: ServersLike) -> None:
-        """Replace the servers. Unchanged servers continue, and changed servers start again.
+        """Replace the servers, of which unchanged ones continue, and changed ones start again.
 
-        A changed server of a file needs consent again. Wait at most `startup_wait` seconds for the new servers, and
-        without that limit for `required` servers.
+        A changed server of a file needs consent again. Wait at most `startup_wait` seconds for the new servers, but
+        without a limit for `required` ones.
 
         Args:
             servers: The new servers.
 
         Raises:
-            ConfigurationError: If the file cannot be parsed. Then nothing has changed.
+            ConfigurationError: If the file cannot be parsed, in which case nothing changes.
             ServerUnavailable: If a required server did not start.
         """
         wanted = {config.name: config for config in read_servers(servers).servers}
@@ -146,9 +146,7 @@ class Host(HostOptions):
         return [each.snapshot() for each in self._hosted.values()]
 
     def client(self, server: str) -> Client:
-        """Return the client of a server that is ready, for example for `Client.complete`.
-
-        The requests of this client bypass the policy.
+        """Return the client of a server that is ready, for example for `Client.complete`. It bypasses the policy.
 
         Args:
             server: The server name.
@@ -159,11 +157,11 @@ class Host(HostOptions):
         return self._server(server).check_ready()
 
     def begin_turn(self) -> None:
-        """Note a new message of the user: `Approval.after` is empty again."""
+        """Note a new message of the user, which makes `Approval.after` empty again."""
         self._policy.after.clear()
 
     def instructions(self) -> dict[str, str]:
-        """Return the instructions of the servers for the model, by server name. Do not trust them."""
+        """Return the untrusted instructions of the servers for the model, by server name."""
         found = {name: hosted.client.instructions for name, hosted in self._hosted.items() if hosted.client is not None}
         limits = {name: self.budgets.get(name, self.budget).result_characters for name in found}
         return {name: cut_text(text, limits[name]) for name, text in found.items() if text}
@@ -229,7 +227,7 @@ class Host(HostOptions):
             name: Full name or model name of the tool.
             arguments: Arguments by name.
             returns: The type of the tool's data. See `Client.call_tool`.
-            origin: "model" if a model has chosen the call. Then the budget limits the text of the result.
+            origin: "model" if a model has chosen the call, so that the budget limits the text of the result.
             wait: Time to wait for a server that is away, in seconds.
             options: See `Client.call_tool`. The default of `timeout` is the limit of the server.
 
@@ -238,8 +236,8 @@ class Host(HostOptions):
 
         Raises:
             UnknownName: If the server does not have this tool.
-            ServerUnavailable: If the server is away. Nothing was sent.
-            ConnectionClosed: If the server died during the call. It is not known if the tool ran.
+            ServerUnavailable: If the server is away, so that nothing was sent.
+            ConnectionClosed: If the server died during the call, so that nobody knows if the tool ran.
             Refused: If the policy does not allow the call.
         """
         server, own = self._split(name)
@@ -253,8 +251,8 @@ class Host(HostOptions):
 
         Args:
             server: The server name.
-            uri: URI of the resource. It goes to this server only.
-            origin: "model" if the contents go to a model. Then `approve` is asked.
+            uri: URI of the resource, which goes to this server only.
+            origin: "model" if the contents go to a model, so that `approve` is asked.
             timeout: Time limit in seconds. Defaults to the limit of the server.
             wait: Time to wait for a server that is away, in seconds.
         """
@@ -272,7 +270,7 @@ class Host(HostOptions):
         Args:
             name: Full name or model name of the prompt.
             arguments: Arguments by name.
-            origin: "model" if the messages go to a model. Then `approve` is asked.
+            origin: "model" if the messages go to a model, so that `approve` is asked.
             timeout: Time limit in seconds. Defaults to the limit of the server.
             wait: Time to wait for a server that is away, in seconds.
         """
@@ -286,11 +284,11 @@ class Host(HostOptions):
         )  # fmt: skip
 
     async def watch(self, server: str, uri: str) -> AsyncIterator[ResourceChange]:
-        """Yield the updates of a resource. After a restart of the server, subscribe again, and yield one update.
+        """Yield the updates of a resource. If the server restarts, subscribe again, and yield one update.
 
         Args:
             server: The server name.
-            uri: URI of the resource. The updates include resources whose URI is below this URI.
+            uri: URI of the resource. The updates include resources whose URI is below this one.
         """
         hosted, wait = self._server(server), 0.0
         while True:
@@ -298,7 +296,7 @@ class Host(HostOptions):
             try:
                 async with client.subscribe(uri) as updates:
                     if wait:
-                        yield ResourceChange(server, uri)  # a change could have been missed
+                        yield ResourceChange(server, uri)  # because a change may have been missed
                     async for changed in updates:
                         yield ResourceChange(server, changed)
                 return
@@ -324,14 +322,14 @@ class Host(HostOptions):
 
 
 class SyncHost(Synchronous[Host]):
-    """A host for programs without asyncio, such as scripts and notebooks. Its methods block until the result is there.
+    """A host for programs without asyncio, such as scripts and notebooks, whose methods block until they have a result.
 
         with SyncHost({"weather": ["python3", "weather.py"]}) as host:
             print(host.call_tool("weather.forecast", {"city": "Ghent"}).text)
 
-    It runs a `Host` on an event loop in a second thread, where also `approve` and the other callbacks run. The methods
-    have the same arguments as the methods of `Host`. `begin_turn`, `instructions` and `client` are methods of the
-    attribute `host`.
+    It runs a `Host`, together with `approve` and the other callbacks, on an event loop in a second thread. The methods
+    have the same arguments as those of `Host`. `begin_turn`, `instructions` and `client` are methods of the attribute
+    `host`.
 
     Args:
         servers: The servers, as for `Host`; or a new `Host` with your options.

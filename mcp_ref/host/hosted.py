@@ -7,9 +7,9 @@
     elicit       budget -> approval, with the server's name and the host of a URL -> the program's form -> the server
 
 The host approves all definitions of a server's first list, except those with hidden characters. With an `approve`
-function, a later change takes the tool out of the list until the user allows the change. Otherwise a server could win
-the user's trust first, and change the description later. The host cannot notice a server that changes its behavior,
-but not its definitions.
+function, a later change takes the tool out of the list until the user allows it, because a server could otherwise win
+the user's trust first and change the description later. A server that changes its behavior but not its definitions goes
+unnoticed.
 
 Threats:
     changed-definition: the user's consent to a tool; a server; changes the description or the schema after the consent;
@@ -72,7 +72,7 @@ MAX_ITEMS = 10_000
 """Maximum number of items of one list of a server."""
 
 MAX_LOG_RATE = 100
-"""Maximum number of log messages of one server in one second. More messages are counted and dropped."""
+"""Maximum number of log messages of one server in one second. Further ones are counted and dropped."""
 
 MAX_RATE, MAX_BURST = 1000.0, 20
 """Maximum number of unrequested messages of one server per second, and at once. Each `MESSAGE_BYTES` count as one."""
@@ -83,10 +83,12 @@ MESSAGE_BYTES = 1024
 class HostedServer(Supervisor):
     """One server of a host."""
 
-    def __init__(self, config: ServerConfig, policy: Policy, whole: Account, starting: asyncio.Semaphore) -> None:
+    def __init__(
+        self, config: ServerConfig, policy: Policy, host_account: Account, starting: asyncio.Semaphore
+    ) -> None:  # fmt: skip
         name, options = config.name, policy.options
         super().__init__(config, starting, options.lazy, options.on_event)
-        self._policy, self._options, self._account = policy, options, Account(policy, name, whole)
+        self._policy, self._options, self._account = policy, options, Account(policy, name, host_account)
         self._digest = ""  # of the configuration for which the user's decisions are valid
         self._sampling, self._elicitation = _option_for(options.sampling, name), _option_for(options.elicitation, name)
         self._approved: dict[str, Tool] = {}  # by name: the approved definitions that this run has seen
@@ -96,7 +98,7 @@ class HostedServer(Supervisor):
         self._log_second, self._logs = 0, 0
 
     async def close(self, patience: float = 0.0) -> None:
-        """End the server. The calls in flight first get `patience` seconds."""
+        """End the server, after giving the calls in flight `patience` seconds."""
         deadline = time.monotonic() + patience
         while self.calls and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -108,7 +110,7 @@ class HostedServer(Supervisor):
     def approval(
         self, kind: Kind, name: str = "", origin: Origin = "server", arguments: Mapping[str, object] | None = None
     ) -> Approval:
-        """Return an approval. The caller adds the details."""
+        """Return an approval, to which the caller adds the details."""
         only_call = self.calls[0] if len(self.calls) == 1 else ""
         return Approval(
             kind, self.config.name, origin, name or only_call, self.config.file, arguments=arguments,
@@ -129,7 +131,7 @@ class HostedServer(Supervisor):
         if config.file is not None:
             await self._ask_start(launch, config.file)
             typed = await self._policy.typed_values(config)
-            # The user can take minutes. The start uses the `envFile` that was approved, and the same program.
+            # The user may take minutes, in which files can change, so use the `envFile` that was approved.
             launch = launch_of(config, environment, typed, launch.env_file)
             if launch.digest != self._digest:
                 raise Refused(f"the start of {config.name} has changed while it waited for consent; start it again")
@@ -141,7 +143,7 @@ class HostedServer(Supervisor):
         return launch
 
     async def _ask_start(self, launch: Launch, file: str) -> None:
-        """Ask for consent to the start of a server of a file, and to each variable of a file that is not the user's."""
+        """Ask for consent to a start, and to each dangerous variable from a file that is not the user's own."""
         request = replace(
             self.approval("start", origin="program"), program=launch.program, argv=launch.shown_command,
             paths=launch.paths, cwd=launch.cwd, settings=launch.settings, url=launch.shown_url, warnings=(
@@ -158,7 +160,7 @@ class HostedServer(Supervisor):
                 await self._policy.check(request, f"{self._digest} variable {danger.name}")
 
     async def _approved_roots(self) -> list[str] | None:
-        """Return the existing directories to give to the server, or None without directories or consent."""
+        """Return the existing directories that the server gets, or None if it gets none."""
         wanted = self._options.roots.get(self.config.name, self.config.entry.get("roots", []))
         # [2025-11-25 client/roots#security-considerations] only existing directories, and no path traversal
         paths = [os.path.realpath(path_of(path)) for path in wanted]
@@ -206,7 +208,7 @@ class HostedServer(Supervisor):
             raise type(error)(self.mask(str(error))) from None
 
     def accepted(self, tools: list[Tool]) -> list[Tool]:
-        """Return the tools with approved definitions. Request the other approvals in the background."""
+        """Return the tools with approved definitions, and request the other approvals in the background."""
         known, found = self._known_definitions(), []
         is_first, allowed = known is None, dict(known or {})
         self.status.unapproved_tools, self._undecided = {}, []
@@ -243,20 +245,20 @@ class HostedServer(Supervisor):
         return None if stored is None else dict(cast("tuple[str, str]", each.split(":")) for each in stored.split())
 
     def _store_definitions(self, allowed: Mapping[str, str]) -> None:
-        # one entry for all tools: if entries were lost one by one, a changed definition would look like a first one
+        # One entry for all tools, because if one could be lost alone, a changed definition would look like a first one.
         text = " ".join(f"{key}:{digest}" for key, digest in allowed.items())
         self._policy.approvals[f"{self._digest} definitions"] = text
 
     async def _ask_definitions(self) -> None:
-        """Request approval of one definition after the other. The next list contains the allowed tools.
+        """Request approval of one definition after the other, of which the next list contains those that are allowed.
 
-        Without a decision, for example after a timeout, the next list requests the approval again.
+        If there was not a decision, for example after a timeout, the next list requests it again.
         """
         while self._undecided:
             tool = self._undecided.pop(0)
             key, digest = _name_hash(tool.name), definition_hash(tool)
             if digest in self._denied or (self._known_definitions() or {}).get(key) == digest:
-                continue  # the user has decided before, or after the list was fetched
+                continue  # the user has already decided, perhaps after the list was fetched
             request = self.approval("definition", full_name(self.config.name, tool.name))
             try:
                 before, reason = self._approved.get(tool.name), self.status.unapproved_tools.get(tool.name, "")
@@ -274,7 +276,7 @@ class HostedServer(Supervisor):
     async def call_tool(
         self, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float, options: CallOptions
     ) -> CallToolResult:
-        """Call a tool, if the policy allows it. `Host.call_tool` documents the arguments and exceptions."""
+        """Call a tool if the policy allows it, with the arguments and exceptions of `Host.call_tool`."""
         await self.ready_client(wait)
         tool, digest, full = self.tools.get(name), self._digest, full_name(self.config.name, name)
         if tool is None:
@@ -290,7 +292,7 @@ class HostedServer(Supervisor):
         return result
 
     async def _for_model(self, request: Awaitable[T], origin: Origin, cut: Callable[[T, int], T]) -> T:
-        """Return the result of a request. For a model, the result or error has at most `result_characters`."""
+        """Return the result of a request, which for a model (as an error too) has at most `result_characters`."""
         limit = self._account.budget.result_characters
         try:
             result = await request
@@ -301,7 +303,7 @@ class HostedServer(Supervisor):
     async def _approved_arguments(
         self, tool: Tool, arguments: Mapping[str, object] | None, origin: Origin
     ) -> Mapping[str, object] | None:
-        """Return the arguments to send, which the user can have edited."""
+        """Return the arguments to send, which the user may have edited."""
         request = replace(self.approval("call", full_name(self.config.name, tool.name), origin, arguments), tool=tool)
         key = f"{self._digest} call {tool.name} {definition_hash(tool)}"
         edited = await self._policy.check(request, key, default=origin == "program")
@@ -321,13 +323,14 @@ class HostedServer(Supervisor):
         result, outcome = None, "failed"
         reserved = 0.0
         try:
-            self._account.use("seconds", 0)  # another call can have reserved the rest meanwhile
+            self._account.use("seconds", 0)  # raises if another call has reserved the rest meanwhile
             left = self._account.left("seconds")
-            if left < math.inf:
+            if left < math.inf:  # reserve the seconds that the call may take, so that no other call gets them
                 reserved = options["timeout"] = min(left, options.get("timeout") or client.timeout or left)
-                if (most := options.get("max_timeout")) is not None:
-                    reserved = options["max_timeout"] = min(left, most)
-                self._account.add("seconds", reserved)  # simultaneous calls must not use the same seconds
+                max_timeout = options.get("max_timeout")
+                if max_timeout is not None:
+                    reserved = options["max_timeout"] = min(left, max_timeout)
+                self._account.add("seconds", reserved)
             with self.masking():
                 result = await client.call_tool(name, arguments, **options)
             outcome = "error" if result.is_error else "result"
@@ -342,7 +345,7 @@ class HostedServer(Supervisor):
             if self._options.audit is not None:
                 text = "" if result is None else json.dumps(asdict(result), default=str)
                 shown = {"arguments": arguments} if self._options.audit_arguments else {}
-                with contextlib.suppress(Refused):  # the result cannot be refused: the tool has run
+                with contextlib.suppress(Refused):  # too late to refuse anything, because the tool has run
                     self._policy.record(
                         "result", self.config.name, full, configuration=self._digest, outcome=outcome,
                         seconds=round(seconds, 4), arguments_sha256=digest_of(arguments),
@@ -353,10 +356,10 @@ class HostedServer(Supervisor):
         self, kind: Kind, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float,
         request: Callable[[Client, str, Mapping[str, object] | None], Awaitable[T]], cut: Callable[[T, int], T],
     ) -> T:  # fmt: skip
-        """Return the data of a server. If the data go to a model, ask for consent first, and `cut` the data.
+        """Return the data of a server. If they go to a model, ask for consent first, and `cut` them.
 
-        A decision about a URI holds for all its spellings. So the server gets the spelling that the user has seen:
-        another one could carry data of the model, such as `weather://city/SECRET/../today`.
+        A decision about a URI holds for all its spellings, so the server gets the one that the user has seen. Another
+        one could hide data of the model, as in `weather://city/SECRET/../today`.
         """
         await self.ready_client(wait)
         if origin == "model":
@@ -374,13 +377,13 @@ class HostedServer(Supervisor):
         return result
 
     async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        """Return a message of the program's model after two approvals. A server never gets the reason of a refusal."""
+        """Return a message of the program's model after two approvals. The server never learns why one was refused."""
         assert self._sampling is not None
         key, approval = f"{self._digest} sample", self.approval("sample")
         try:
-            # [2026-07-28 client/sampling#sampling-parameters] MUST respect maxTokens: the budget only lowers it
+            # [2026-07-28 client/sampling#sampling-parameters] the client MUST respect maxTokens, so we only lower it
             tokens = self._account.sample(params.max_tokens)
-            # A server never gets the context of other servers, or of the conversation.
+            # Without the context of other servers or of the conversation, which a server never gets.
             params = replace(params, max_tokens=tokens, include_context=params.include_context and "none")
             edited = await self._policy.check(replace(approval, content=params), key, "run")
             if edited is not None:
@@ -415,34 +418,35 @@ class HostedServer(Supervisor):
 
 
 def _name_hash(name: str) -> str:
-    """Return a short text for the name of a tool, which can have 64 KiB."""
+    """Return a short text for the name of a tool, which may have 64 KiB."""
     return digest_of(name)[:16]
 
 
 def _edited(params: object, expected: type[T]) -> T:
-    """Return the edited params. Raise Refused for another type: to send the original would ignore the user."""
+    """Return the edited params. Raise Refused for another type, because sending the original would ignore the user."""
     if not isinstance(params, expected):
         raise Refused(f"the edited params must be {expected.__name__}, not {type(params).__name__}")
     return params
 
 
 def _option_for(option: T | Mapping[str, T] | None, server: str) -> T | None:
-    """Return the value for a server, of an option with one value for all servers or a mapping by server name."""
+    """Return the value for a server of an option that has one value for all, or a mapping by server name."""
     return option.get(server) if isinstance(option, Mapping) else option
 
 
 class Throttle:
-    """The `trace` of a client. It pauses reading if the server sends many messages that are not responses.
+    """The `trace` of a client, which pauses reading if the server sends many messages that are not responses.
 
-    Log messages, progress and list changes have no limit of their own. A server that never stops sending them would use
-    the whole time of the event loop. While the client does not read, the pipe or connection is full, and the server
-    waits.
+    Log messages, progress and list changes have no limit of their own, so a server that never stops sending them would
+    use all the time of the event loop. While the client does not read, the pipe or connection fills up, and the server
+    has to wait.
     """
 
     def __init__(self, trace: Trace | None) -> None:
         self.client: Client | None = None
         self._trace = trace
-        self._excess = self._checked = 0.0  # received minus sent messages, less `MAX_RATE` for each second
+        self._excess = 0.0  # number of received minus sent messages, less `MAX_RATE` for each second
+        self._checked = 0.0  # time of the event loop up to which the seconds are subtracted
 
     def __call__(self, direction: Direction, frame: bytes) -> None:
         if self._trace is not None:
@@ -451,7 +455,9 @@ class Throttle:
         self._excess += 1 if direction == "<-" else -1
         is_large = direction == "<-" and len(frame) > MESSAGE_BYTES
         if is_large and transport is not None and not is_response(frame, transport.waits_for):
-            self._excess += min(len(frame), MAX_UNREQUESTED) / MESSAGE_BYTES  # a larger one is not parsed
+            self._excess += (
+                min(len(frame), MAX_UNREQUESTED) / MESSAGE_BYTES
+            )  # a larger one costs no more, being refused
         if self._excess > MAX_BURST:
             loop = asyncio.get_running_loop()
             now = loop.time()

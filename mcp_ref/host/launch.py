@@ -364,7 +364,7 @@ def _before_path(url: str) -> str:
 
 
 def _without_links(folder: str) -> str:
-    """Return the true path of a folder: the user's consent is not for the folder that a link leads to later."""
+    """Return the true path of a folder, because a link may later lead to another folder than the user has seen."""
     try:
         return os.path.realpath(folder)
     except ValueError:  # NUL or half of a surrogate pair, which the start reports
@@ -401,7 +401,7 @@ def _read_env_file(config: ServerConfig, path: str) -> str:
             raise ValueError(f"it has more than {MAX_ENV_FILE} bytes")
         return str(content, "utf-8")
     except (OSError, ValueError) as error:
-        # not the path that was read: a variable in it can be a secret
+        # Name the path as written, because a variable in the path that was read may be a secret.
         written, reason = config.entry["envFile"], error.strerror if isinstance(error, OSError) else error
         raise ConfigurationError(f"{config.place}: cannot read the envFile {written!r:.200}: {reason}") from None
 

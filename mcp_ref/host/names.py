@@ -1,16 +1,16 @@
 """The names of servers, tools and prompts in a host that has several servers.
 
-Two servers can have a tool with the same name. A host SHOULD make the names of such tools different, and SHOULD NOT
-use `serverInfo.name` for that, because a server chooses this name itself [2026-07-28 server/tools#tool-names]. So the
-host uses the server's key in the configuration:
+Two servers may have a tool with the same name. A host SHOULD make the names of such tools different, but SHOULD NOT use
+`serverInfo.name` for that, because a server chooses it itself [2026-07-28 server/tools#tool-names]. So the host uses
+the server's key in the configuration:
 
     key in the configuration    "Weather service"
     server name                 "Weather-service"               letters, digits and hyphens; at most 24 characters
     full name                   "Weather-service.forecast"      for programs, logs and people; the first dot separates
     model name                  "Weather-service__forecast"     for the APIs of model providers, which refuse dots
 
-A model name never changes because of another server, so prompt caches stay valid. Its first "__" ends the server name,
-which has no underscore. The rest can be a changed name, so the host looks for it in a table of the server's tools.
+A model name does not depend on other servers, so that prompt caches stay valid. Its first "__" ends the server name,
+which has no underscore. The rest may be a changed name, so the host looks it up in a table of the server's tools.
 
 Spec:  2026-07-28 server/tools#tool-names
 """
@@ -79,21 +79,26 @@ def full_name(server: str, name: str) -> str:
 
 def model_name(server: str, name: str, digits: int = 8) -> str:
     """Return the model name, which matches `^[A-Za-z][A-Za-z0-9_-]{0,59}$`. A changed name ends with a hash."""
-    whole = f"{server}__{name}"
-    if _TOOL_NAME.fullmatch(name) and len(whole) <= MAX_MODEL_NAME:
-        return whole
+    joined = f"{server}__{name}"
+    if _TOOL_NAME.fullmatch(name) and len(joined) <= MAX_MODEL_NAME:
+        return joined
     suffix = "_" + _digits(full_name(server, name), digits)
-    return re.sub(r"[^A-Za-z0-9_-]", "_", whole)[: MAX_MODEL_NAME - len(suffix)] + suffix
+    return re.sub(r"[^A-Za-z0-9_-]", "_", joined)[: MAX_MODEL_NAME - len(suffix)] + suffix
 
 
 def model_names(names: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Return the table from model name to (server name, name on the server).
 
-    If two names would get the same model name, an unchanged name keeps it, otherwise the name that sorts first. The
+    If two names would get the same model name, an unchanged name keeps it, or else the name that sorts first, and the
     other model name gets more digits.
     """
+
+    def order(pair: tuple[str, str]) -> tuple[bool, tuple[str, str]]:
+        is_changed = model_name(*pair) != "__".join(pair)
+        return is_changed, pair
+
     table: dict[str, tuple[str, str]] = {}
-    for server, name in sorted(set(names), key=lambda pair: (model_name(*pair) != "__".join(pair), pair)):
+    for server, name in sorted(set(names), key=order):
         short = model_name(server, name)
         table[model_name(server, name, 16) if short in table else short] = (server, name)
     return table
@@ -108,7 +113,7 @@ class Listed(Generic[D]):
     model_name: str = ""
     """The name of a tool or prompt for a model provider (names.py)."""
     available: bool = True
-    """False if the server is away. Its tools stay in the list for a minute."""
+    """False if the server is away, when its tools stay in the list for a minute."""
 
     @property
     def full_name(self) -> str:
@@ -120,6 +125,6 @@ class Listed(Generic[D]):
 
     @property
     def display_name(self) -> str:
-        """The name for people. It contains the server name, because a server can choose any title."""
+        """The name for people, with the server name, because a server can choose any title."""
         of = self.definition
         return f"{of.display_name if isinstance(of, Tool) else of.title or of.name} ({self.server})"

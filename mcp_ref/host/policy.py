@@ -1,9 +1,9 @@
 """The policy of a host: its settings, the decisions of the user, the budgets, and the audit log.
 
-All servers of a host share one policy. Only `Allow` and True allow a request. Any other value, an exception, or no
-decision in time is a refusal. Without an `approve` function, the program's own requests are allowed, because the
-program's code is the consent. A server of a file then starts only if the file is the user's own: it lies outside the
-working directory, and no other user can change or replace it.
+All servers of a host share one policy. Only `Allow` and True allow a request, while any other value, an exception, or
+no decision in time is a refusal. Without an `approve` function, the program's own requests are allowed, because the
+program's code is the consent. But a server of a file then starts only if the file is the user's own, which means that
+it lies outside the working directory, and no other user can change or replace it.
 
 Threats:
     unasked-start: the user's account; a cloned project; lists a server in its file, and the program has no `approve`
@@ -51,7 +51,7 @@ APPROVE_SECONDS = 900.0
 """Default time limit of one decision, in seconds (15 minutes)."""
 
 MAX_WAITING = 8
-"""Maximum number of approvals of one server that wait for a decision. Further approvals are refused."""
+"""Maximum number of approvals of one server that wait for a decision. Further ones are refused."""
 
 ElicitRequest: TypeAlias = ElicitRequestFormParams | ElicitRequestURLParams
 HostSampling: TypeAlias = Callable[[str, CreateMessageRequestParams], Awaitable[CreateMessageResult]]
@@ -86,7 +86,7 @@ class Budget(CheckedFields):
 
 @dataclass(eq=False)
 class HostOptions:
-    """The settings of a host. A plain function among them blocks the event loop, so keep it short."""
+    """The settings of a host. Plain functions among them block the event loop, so they must be short."""
 
     servers: ServersLike
     _: KW_ONLY
@@ -95,7 +95,7 @@ class HostOptions:
     ask: Callable[[str, str, bool], Awaitable[str]] | None = None
     """Async function that asks the user for `${input:id}`. It gets id, description, and True for a password."""
     approvals: MutableMapping[str, str] = field(default_factory=dict)
-    """The decisions with "always", and the hashes of approved definitions. Store the mapping to keep them."""
+    """The decisions with "always", and the hashes of approved definitions, which last if the mapping is stored."""
     trusted: Collection[str] = ()
     """Names of the servers whose annotations the program trusts."""
     sampling: HostSampling | Mapping[str, HostSampling] | None = None
@@ -109,15 +109,15 @@ class HostOptions:
     roots: Mapping[str, Iterable[str | os.PathLike[str]]] = field(default_factory=dict)
     """Directories by server name."""
     authorization: Callable[[str], Authorizer | None] | None = None
-    """Function that returns the source of access tokens for a server's URL, or None. It is not called for a server
+    """Function that returns the source of access tokens for a server's URL, or None. It is not asked about a server
     whose configuration has an Authorization header."""
     budget: Budget = field(default_factory=Budget)
     """Limits of the whole host, and of each server without limits of its own."""
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     """Limits by server name."""
     lazy: bool = False
-    """True to start each server at the first request to it. `list_tools` lists the tools of started servers only. A
-    `required` server starts at once."""
+    """True to start each server at the first request to it, unless it is `required`. `list_tools` has only the tools of
+    servers that have started."""
     startup_wait: float = 5.0
     """Time for which opening the host waits for servers that are not `required`, in seconds."""
     timeout: float = 60.0
@@ -160,9 +160,8 @@ class Policy:
     ) -> object:
         """Return the edited params of an allowed request, or None if they are unchanged. Raise Refused otherwise.
 
-        An `Allow` is remembered under `key`, for the shorter of `remember` and `longest`. The key names everything that
-        the decision depends on. Without a key, the decision is not remembered. Without an `approve` function, `default`
-        decides.
+        An `Allow` is remembered under `key`, if given, for the shorter of `remember` and `longest`. The key must name
+        everything that the decision depends on. Without an `approve` function, `default` decides.
         """
         decision: Allow | Deny
         if self._is_remembered(key):
@@ -173,7 +172,8 @@ class Policy:
                 longest = "run"  # ask for a dangerous start in each run
             if self.options.approve is None:
                 reason = "; ".join(["nobody can be asked", *warnings, "give approve= to the Host"])
-                decision, source = Allow() if default else Deny(reason), "default"
+                decision = Allow() if default else Deny(reason)
+                source = "default"
             else:
                 decision, source = await self._ask(replace(request, warnings=warnings), self.options.approve, key)
         verdict = "allow" if isinstance(decision, Allow) else "deny"
@@ -182,24 +182,25 @@ class Policy:
             refusal = Undecided if source == "undecided" else Refused
             name = quoted(request.name or request.server)  # a server chooses the names of its tools
             raise refusal(f"{request.kind} of {name} was refused: {decision.reason}")
-        if key is not None and "always" == decision.remember == longest:
-            self.approvals[key] = "allow"
-        elif key is not None and decision.remember != "once":
-            self._run.add(key)
+        if key is not None and decision.remember != "once":
+            if decision.remember == "always" and longest == "always":
+                self.approvals[key] = "allow"
+            else:
+                self._run.add(key)
         return decision.params
 
     def _is_remembered(self, key: str | None) -> bool:
         return key is not None and (key in self._run or self.approvals.get(key) == "allow")
 
     async def _ask(self, request: Approval, approve: Approve, key: str | None) -> tuple[Allow | Deny, str]:
-        """Return the decision of the `approve` function, and the source of the decision for the audit log."""
+        """Return the decision of the `approve` function, and its source for the audit log."""
         server, seconds = request.server, self.options.approve_timeout
         if self._waiting[server] > MAX_WAITING:
             return Deny(f"{MAX_WAITING} other requests of this server wait for a decision"), "undecided"
         self._waiting[server] += 1
         try:
             async with asyncio.timeout(seconds), self._locks[server]:
-                if self._is_remembered(key):  # the user has decided an equal request while this one waited
+                if self._is_remembered(key):  # an equal request was allowed while this one waited
                     return Allow(), "remembered"
                 decision = await approve(request)
         except TimeoutError:
@@ -224,7 +225,7 @@ class Policy:
                 raise Undecided("the audit log cannot be written, so the request is refused") from error
 
     async def typed_values(self, config: ServerConfig) -> Mapping[str, str]:
-        """Return the values of `${input:id}`. The user types each value of a file once, one value at a time."""
+        """Return the values of `${input:id}`, each of which the user types only once for a file."""
         async with self._typing:
             for id, (description, is_password) in config.inputs.items():
                 if (config.file, id) not in self._typed and self.options.ask is not None:
@@ -233,24 +234,26 @@ class Policy:
 
 
 class Account:
-    """The used parts of the budget of one server. `whole` is the account of all servers together."""
+    """The used parts of the budget of one server or, without a `host_account`, of the host."""
 
-    def __init__(self, policy: Policy, server: str = "", whole: Account | None = None) -> None:
+    def __init__(self, policy: Policy, server: str = "", host_account: Account | None = None) -> None:
         self.budget = policy.options.budgets.get(server, policy.options.budget)
-        self._policy, self._server, self._whole = policy, server, whole
+        self._policy, self._server, self._host_account = policy, server, host_account
         self._used: defaultdict[str, float] = defaultdict(float)
         self._times: deque[float] = deque(maxlen=self.budget.calls_per_minute or 0)  # of the latest tool calls
 
     def _accounts(self, limit: str) -> list[Account]:
-        return [self] if self._whole is None or limit.endswith("_per_call") else [self, self._whole]
+        """Return the accounts in which a limit counts, which for a limit of one call is that of the server alone."""
+        if self._host_account is None or limit.endswith("_per_call"):
+            return [self]
+        return [self, self._host_account]
 
     def left(self, limit: str) -> float:
-        """Return the unused part of a limit."""
         limits = [(getattr(each.budget, limit), each._used[limit]) for each in self._accounts(limit)]
         return min(math.inf if most is None else most - used for most, used in limits)
 
     def add(self, limit: str, amount: float) -> None:
-        """Count an amount; a negative one gives back what was used before."""
+        """Count an amount, which may be negative to give seconds back."""
         for each in self._accounts(limit):
             each._used[limit] += amount
 
@@ -258,7 +261,7 @@ class Account:
         """Use a part of a limit. Raise BudgetExceeded, and use nothing, if nothing or less than `amount` is left."""
         for each in self._accounts(limit):
             most = getattr(each.budget, limit)
-            if most is not None and most - each._used[limit] < max(amount, 0.001):  # a timer can be 1 ms early
+            if most is not None and most - each._used[limit] < max(amount, 0.001):  # because a timer may be 1 ms early
                 owner = f"the server {each._server}" if each._server else "the host"
                 text = f"the budget {limit}={most} of {owner} is used up"
                 self._policy.record("budget", self._server, reason=text)
@@ -266,7 +269,7 @@ class Account:
         self.add(limit, amount)
 
     def call(self, is_first: bool) -> None:
-        """Count a tool call. `is_first` is True if no other call of the server runs."""
+        """Count a tool call, which begins the limits of one call again if it `is_first`: if no other is running."""
         now = time.monotonic()
         for each in self._accounts("calls_per_minute"):
             while each._times and now - each._times[0] >= 60:
@@ -281,7 +284,7 @@ class Account:
             each._times.append(now)
 
     def sample(self, tokens: int) -> int:
-        """Count a sampling request, and return the number of tokens that its message can have."""
+        """Count a sampling request, and return the number of tokens that its message may have."""
         if tokens < 1:
             raise Refused(f"a message cannot have {tokens} tokens")
         self.use("samples_per_call")
@@ -291,7 +294,7 @@ class Account:
 
 
 def definition_hash(tool: Tool) -> str:
-    """Return the SHA-256 of a tool without its `_meta`. Names, defaults and choices can mislead a model too."""
+    """Return the SHA-256 of all of a tool but its `_meta`, because names and defaults can mislead a model too."""
     return digest_of({name: value for name, value in asdict(tool).items() if name != "meta"})
 
 

@@ -1,8 +1,8 @@
-"""The part of a server's data that a model gets. A result of 5 MB would fill the model's context, and cost a lot.
+"""The part of a server's data that a model gets, because a result of 5 MB would fill its context, and cost a lot.
 
 `Budget.result_characters` limits all that a model reads: texts, but also URIs, names, MIME types and `_meta`, in which
-a hostile server could send the same 5 MB. Only the data of images, audio and binary resources does not count. Where the
-limit is reached, the rest is left out, with one note.
+a hostile server could send the 5 MB just as well. Only the data of images, audio and binary resources do not count.
+Where the limit is reached, the rest is left out, with one note.
 
 Threats:
     long-result: the model's context, and the user's costs; a server; returns megabytes, as a text, as many small
@@ -83,7 +83,7 @@ def _cut_blocks(blocks: Sequence[ContentBlock], limit: int) -> Iterator[ContentB
     """Yield the blocks up to the limit. Cut the block that exceeds it, and leave out the others."""
     left = limit
     for block in blocks:
-        size = max(1, _characters(block))  # an empty block needs memory too
+        size = max(1, _characters(block))  # at least 1, because even an empty block needs memory
         if size > left:
             yield _cut_block(block, left, limit)
             return
@@ -92,7 +92,7 @@ def _cut_blocks(blocks: Sequence[ContentBlock], limit: int) -> Iterator[ContentB
 
 
 def _cut_block(block: ContentBlock, left: int, limit: int) -> ContentBlock:
-    """Return a block that has at most `left` characters, and a note. Only the text of a block can be cut."""
+    """Return a block that has at most `left` characters, and a note. A block that is not a text is left out."""
     if isinstance(block, TextContent):
         return TextContent(f"{block.text[:left]}\n{_note(limit)}")
     if isinstance(block, EmbeddedResource) and isinstance(block.resource, TextResourceContents):

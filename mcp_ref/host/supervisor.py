@@ -1,10 +1,10 @@
 """The supervision of one server: start it, list its tools, notice its end, and start it again.
 
-One asyncio task supervises one server. So a server that does not start, that is silent, that sends too many messages,
-or that ends again and again, does not disturb other servers.
+Because each server has an asyncio task of its own, one that does not start, is silent, sends too many messages, or ends
+again and again does not disturb the others.
 
     Restart   after 1, 2, 4 ... 60 seconds, randomly 20 % more or less. The pause is short again after 60 seconds of
-              readiness. A successful start is not enough, or a server that responds and exits would be started forever.
+              readiness; a successful start is not enough, or a server that responds and exits would restart forever.
     Calls     five in a row without a response suspend the server: it gets no calls for 30 seconds, and then a ping.
     Tools     of a server that is away (not ready) stay in the list for 60 seconds, and calls fail at once.
     Changes   of the list of tools are fetched at most once a second, and ever more rarely if the list is unchanged.
@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import logging
 import math
@@ -127,11 +126,11 @@ class ServerStatus:
 
 
 class ServerUnavailable(McpError):
-    """A request to a server that is away. Nothing was sent. The text says the state, the next try and the reason."""
+    """A request to a server that is away, which was not sent. The text has the state, the next try and the reason."""
 
 
 class Pauses:
-    """The pauses between the starts of one server. It has no clock: its method gets the time."""
+    """The pauses between the starts of one server. It has no clock, so its method gets the time."""
 
     def __init__(self) -> None:
         self._pause = MIN_PAUSE
@@ -141,7 +140,7 @@ class Pauses:
         """Return the pause before the next start, in seconds, or None after too many failures.
 
         `now` is the time of the failure, `ready_seconds` the time for which the server was ready, and `starts` the
-        number of its processes: to negotiate the era, a client can start the process twice.
+        number of its processes, because a client may start two to negotiate the era.
         """
         if ready_seconds >= READY_SECONDS:
             self._pause = MIN_PAUSE
@@ -153,7 +152,7 @@ class Pauses:
 
 
 class ToolList(dict[str, Tool]):
-    """The allowed tools of one server, by name. After the end of the server, they are kept for `GRACE_SECONDS`."""
+    """The allowed tools of one server, by name, which outlive the server for `GRACE_SECONDS`."""
 
     def __init__(self, server: str, on_change: Callable[[], None]) -> None:
         super().__init__()
@@ -162,7 +161,7 @@ class ToolList(dict[str, Tool]):
         self.is_stale = False
         """True if the server has reported a change of its tools."""
         self.pause = MIN_PAUSE
-        """Minimum time between the latest fetch and the next, in seconds. Each unchanged list doubles it."""
+        """Minimum time between the latest fetch and the next, in seconds, which each unchanged list doubles."""
         self._server, self._on_change = server, on_change
         self._expiry: asyncio.TimerHandle | None = None  # not None while the server is away
 
@@ -171,7 +170,6 @@ class ToolList(dict[str, Tool]):
         self.is_stale, self.pause = False, min(2 * self.pause, MAX_PAUSE)
 
     def replace(self, tools: dict[str, Tool]) -> None:
-        """Replace the tools by those that were fetched."""
         if tools != self:
             self.clear()
             self.update(tools)
@@ -180,13 +178,12 @@ class ToolList(dict[str, Tool]):
             self._on_change()
 
     def cancel_removal(self) -> None:
-        """Keep the tools."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
 
     def remove_later(self) -> None:
-        """Remove the tools in `GRACE_SECONDS`, unless the server starts before."""
+        """Remove the tools in `GRACE_SECONDS`, unless the server has started by then."""
         if self._expiry is None:
             self._expiry = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._expire)
 
@@ -211,7 +208,7 @@ class Supervisor:
         self.calls: list[str] = []
         """The full names of the calls in flight."""
         self.mask: Callable[[str], str] = str
-        """Function that returns a text without the secrets of the server."""
+        """Function that removes the secrets of the server from a text."""
         self.attempted = asyncio.Event()
         """Set when the first start has succeeded or failed."""
         self._task: asyncio.Task[None] | None = None
@@ -246,7 +243,7 @@ class Supervisor:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        self.tools.cancel_removal()  # no timer outlives the supervision
+        self.tools.cancel_removal()  # so that no timer outlives the supervision
 
     def list_changed(self) -> None:
         """Note that the server has reported a change of its tools."""
@@ -283,7 +280,9 @@ class Supervisor:
 
     def _change(self, state: ServerState, error: str | None = None, next_try: float | None = None) -> None:
         status, now = self.status, time.time()
-        status.state, status.since, status.last_error = state, now, self.mask(error) if error else status.last_error
+        status.state, status.since = state, now
+        if error:
+            status.last_error = self.mask(error)
         status.next_try = None if next_try is None else now + next_try
         if state not in (ServerState.IDLE, ServerState.UNAPPROVED, ServerState.STARTING):
             self.attempted.set()
@@ -296,14 +295,16 @@ class Supervisor:
         try:
             if self.config.is_disabled:
                 return self._change(ServerState.DISABLED)
-            while (pause := await self._run_once()) is not None:
+            pause = await self._run_once()
+            while pause is not None:
                 await asyncio.sleep(pause)
                 self.status.restarts += 1
+                pause = await self._run_once()
         except ConfigurationError as error:
             self._change(ServerState.MISCONFIGURED, str(error))
         except Refused as error:
             self._change(ServerState.UNAPPROVED, str(error))
-        except Exception as error:  # a fault of this package or of a callback must not end other servers
+        except Exception as error:  # a fault of this package or of a callback, which must not end other servers
             log.exception("the supervision of %s failed", self.config.name)
             self._change(ServerState.FAILED, f"internal error: {error}")
         finally:
@@ -315,7 +316,8 @@ class Supervisor:
             self._change(ServerState.UNAPPROVED)
         client, self._ready_at = await self.prepare(), math.inf
         self._change(ServerState.STARTING)
-        seconds, error = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS), Exception()
+        seconds = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS)
+        error: Exception
         try:
             async with self._starting, asyncio.timeout(seconds):
                 await client.connect()
@@ -328,7 +330,7 @@ class Supervisor:
         finally:
             self.client = None
             self.tools.remove_later()
-            await client.close()  # the old process has ended before a new one starts
+            await client.close()  # so that the old process has ended before a new one starts
         self.status.needs_sign_in = isinstance(error, SignInNeeded)
         text = self.mask("\n".join([str(error), *getattr(error, "__notes__", ())]))
         log.warning("the server %s is not available: %s", self.config.name, text)
@@ -341,7 +343,7 @@ class Supervisor:
         return pause
 
     async def _serve(self, client: Client) -> Exception:
-        """Serve a ready server: fetch changed lists, and suspend a lossy server. Return the reason for its end."""
+        """Fetch changed lists of a ready server, and suspend it if calls get lost, until it ends. Return the reason."""
         self.tools.cancel_removal()
         self.client = client
         loop, ended = asyncio.get_running_loop(), client.session.ended
@@ -379,21 +381,22 @@ class Supervisor:
         self._wake.set()
 
     async def _refresh(self, client: Client) -> None:
-        """Fetch the tools. Skip tools that exceed a limit, or that `accepted` does not return."""
+        """Fetch the tools. Skip those that exceed a limit, or that `accepted` does not return."""
         self.tools.begin_fetch()
         listed = await client.list_tools() if client.server_can("tools") else []
-        sizes = [len(json.dumps(asdict(tool))) for tool in listed]
-        kept = [
-            tool for tool, size, total in zip(listed, sizes, itertools.accumulate(sizes), strict=True)
-            if size <= MAX_TOOL_BYTES and total <= MAX_TOOLS_BYTES
-        ][:MAX_TOOLS]  # fmt: skip
+        kept, total = list[Tool](), 0
+        for tool in listed:
+            size = len(json.dumps(asdict(tool)))
+            total += size
+            if size <= MAX_TOOL_BYTES and total <= MAX_TOOLS_BYTES and len(kept) < MAX_TOOLS:
+                kept.append(tool)
         if len(kept) < len(listed):
             self.status.dropped["tools"] = len(listed) - len(kept)
         self.tools.replace({tool.name: tool for tool in self.accepted(kept)})
 
 
 def _is_permanent(error: Exception) -> bool:
-    """Return True if the next start would fail too: no such program, no permission, or no common revision."""
+    """Return True if the next start would fail too, because a program, a permission or a common revision is missing."""
     if isinstance(error, AuthorizationError | UnsupportedRevision | TypeError):
         return True
     is_refused = isinstance(error, ConnectionClosed) and _HTTP_REFUSED.search(str(error)) is not None

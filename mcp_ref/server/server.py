@@ -286,7 +286,7 @@ class Server:
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
 
-        Meanwhile `print` writes to standard error and `input()` reads nothing, so that tools cannot disturb the messages.
+        Meanwhile `print` writes to standard error and `input()` reads nothing, so that tools cannot disturb messages.
         """
         with claimed_stdio() as (source, sink):
             await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment("server")))

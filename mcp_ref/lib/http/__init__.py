@@ -1,6 +1,10 @@
-"""An HTTP/1.1 server and client on asyncio, and server-sent events. The standard library has no HTTP for asyncio.
+"""An HTTP/1.1 server and client on asyncio, and server-sent events.
 
-These modules do not use MCP and import no other part of `mcp_ref`. Read them in this order:
+They exist because the standard library has no HTTP for asyncio. The server turns the bytes of a connection into
+requests, and calls a handler with an exchange, through which it responds with a whole body or with pieces. The client
+keeps a pool of connections. Both refuse every message that two programs could read differently, and limit the memory
+and the time that a peer can cost. The modules do not use MCP and import no other part of `mcp_ref`. Read them in this
+order:
 
     message.py     requests, headers and limits, and the exchange through which a handler sends a response
     sse.py         a parser and an encoder for server-sent events

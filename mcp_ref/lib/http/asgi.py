@@ -46,7 +46,7 @@ def application(
 ) -> Application:
     """Return an ASGI application that serves HTTP requests with the handler.
 
-    ASGI's lifespan events are optional, because some frameworks do not forward them to a mounted application.
+    It works without ASGI's lifespan events too, because some frameworks do not forward them to a mounted application.
 
     Args:
         handler: A function that responds to one exchange.
@@ -67,14 +67,14 @@ def application(
         current_turns.set(turns)
         exchange = AsgiExchange(_http_request(scope), receive, send, limits.body_size, bodies)
         try:
-            # A handler can cancel its own task. Without a new task, it would cancel the middleware that called `app`.
+            # In a task of its own, because a handler that cancels its task must not cancel the caller of `app`.
             await asyncio.create_task(_handle(handler, exchange))
             await exchange.wait_responded()
         except BodyError as error:
             if error.status != CLIENT_DISCONNECTED:
                 exchange.respond(error.status, [("Content-Type", "text/plain")], f"{error}\n".encode())
         except BaseException:
-            # The ASGI server aborts a response that has no last piece, so the client sees that the body is cut.
+            # The ASGI server aborts a response that has no last piece, so the client sees that the body is incomplete.
             exchange.end_stream()
             raise
         finally:
@@ -85,7 +85,8 @@ def application(
 
 
 async def _handle(handler: Handler, exchange: Exchange) -> None:
-    if (rest := handler(exchange)) is not None:
+    rest = handler(exchange)
+    if rest is not None:
         await rest
 
 
@@ -95,7 +96,8 @@ async def _serve_lifespan(
     event = ""
     while event != "lifespan.shutdown":
         event = cast(str, (await receive())["type"])
-        if (step := steps.get(event)) is not None:
+        step = steps.get(event)
+        if step is not None:
             try:
                 await step()
             except Exception as error:
@@ -216,7 +218,7 @@ class AsgiExchange:
     async def wait_responded(self) -> None:
         """Wait until a late response has begun, and until a response that is kept open has ended.
 
-        The ASGI server ends a response when `app` returns.
+        This is necessary because the ASGI server ends a response when `app` returns.
         """
         if self._late is not None:
             await self._late
@@ -280,7 +282,7 @@ class AsgiStreamingResponse:
     async def wait_sent(self) -> None:
         """Wait until all pieces are sent and the response is closed, or until it has ended early."""
         await self.ended
-        self._sender.cancel()  # a client that does not read would block the sender forever
+        self._sender.cancel()  # if the client does not read, it would wait forever
         await asyncio.wait([self._sender])
 
     async def _send_all(self) -> None:

@@ -6,8 +6,8 @@
 
     async for piece in response: ...        # instead of `read`: get the pieces of a body of any length as they arrive
 
-The client reuses a connection after the response was read to its end. It uses the proxy in the environment variable
-HTTPS_PROXY or HTTP_PROXY, except for the hosts in NO_PROXY. It follows 307 and 308 redirects within an origin.
+A connection is reused after its response was read to the end. The client uses the proxy in the environment variable
+HTTPS_PROXY or HTTP_PROXY, except for the hosts in NO_PROXY, and follows 307 and 308 redirects within an origin.
 
 Spec:  RFC 9110, sections 9.2.2 (idempotent methods) and 9.3.6 (CONNECT); RFC 9112
 """
@@ -34,7 +34,7 @@ MAX_REDIRECTS: Final = 5
 """Default for the maximum number of redirects that one request follows."""
 
 MayConnect: TypeAlias = Callable[[str], bool]
-"""A function that gets a server's IP address, and returns True if the client is allowed to send to the server."""
+"""A function that gets a server's IP address, and returns True if the client may send to it."""
 
 MAX_CACHED_HEADS: Final = 64
 """Maximum number of encoded request heads that one client keeps, because many requests differ only in their bodies."""
@@ -44,17 +44,17 @@ _RESERVED_HEADERS: Final = frozenset({"host", "accept-encoding", "content-length
 
 
 class ForbiddenAddress(HttpError):
-    """The host has an IP address that the request's `may_connect` refused. No byte was sent to it."""
+    """The host has an IP address that the request's `may_connect` refused, so nothing was sent to it."""
 
 
 def check_request(url: str, headers: Iterable[tuple[str, str]]) -> None:
-    """Raise ValueError if a client cannot send requests to the URL with these headers. Open no connection."""
+    """Raise ValueError if a client cannot send requests to the URL with these headers. No connection is opened."""
     parse_url(url)
     encode_head([], headers, _RESERVED_HEADERS)
 
 
 class HttpClient:
-    """A client with a pool of connections. A program can use one client for all servers, or one for each server.
+    """A client with a pool of connections, for one server or for many.
 
     Args:
         limits: Limits on time and memory. Default: `ClientLimits()`.
@@ -83,7 +83,7 @@ class HttpClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections. Then reading an incomplete response raises HttpError."""
+        """Close all connections, so that reading an incomplete response raises HttpError."""
         self._closed = True
         self._free.clear()
         await asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))
@@ -99,9 +99,9 @@ class HttpClient:
             url: An http or https URL.
             headers: Headers in addition to those that the client writes.
             body: The whole body.
-            extra: True if a running request can be waiting for this one, which then ignores `ClientLimits.connections`.
+            extra: True if a running request may be waiting for this one, which then ignores `ClientLimits.connections`.
             redirects: Maximum number of redirects to follow. With 0, the redirect itself is the response.
-            may_connect: A check of the server's IP address before anything is sent. A proxy disables the check.
+            may_connect: A check of the server's IP address before anything is sent, which is impossible with a proxy.
 
         Raises:
             HttpError: The connection failed, or the response is invalid. HttpTimeout if the server was too slow.
@@ -131,7 +131,7 @@ class HttpClient:
                 try:
                     return HttpResponse(url, method, await connection.send_request(request), connection)
                 except StaleConnection:
-                    # [RFC 9110 9.2.2] a client SHOULD NOT repeat a POST: the server could perform it twice
+                    # [RFC 9110 9.2.2] a client SHOULD NOT repeat a POST, because the server could perform it twice
                     if not connection.used_before or method not in _IDEMPOTENT_METHODS:
                         raise
                     await self._discard(connection)
@@ -156,7 +156,7 @@ class HttpClient:
         return encode_head(lines, headers, _RESERVED_HEADERS)
 
     async def _release(self, connection: ClientConnection | None, extra: bool, reusable: bool) -> None:
-        """Free the slot of a request, and keep its connection for another request, or close the connection."""
+        """Free the slot of a request, and keep its connection for another request or close it."""
         if not extra:
             self._slots.release()
         if connection is None:
@@ -168,16 +168,15 @@ class HttpClient:
             await self._discard(connection)
 
     async def _take_connection(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection:
-        """Return a free or a new connection. Close connections that were unused for too long."""
+        """Return a free or a new connection, and close those that were unused for too long."""
         if self._closed:
             raise HttpError("the client is closed")
         oldest = asyncio.get_running_loop().time() - self._limits.keep
-        while self._free and self._free[0].free_since <= oldest:  # the longest unused connection is the first
+        while self._free and self._free[0].free_since <= oldest:  # the first is the one that was unused the longest
             self._abort(self._free.pop(0))
-        for index in reversed(range(len(self._free))):
-            connection = self._free[index]
+        for connection in reversed(self._free.copy()):
             if connection.origin == origin and _is_allowed(connection.address, may_connect):
-                del self._free[index]
+                self._free.remove(connection)
                 if connection.is_open():
                     return connection
                 self._abort(connection)
@@ -207,7 +206,7 @@ class HttpClient:
                 elif proxy is None:
                     connection.address = str(transport.get_extra_info("peername")[0])
                     if not _is_allowed(connection.address, may_connect):
-                        # An earlier check is not safe, because the host name could get another address after the check.
+                        # Checked only now, because the host name could get another address after an earlier check.
                         raise ForbiddenAddress(f"{host} has the address {connection.address}, which is not allowed")
                 if context is not None and tls is None:
                     await self._begin_tls(connection, transport, context, host)
@@ -263,8 +262,8 @@ class HttpClient:
 
 
 def _reason(error: OSError | UnicodeError) -> str:
-    """Return the reason why no connection was made, in words that say what to do, if the reason is a common one."""
-    # asyncio joins the errors of a host with several addresses to the text of one OSError without a number.
+    """Return the reason why no connection was made and, for the common ones, what to do."""
+    # For a host with several addresses, asyncio joins the errors to the text of one OSError without a number.
     if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error):
         return "no program listens there (is the server running?)"
     if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
@@ -277,7 +276,7 @@ def _is_allowed(address: str | None, may_connect: MayConnect | None) -> bool:
 
 
 class _Exchange:
-    """The context manager of one request. It follows redirects, and releases the connection at the end."""
+    """The context manager of one request, which follows redirects, and releases the connection at the end."""
 
     __slots__ = ("_body", "_client", "_extra", "_headers", "_may_connect", "_method", "_redirects", "_response", "_url")
 
@@ -333,7 +332,7 @@ async def fetch(
     http: HttpSender, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *,
     limit: int, seconds: float, may_connect: MayConnect | None = None,
 ) -> HttpResponse:  # fmt: skip
-    """Send a request whose response is a small document, and return the response with its body. Follow no redirect.
+    """Send a request whose response is a small document, and return it with its body. Redirects are not followed.
 
     Args:
         limit: Maximum size of the body, in bytes.

@@ -1,11 +1,11 @@
 """The server's side of one TCP connection. It reads requests, runs the handler, and sends the responses.
 
-The server reads the head of one request, runs the handler, and then reads the next request. So responses have the order
-of their requests. The server reads a large body only when the handler asks for it. So a refused head costs no memory
+The server reads the head of one request, runs the handler, and only then reads the next request, so responses have the
+order of their requests. A large body is read only when the handler asks for it, so that a refused head costs no memory
 for its body. Requests that arrive while a handler runs wait in a buffer of limited size.
 
-An attacker can hold many connections open by sending one byte now and then, or by never reading. So requests have time
-limits that further bytes do not extend (`Phase`), and the server disconnects slow readers (`HttpLimits`).
+An attacker could hold many connections open by sending one byte now and then, or by never reading. So requests have
+time limits that further bytes do not extend (`Phase`), and the server disconnects slow readers (`HttpLimits`).
 
 Spec:  RFC 9112, sections 7.1 (chunks), 9.3 (persistence), 9.6 (closing); RFC 9110, section 10.1.1 (100-continue)
 """
@@ -32,16 +32,16 @@ from .parser import RequestHead, RequestParser
 log = logging.getLogger(__name__)
 
 MAX_PIPELINED_BYTES: Final = 64 * 1024
-"""Maximum size of the requests that arrive while a handler runs, in bytes. Above it the server stops reading."""
+"""Size of the requests that arrive while a handler runs above which the server stops reading, in bytes."""
 
 LINGER_SECONDS: Final = 2.0
-"""Seconds for the client to read the last response and to close. After this time the server aborts the connection."""
+"""Seconds for the client to read the last response and to close, before the server aborts the connection."""
 
 MAX_REFUSED: Final = 8
 """Maximum number of connections over the limit that stay open until their clients have read the status 503."""
 
 _EAGER: Final[dict[str, bool]] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
-"""Options of an `asyncio.Task` that runs at once, up to its first wait. Most requests end there, so they cost no
+"""Options of an `asyncio.Task` that runs at once, up to its first wait, where most requests end, so that they cost no
 iteration of the event loop. Python 3.11 has no such tasks."""
 
 _PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
@@ -92,7 +92,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._task: asyncio.Task[None] | None = None  # runs the handler
         self.response: HttpStreamingResponse | None = None
         self._handler_returned = False  # True while the response lasts longer than its handler
-        self._response_size = LARGE_MESSAGE + 1  # of the last response, in bytes; before the first, as if it were large
+        self._response_size = LARGE_MESSAGE + 1  # of the last response, in bytes; assumed to be large before the first
         self._slow_reader: SlowReader | None = None  # not None while the client reads too slowly
 
     def _enter_phase(self, phase: Phase, seconds: float = math.inf) -> None:
@@ -130,12 +130,12 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _count_buffer(self) -> None:
         """Count a large buffer, which waits for the rest of a head or for the end of a handler."""
-        if self._phase is not BODY:  # then the body counts
+        if self._phase is not BODY:  # in BODY, `_read_body` counts it
             self._buffer_counts = True
             self._connections.bodies.update(self.parser, len(self.parser.buffer), self._refuse_buffer)
 
     def _refuse_buffer(self, error: BodyError) -> None:
-        """Refuse a body that its handler has not asked for yet. End the connection if the buffer is something else."""
+        """Refuse a body that its handler has not asked for yet, or end the connection if the buffer is not a body."""
         if self._exchange is None or self._exchange.has_body or self._body is not None:
             return self._transport.abort()
         self.parser.clear()
@@ -143,7 +143,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._reading_paused = True
         self._body = self._loop.create_future()
         self._body.set_exception(error)
-        self._body.exception()  # read now, because not every handler asks for the body
+        self._body.exception()  # marks it as read, because not every handler asks for the body
 
     def _forget_buffer(self) -> None:
         if self._buffer_counts:
@@ -154,7 +154,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Start the handler of the next request, or wait for the rest of its head."""
         try:
             head = self.parser.next_head()
-            # most bodies arrive with their head
+            # A small body usually arrives together with its head.
             body = self.parser.next_body() if head is not None and head.length <= SMALL_BODY else None
         except BadMessage as bad:
             return self._refuse(bad.status, str(bad))
@@ -188,7 +188,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         except BadMessage as bad:
             return self._refuse_body(BodyError(bad.status, str(bad)))
         size = self.parser.body_bytes if body is None else len(body)
-        self._connections.bodies.update(self, size, self._refuse_body)  # can refuse this body, even a complete one
+        self._connections.bodies.update(self, size, self._refuse_body)  # may refuse this body, even if it is complete
         if body is not None and self._body is not None and not self._body.done():
             self._connections.bodies.update(self, size, None)
             self._phase, self._deadline = RESPONSE, math.inf
@@ -197,7 +197,9 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _refuse_body(self, error: BodyError) -> None:
         """Raise an error in the handler that waits for its body, if any."""
         if self._body is not None and not self._body.done():
-            self._phase, self._deadline = (self._phase if self._phase is CLOSED else RESPONSE), math.inf
+            self._deadline = math.inf
+            if self._phase is not CLOSED:
+                self._phase = RESPONSE
             self.parser.clear()
             self._body.set_exception(error)
 
@@ -207,9 +209,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         exchange = self._exchange = HttpExchange(request, self, head, body)
         self._phase, self._deadline = RESPONSE, math.inf
         self._handler_returned = False
-        # if the last response was large, the next one is probably large too
+        # If the last response was large, the next one probably is too.
         was_large, self._response_size = self._response_size > LARGE_MESSAGE, 0
-        # Each handler gets a copy of the context, so that its context variables do not leak into the next request.
+        # A copy of the context, so that a handler's context variables do not leak into the next request.
         context, turns = self._connections.context.copy(), self._connections.turns
         if was_large and turns.is_crowded and not (body is not None and self._connections.is_urgent(body)):
             rest: Rest = self._wait_and_handle(exchange)
@@ -221,8 +223,8 @@ class HttpConnection(asyncio.BufferedProtocol):
                 rest = None
         if rest is None:
             return self._end_handler(exchange)
-        # While further requests wait in the buffer, no handler starts inside the previous handler's task. Otherwise
-        # the handlers of many requests would be nested.
+        # An eager task would start the next handler inside this one, so with many requests in the buffer their handlers
+        # would be nested.
         options = {} if self.parser.buffer else _EAGER
         task = asyncio.Task(self._serve(exchange, rest), loop=self._loop, context=context, **options)  # type: ignore[arg-type]
         if not task.done():
@@ -230,7 +232,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     async def _wait_and_handle(self, exchange: HttpExchange) -> None:
         await self._connections.turns.wait_to_start()
-        if (rest := self._connections.handler(exchange)) is not None:
+        rest = self._connections.handler(exchange)
+        if rest is not None:
             await rest
 
     def eof_received(self) -> bool:
@@ -238,15 +241,15 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.client_disconnected = True
         exchange = self._exchange
         if exchange is not None:
-            # The client has disconnected, or has only stopped sending. A false notification costs less than a late one.
+            # Perhaps the client has only stopped sending, but a false notification costs less than a late one.
             exchange.notify_disconnect()
-        # Stay open for a short response. Close a stream, because it could last until the server stops.
+        # Stay open for a short response, but not for a stream, which could last until the server stops.
         is_tls = self._transport.get_extra_info("sslcontext") is not None
         return self._phase is RESPONSE and not is_tls and self.response is None
 
     def _check_client(self) -> None:
-        """Notify the handler if the client has left. The event loop does not notice this while reading is paused."""
-        # The end can follow unread requests, so a look at the next byte does not find it. Only Linux shows it.
+        """Notify the handler if the client has left, which the event loop does not notice while reading is paused."""
+        # Looking at the next byte is not enough, because the end may follow unread requests. Only Linux reports it.
         if sys.platform != "linux":
             return
         poll = select.poll()
@@ -261,7 +264,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._exchange.notify_disconnect()  # the requests before the end still get their responses
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release the connection's resources. A running handler is notified, and continues."""
+        """Release the connection's resources. A running handler is notified, but continues."""
         self._enter_phase(CLOSED)
         self.client_disconnected = True
         if self._body is not None:
@@ -284,7 +287,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             except Exception as error:
                 self._respond_to_failure(exchange, error)
             self._end_handler(exchange)
-        except BaseException:  # the server stops, or the handler has cancelled its own task
+        except BaseException:  # the server is stopping, or the handler has cancelled its own task
             exchange.give_up()
             self._exchange = None
             self.forget_body()
@@ -295,7 +298,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _end_handler(self, exchange: HttpExchange) -> None:
         """Continue with the next request, now or when the response has ended."""
-        self._task = None  # otherwise the task keeps the handler's context variables in memory
+        self._task = None  # or the task would keep the handler's context variables in memory
         is_late = exchange.on_cancel is not None
         if not exchange.responded and not is_late:
             self._respond_to_silence(exchange)
@@ -313,14 +316,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not self._handler_returned:
             return
         self._handler_returned, self._exchange, self.response = False, None, None
-        self.forget_body()  # before the next request, whose handler can start at once and ask for its own body
+        self.forget_body()  # before the next request, whose handler may ask for its own body at once
         if self._phase is CLOSED:
             self._connections.remove(self)
         elif self.keep_alive and self._slow_reader is not None:
-            # run no handler for a client that does not read
+            # Run no further handler for a client that does not read.
             self._slow_reader.drained.add_done_callback(self._next_request)
         elif self.parser.buffer:
-            self._loop.call_soon(self._next_request)  # otherwise many requests at once would be nested calls
+            self._loop.call_soon(self._next_request)  # not a direct call, which many requests at once would nest
         else:
             self._next_request()
 
@@ -350,7 +353,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             exchange.respond(status, _PLAIN_TEXT, f"{why}\n".encode())
 
     def _respond_to_silence(self, exchange: HttpExchange) -> None:
-        """Send an error response for a handler that returned without a response, unless the client has disconnected."""
+        """Send an error response for a handler that returned without one, unless the client has disconnected."""
         if self.client_disconnected:
             self.keep_alive = False
         else:
@@ -404,7 +407,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             await asyncio.shield(self._slow_reader.drained)
 
     def _refuse(self, status: int, why: str) -> None:
-        """Send an error response and close the connection."""
         log.debug("refused a request of %s with status %d: %s", self._client, status, why)
         body = f"{why}\n".encode()
         head = self._connections.head_writer.write(status, _PLAIN_TEXT, True)
@@ -412,8 +414,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._close()
 
     def _close(self, linger: bool = True) -> None:
-        """Close after all written bytes are sent. With `linger`, wait until the client has read them and has closed."""
-        # [RFC 9112 9.6] if we closed before we read all that the client sent, TCP could discard our response
+        """Close after all written bytes are sent and, with `linger`, the client has read them and closed."""
+        # [RFC 9112 9.6] if we closed with unread bytes of the client, TCP could discard our response
         self._enter_phase(CLOSING, LINGER_SECONDS)
         self.parser.clear()
         if self._reading_paused:
@@ -434,7 +436,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> asyncio.Task[None] | None:
         self._transport.abort()
-        exchange, self._exchange = self._exchange, None  # do not also notify the cancelled handler of the disconnect
+        exchange, self._exchange = self._exchange, None  # so that a cancelled handler is not notified as well
         if self._task is not None and not self._task.done():
             self._task.cancel()
             return self._task

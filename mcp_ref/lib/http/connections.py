@@ -24,34 +24,34 @@ from .parser import MAX_SHARED_HEADS, parse_request_head
 log = logging.getLogger(__name__)
 
 FULL_WRITE_SECONDS: Final = 1.0
-"""Seconds in which a client must read a part of its data, if all clients together have over `unread_size` unread."""
+"""Seconds in which a client must read a part of its data if all clients together have over `unread_size` unread."""
 
 FULL_READ_SHARE: Final = 1 / 16
-"""The part of its unread data that a client must read in this time. So a slow reader cannot hold the memory."""
+"""The part of its unread data that a client must read in this time, so that slow readers cannot keep the memory."""
 
 
 class OpenConnection(Protocol):
     """A connection, as its server sees it: `HttpConnection`."""
 
     def check_time_limits(self, now: float) -> None:
-        """End a phase or a write that has exceeded its time limit. The server calls this at regular intervals."""
+        """End a phase or a write that has exceeded its time limit. Called at regular intervals."""
 
     def close_after_response(self) -> None:
-        """Close the connection after the current response, or now if no handler runs. Called when the server stops."""
+        """Close the connection after the current response, or now if no handler runs, because the server stops."""
 
     def abort(self) -> asyncio.Task[None] | None:
-        """Abort the connection and cancel its handler. Return the handler's task, or None if no handler runs."""
+        """Abort the connection and cancel its handler. Return the handler's task, if it still runs."""
 
 
 class SlowReader:
-    """A client that has much unread data: more than 64 KiB (512 KiB with TLS), until it has read most of the data."""
+    """A client that has more than 64 KiB (512 KiB with TLS) of unread data, until it has read most of them."""
 
     def __init__(self, connections: Connections, transport: asyncio.Transport, client: object) -> None:
         self._connections, self._transport, self._client = connections, transport, client
         self.drained: asyncio.Future[None] = connections.loop.create_future()
         """Done when the client has read most of the data, or has disconnected."""
         self._written = 0  # bytes, since this object exists
-        self._last_read = (-math.inf, 0.0)  # bytes that left the write buffer, and the time of the last change
+        self._last_read = (-math.inf, 0.0)  # number of bytes read so far, and the time when that last grew
 
     def note_written(self, size: int) -> None:
         self._written += size
@@ -60,19 +60,19 @@ class SlowReader:
     def check(self, now: float) -> None:
         """Disconnect the client if it has read too little for too long."""
         limits, unread = self._connections.limits, self._transport.get_write_buffer_size()
-        seconds, least = limits.write_time, 1.0
+        seconds, least = limits.write_time, 1.0  # it must read at least one byte in that time
         if self._connections.unread_bytes >= limits.unread_size:
             seconds, least = min(seconds, FULL_WRITE_SECONDS), unread * FULL_READ_SHARE
         self._connections.count_unread(self, unread)
-        read = self._written - unread
-        if read - self._last_read[0] >= least:
+        read, (read_before, changed_at) = self._written - unread, self._last_read
+        if read - read_before >= least:
             self._last_read = (read, now)
-        elif now >= self._last_read[1] + seconds:
+        elif now >= changed_at + seconds:
             log.info("disconnected %s, which read less than %d bytes in %s s", self._client, least, seconds)
             self._transport.abort()
 
     def end(self) -> None:
-        """Continue the requests that wait for the client, which has read most of the data or has disconnected."""
+        """Let the requests that wait for this client continue, because it has read enough or has disconnected."""
         self.drained.set_result(None)
         self._connections.count_unread(self, 0)
 
@@ -85,14 +85,15 @@ class Connections:
         self.loop = asyncio.get_running_loop()
         self.turns = Turns(self.has_room)
         self.unread_bytes = 0
-        """Number of unread bytes of the `slow` readers."""
+        """Number of unread bytes of all `slow` readers."""
         self.slow: dict[SlowReader, int] = {}
         """The number of unread bytes of each slow reader."""
-        self.context = contextvars.copy_context()
+        self.context = (
+            contextvars.copy_context()
+        )  # the context variables at the start, of which each handler gets a copy
         self.context.run(current_turns.set, self.turns)
-        """The context variables at the start of the server. Each handler gets a copy."""
         self.received = memoryview(bytearray(MAX_RECEIVED_BYTES))
-        """The bytes of the latest `recv`. asyncio would allocate 256 KiB for each `recv`, in 15 microseconds."""
+        """The bytes of the latest `recv`, for each of which asyncio would allocate 256 KiB, in 15 microseconds."""
         self.parse_head = functools.lru_cache(maxsize=MAX_SHARED_HEADS)(parse_request_head)
         self.head_writer, self.bodies = ResponseHeadWriter(), BodyMemory(limits.bodies_size)
         self.open: set[OpenConnection] = set()
@@ -102,7 +103,7 @@ class Connections:
         self._all_closed = asyncio.Event()
 
     def has_room(self) -> bool:
-        """Return True if clients have less than `unread_size` unread. If not, disconnect slow readers."""
+        """Return True if clients have less than `unread_size` unread, after disconnecting slow readers if necessary."""
         if self.unread_bytes >= self.limits.unread_size:
             for reader in tuple(self.slow):
                 reader.check(time.monotonic())
@@ -121,7 +122,7 @@ class Connections:
             self._all_closed.set()
 
     async def wait_closed(self, seconds: float) -> None:
-        """Wait until all connections are removed, at most for a number of seconds."""
+        """Wait until all connections are removed, but at most `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.open:

@@ -22,9 +22,9 @@ class Connection(Protocol):
     """True if the connection stays open after the current response."""
     cached_heads: dict[bytes, RequestHead]
     client_disconnected: bool
-    """True if the connection is closed, or the client has closed its sending side. The client can still read then."""
+    """True if the connection is closed, or the client has closed its sending side and can only read."""
     response: HttpStreamingResponse | None
-    """The response of the current request, if it is a stream. It can stay open after its handler has returned."""
+    """The response of the current request if it is a stream, which can stay open after its handler has returned."""
 
     @property
     def has_room(self) -> bool:
@@ -46,10 +46,10 @@ class Connection(Protocol):
         """Continue with the next request, if the handler has returned before the end of the response."""
 
     def forget_body(self) -> None:
-        """Count the body no longer for `HttpLimits.bodies_size`."""
+        """Stop counting the body for `HttpLimits.bodies_size`."""
 
     def forget_request(self) -> None:
-        """Free the memory of the request, if its handler has returned. A stream can stay open for hours."""
+        """Free the memory of the request if its handler has returned, because a stream can stay open for hours."""
 
 
 class HttpExchange:
@@ -117,7 +117,7 @@ class HttpExchange:
         connection, chunked = self._connection, not self._head.is_http_1_0
         head = self._begin_response(status, headers)
         connection.write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
-        connection.cached_heads.clear()  # save memory: a stream can last for hours
+        connection.cached_heads.clear()  # to save memory, because a stream can last for hours
         response = connection.response = HttpStreamingResponse(connection, chunked, self.request.method != "HEAD")
         if connection.client_disconnected:
             response.mark_ended()
@@ -129,7 +129,7 @@ class HttpExchange:
         if self.responded:
             raise RuntimeError("the handler has already sent a response: call `respond` or `stream` only once")
         connection = self._connection
-        # otherwise the server would read the rest of the body as the next request
+        # Close the connection if the body was not read, or its rest would be taken for the next request.
         keep_alive = connection.keep_alive and self._head.keep_alive and self._body is not None
         head = connection.head_writer.write(status, headers, not keep_alive)
         connection.keep_alive, self.responded, self._on_disconnect, self.on_cancel = keep_alive, True, None, None

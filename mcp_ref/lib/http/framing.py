@@ -6,10 +6,10 @@
 
     {}                              the body: Content-Length states its size, or each chunk states its own size
 
-A proxy and the server behind it must agree where a request ends. Otherwise an attacker can hide a second request in
-the body of the first request. The proxy does not check the hidden request, and another user can get the response to it
-(request smuggling, RFC 9112 section 11.2). So this module refuses messages that two programs could read differently,
-even if the RFC allows a guess:
+A proxy and the server behind it must agree where a request ends. Otherwise an attacker can hide a second request in the
+body of the first, which the proxy does not check, and whose response another user may get (request smuggling, RFC 9112
+section 11.2). So this module refuses messages that two programs could read differently, even where the RFC allows a
+guess:
 
     Refused message                                   Reason
     Content-Length and Transfer-Encoding together     Some programs count bytes, other programs read chunks.
@@ -20,7 +20,8 @@ even if the RFC allows a guess:
     a space before the colon                          Some programs ignore the header `Content-Length :`.
     a chunk size after a sign, prefix or space        Only some programs accept such a number.
 
-`encode_head` refuses a header with a line break. The text after the break would be another header (response splitting).
+`encode_head` refuses a header with a line break, because the text after the break would be another header (response
+splitting).
 
 Spec:  RFC 9112, sections 2.2 (parsing), 5 (fields), 6 (body length), 7 (transfer codings), 9.3 (persistence)
 """
@@ -39,8 +40,8 @@ CHUNKED: Final = -1
 """The result of `body_length` for a chunked body."""
 
 MAX_CHUNK_OVERHEAD: Final = 16 * 1024
-"""Maximum size of the lines around the chunks of one message, beyond twice the size of the data, in bytes. Very small
-chunks cost much time. (Go's net/http has a similar limit.)"""
+"""Maximum size of the lines around the chunks of one message, beyond twice the size of the data, in bytes, because very
+small chunks cost much time. (Go's net/http has a similar limit.)"""
 
 MAX_RECEIVED_BYTES: Final = 64 * 1024
 """Maximum number of bytes that are read from a connection at once."""
@@ -64,7 +65,7 @@ _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[\t ]*(;[\t -~\x80-\xff]*)
 
 
 class BadMessage(Exception):
-    """A received message is invalid, too large, or not supported. `status` is the status for a server's response."""
+    """A received message is invalid, too large, or not supported. A server responds with the `status`."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -72,9 +73,9 @@ class BadMessage(Exception):
 
 
 def parse_headers(lines: list[str], max_headers: int) -> Headers:
-    """Return the headers of a head. Raise BadMessage for too many lines, or for a line that breaks the grammar.
+    """Return the headers of a head. Raise BadMessage for too many lines, or for one that breaks the grammar.
 
-    The lines have no CRLF. They are decoded as latin-1, so each character is one byte.
+    The lines have no CRLF, and are decoded as latin-1, so that each character is one byte.
     """
     if len(lines) > max_headers:
         raise BadMessage(431, f"the message has {len(lines)} headers; the limit is {max_headers}")
@@ -136,7 +137,7 @@ def body_length(headers: Headers) -> int | None:
 
 
 class ChunkDecoder:
-    """A decoder for a chunked body that arrives in pieces. `decode` can be called again after more bytes arrived."""
+    """A decoder for a chunked body that arrives in pieces, so that `decode` is called again when more bytes arrive."""
 
     def __init__(self, buffer: bytearray) -> None:
         self.done = False
@@ -146,19 +147,20 @@ class ChunkDecoder:
 
     def decode(self) -> bytes:
         """Remove bytes of the body from the buffer, and return the decoded data. Raise BadMessage."""
-        return b"".join(iter(self._pieces.__next__, b""))
+        return b"".join(iter(self._pieces.__next__, b""))  # up to the b"" that asks for more bytes
 
     def _decode(self) -> Generator[bytes, None, None]:
         """Yield pieces of data. Yield b"" when the buffer needs more bytes."""
         while True:
-            if whole := self._take_whole_chunks():
-                yield whole
+            data = self._take_whole_chunks()
+            if data:
+                yield data
             line = yield from self._read_line()
             found = _CHUNK_LINE.fullmatch(line + b"\r\n")
             if found is None:
                 raise BadMessage(400, f"invalid chunk size: {line[:100]!r}")
             left = int(found[1], 16)
-            self._count_overhead(len(line) + 4 - 2 * left)
+            self._count_overhead(len(line) + 4 - 2 * left)  # 4 for the two CRLF; the data allow twice their size
             if left == 0:
                 break
             while left:
@@ -174,7 +176,7 @@ class ChunkDecoder:
         self.done = True
 
     def _take_whole_chunks(self) -> bytes:
-        """Remove all chunks that have arrived whole, and return their data. This is 3 times as fast as line by line."""
+        """Remove all complete chunks, and return their data. This is 3 times as fast as line by line."""
         received, position, pieces, overhead = bytes(self._buffer), 0, list[bytes](), self._overhead
         # [RFC 9112 7.1.1] unknown extensions MUST be ignored
         while (found := _CHUNK_LINE.match(received, position)) is not None:
@@ -213,7 +215,7 @@ class ChunkDecoder:
 def encode_head(lines: list[str], headers: Iterable[tuple[str, str]], reserved: frozenset[str]) -> bytes:
     """Return the bytes of the given lines, followed by a line for each header. Each line ends in CRLF.
 
-    Raise ValueError if a header is malformed or `reserved`. The error omits the header's value, a possible secret.
+    Raise ValueError if a header is malformed or `reserved`. The error omits its value, which may be a secret.
     """
     for name, value in headers:
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
@@ -226,7 +228,7 @@ def encode_head(lines: list[str], headers: Iterable[tuple[str, str]], reserved: 
 
 
 class ResponseHeadWriter:
-    """An encoder for response heads. It caches them, because most heads differ only in the date."""
+    """An encoder for response heads, which it caches, because most differ only in the date."""
 
     def __init__(self) -> None:
         self._cached: dict[tuple[int, tuple[tuple[str, str], ...], bool], bytes] = {}
@@ -237,7 +239,7 @@ class ResponseHeadWriter:
         key = (status, tuple(headers), close)
         head = self._cached.get(key)
         if head is None:
-            # Do not send a Server header, because it would help an attacker to find known flaws of this server.
+            # Without a Server header, which would help an attacker to find known flaws of this server.
             head = encode_head([f"HTTP/1.1 {status} {_REASON_PHRASES.get(status, '')}"], headers, RESERVED_HEADERS)
             head += b"Connection: close\r\n" if close else b""
             if len(self._cached) >= MAX_CACHED_RESPONSE_HEADS:
@@ -245,7 +247,7 @@ class ResponseHeadWriter:
             self._cached[key] = head
         now = int(time.time())
         if now != self._date_line[0]:
-            # [RFC 9110 5.6.7] the names are English; strftime would use the language of the locale
+            # [RFC 9110 5.6.7] the names are English, but those of strftime are in the language of the locale
             t = time.gmtime(now)
             date = f"{_DAYS[t.tm_wday]}, {t.tm_mday:02} {_MONTHS[t.tm_mon - 1]} {time.strftime('%Y %H:%M:%S GMT', t)}"
             self._date_line = (now, f"Date: {date}\r\n".encode())

@@ -29,7 +29,7 @@ HeaderList: TypeAlias = list[tuple[str, str]]
 """Headers to send, as (name, value) pairs, in order."""
 
 MAX_SHARED_NAMES: Final = 128
-"""Maximum number of header names that all `Headers` share. Clients send the same few names, so each is stored once."""
+"""Maximum number of header names that all `Headers` share, so that the few usual names are stored only once."""
 _IPV4_MAPPED: Final = bytes(10) + b"\xff\xff"
 
 
@@ -40,13 +40,13 @@ def _shared_name(name: str) -> tuple[str, str]:
 
 
 class Headers:
-    """The headers of a received message, in order. Lookups ignore the case of names. Immutable."""
+    """The headers of a received message, in order and immutable. Lookups ignore the case of names."""
 
     __slots__ = ("__weakref__", "_items", "_values", "checked")
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
         self.checked: object = None
-        """An object that a handler stores with these headers. Requests with the same head share the object."""
+        """An object that a handler stores with these headers, which all requests with the same head share."""
         self._items: list[tuple[str, str]] = []
         self._values: dict[str, tuple[str, ...]] = {}
         for name, value in items:
@@ -100,9 +100,9 @@ class HttpRequest:
     """The text after "?", or ""."""
     headers: Headers
     body: bytes = b""
-    """The whole body, after `Exchange.read_body`; else b"". Chunk sizes are already removed."""
+    """The whole body after `Exchange.read_body`, without chunk sizes; before, b""."""
     client: tuple[str, int] | None = None
-    """The client's address and port. None if unknown, for example for a Unix socket."""
+    """The client's address and port; None if unknown, for example for a Unix socket."""
     root: str = ""
     """The path at which an outer application has mounted the handler, or "". `path` begins after this prefix."""
 
@@ -113,7 +113,7 @@ class HttpLimits(CheckedFields):
 
     connections: int = 10_000
     """Maximum number of connections; more get status 503. A connection counts until its handler has ended. If the
-    limit on file descriptors is too low, the server raises the soft limit, or allows fewer connections."""
+    limit on file descriptors is too low, the server raises the soft limit, or else allows fewer connections."""
     head_size: int = 32 * 1024
     """Maximum size of a head (the request line and headers), in bytes. A larger head gets status 431."""
     header_count: int = 100
@@ -122,7 +122,7 @@ class HttpLimits(CheckedFields):
     """Maximum size of a body without its chunk sizes, in bytes. A larger body gets status 413."""
     bodies_size: int = 64 * 1024 * 1024
     """Maximum total size of unfinished heads, large bodies, and requests that wait, in bytes (64 MiB). A connection
-    with less than 4 KiB of them does not count. If more arrives, the largest unfinished body gets status 503. If the
+    with less than 4 KiB of them does not count. If more arrives, the largest unfinished body gets status 503, or if the
     largest part is not a body, its connection ends."""
     head_time: float = 10.0
     """Seconds for a head to arrive, else status 408. After this time, a new connection without any byte is closed."""
@@ -131,10 +131,10 @@ class HttpLimits(CheckedFields):
     idle_time: float = 75.0
     """Seconds that a connection stays open between two requests. (nginx has the same default.)"""
     write_buffer: int = 4 * 1024 * 1024
-    """Maximum size of the unread part of a streamed body, in bytes. Above it, a further piece ends the connection."""
+    """Size of the unread part of a streamed body at which a further piece ends the connection, in bytes."""
     unread_size: int = 64 * 1024 * 1024
-    """Size of all unread responses at which large responses wait, in bytes (64 MiB). Then clients that read less than
-    1/16 of their unread data in 1 s are disconnected. Only unread parts over 64 KiB (512 KiB with TLS) count."""
+    """Size of all unread responses at which large responses wait, and clients that read less than 1/16 of their unread
+    data in 1 s are disconnected, in bytes (64 MiB). Only unread parts over 64 KiB (512 KiB with TLS) count."""
     write_time: float = 30.0
     """Seconds in which a client with over 64 KiB unread (512 KiB with TLS) must read some, or it is disconnected."""
 
@@ -142,7 +142,7 @@ class HttpLimits(CheckedFields):
 class BodyError(Exception):
     """The body of a request is invalid, too large or too late, or the client has disconnected.
 
-    A handler lets this error pass. The server then responds with `status`.
+    A handler lets this error pass, so that the server responds with `status`.
     """
 
     def __init__(self, status: int, why: str) -> None:
@@ -159,7 +159,7 @@ class StreamingResponse(Protocol):
 
     @property
     def ended(self) -> asyncio.Future[None]:
-        """A future that is done when the response is closed or the client has disconnected. It has no exception."""
+        """A future, without an exception, that is done when the response is closed or the client has disconnected."""
 
     def keep_open(self, on_end: Callable[[StreamingResponse], object]) -> None:
         """Keep the response open after the handler has returned, so that no task waits for its end.
@@ -185,15 +185,15 @@ class StreamingResponse(Protocol):
 class Exchange(Protocol):
     """One request and its response. A handler calls `respond` or `stream` once. A second call raises RuntimeError.
 
-    The server itself writes Content-Length, Transfer-Encoding, Connection and Date, so a handler must not send them.
-    server.py raises ValueError for these headers, and for a header with a line break. If the client disconnects, the
-    handler continues. Its response is then dropped without an error, and is optional.
+    The server itself writes Content-Length, Transfer-Encoding, Connection and Date, and raises ValueError if a handler
+    sends one of these, or a header with a line break. If the client disconnects, the handler continues, but its
+    response is optional, and dropped without an error.
     """
 
     request: HttpRequest
 
     async def read_body(self) -> None:
-        """Wait for the whole body, and set `request.body`. A handler that refuses the head need not read the body.
+        """Wait for the whole body, and set `request.body`. A handler that refuses the head need not do so.
 
         Raises:
             BodyError: The body is invalid, too large or too late, or the client has disconnected.
@@ -233,10 +233,10 @@ MIN_COUNTED_SIZE: Final = 4 * 1024
 
 
 class BodyMemory:
-    """The memory of the unfinished requests of one server, and of the bodies that have arrived. They share one limit.
+    """The memory of the unfinished requests of one server, and of the bodies that have arrived, under one limit.
 
-    If it is exceeded, the largest unfinished body is refused. So a client that fills the memory loses its own bodies
-    first, and small bodies are always accepted.
+    If it is exceeded, the largest unfinished body is refused. So a client that fills the memory is the first to lose a
+    body, and small bodies are always accepted.
     """
 
     def __init__(self, limit: int) -> None:
@@ -244,29 +244,31 @@ class BodyMemory:
         self._bodies: dict[object, tuple[int, Callable[[BodyError], None] | None]] = {}
 
     def update(self, owner: object, size: int, refuse: Callable[[BodyError], None] | None) -> None:
-        """Set the size of the owner's body, in bytes. `refuse` ends an unfinished body; None if it is complete."""
+        """Set the size of the owner's body, in bytes. `refuse` ends it if it is unfinished; None if it is complete."""
         if size < MIN_COUNTED_SIZE:
             return
         self.remove(owner)
         self._bodies[owner] = size, refuse
         self._used += size
-        unfinished = self._bodies.items() if self._used > self._limit else ()
-        sizes = [(size, each, refuse) for each, (size, refuse) in unfinished if refuse is not None]
-        if sizes:
-            _, largest, refuse_largest = max(sizes, key=lambda each: each[0])
+        if self._used <= self._limit:
+            return
+        unfinished = [(size, each, refuse) for each, (size, refuse) in self._bodies.items() if refuse is not None]
+        if unfinished:
+            _, largest, refuse_largest = max(unfinished, key=lambda each: each[0])
             self.remove(largest)
             refuse_largest(BodyError(503, "the server receives too many large bodies; try again later"))
 
     def remove(self, owner: object) -> None:
-        """Forget the owner's body. Called when its request is served, or when its handler has freed it."""
-        self._used -= self._bodies.pop(owner, (0, None))[0]
+        """Forget the owner's body, because its request is served, or its handler has freed it."""
+        size, _ = self._bodies.pop(owner, (0, None))
+        self._used -= size
 
 
 Rest: TypeAlias = Coroutine[object, object, None] | None
-"""The rest of a handler's work: a coroutine, if the handler has to wait for something; None if no work is left."""
+"""The rest of a handler's work: a coroutine if the handler has to wait for something; None if no work is left."""
 
 Handler: TypeAlias = Callable[[Exchange], Rest]
-"""A function, async or not, that responds to one exchange. The server runs the rest of its work, if any, in a task.
+"""A function, async or not, that responds to one exchange. The rest of its work, if any, runs in a task.
 
 If the handler raises before it responds, the client gets status 500. If it raises while it streams a response, the
 connection ends without the end of the body."""

@@ -3,10 +3,11 @@
 An attacker can choose a URL, and a hostile server can send redirects. Three rules limit the damage:
 
 - A request's URL must not contain credentials, because logs and error messages show it. Use a header for credentials.
-- A redirect must stay within its origin. Another origin would receive the credentials and the body that were meant for
-  the first origin. An attacker could also make the client send requests into a network that the attacker cannot reach.
-  The only exception is a redirect from http to https on the same host, with the default ports.
-- The client follows only the redirects 307 and 308, which keep method and body. Others can turn a POST into a GET.
+- A redirect must stay within its origin, because another one would receive the credentials and the body that were meant
+  for the first. An attacker could also make the client send requests into a network that he cannot reach himself. The
+  only exception is a redirect from http to https on the same host, with the default ports.
+- The client follows only the redirects 307 and 308, which keep method and body, while others can turn a POST into a
+  GET.
 
 Spec:  RFC 9110, sections 4.3 (origin), 15.4 (redirects); RFC 9112, section 3.2.2
 """
@@ -31,7 +32,7 @@ MAX_PARSED: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The scheme, host and port of a server. `str(origin)` is the value of the Host header."""
+    """The scheme, host and port of a server, whose `str` is the value of the Host header."""
 
     scheme: str
     host: str
@@ -39,7 +40,7 @@ class Origin:
 
     @property
     def is_loopback(self) -> bool:
-        """True for localhost, 127.0.0.1 and ::1. On a proxy, these mean the proxy itself, so no proxy is used."""
+        """True for localhost, 127.0.0.1 and ::1, which a proxy would take for itself, so that none is used."""
         return self.host in ("localhost", "127.0.0.1", "::1")
 
     def __str__(self) -> str:
@@ -53,7 +54,7 @@ def parse_url(url: str) -> tuple[SplitResult, Origin]:
         parts = urlsplit(url)
         port = parts.port
         host = (parts.hostname or "").encode("idna").decode("ascii")
-    except ValueError:  # do not chain the exception: its message can contain a part of a password
+    except ValueError:  # not chained, because its message may contain a part of a password
         raise ValueError("invalid URL: the host or port cannot be parsed") from None
     if parts.username is not None or parts.password is not None:
         raise ValueError("the URL contains credentials, which logs would show: send them in a header instead")
@@ -87,14 +88,16 @@ def find_proxy(origin: Origin, proxies: Mapping[str, str]) -> SplitResult | None
         if proxy.scheme == "http" and proxy.hostname and proxy.port != 0:
             return proxy
     except ValueError:
-        pass  # the exception's message can contain a part of the password
+        pass  # its message may contain a part of the password
     raise ValueError(f"the URL of the proxy for {origin.scheme} must have the form http://host:port")
 
 
 def _is_in_no_proxy(origin: Origin, exceptions: str) -> bool:
     """Return True if NO_PROXY has "*", the host, or a domain above it. An item with another port is ignored."""
     for item in exceptions.lower().replace(" ", ",").split(","):
-        name, _, port = item.rpartition(":") if re.search(r":\d+$", item) and item.count(":") == 1 else (item, "", "")
+        name, port = item, ""
+        if re.fullmatch(r"[^:]*:\d+", item):  # an IPv6 address has more colons
+            name, _, port = item.rpartition(":")
         if port and int(port) != origin.port:
             continue
         name = name.removeprefix("*.").lstrip(".")
@@ -112,7 +115,7 @@ def proxy_credentials(proxy: SplitResult) -> list[str]:
 
 
 def public_url(url: str) -> str:
-    """Return a URL for errors and logs, without credentials and query, because these can contain secrets."""
+    """Return a URL for errors and logs, without credentials and query, which may contain secrets."""
     try:
         parts = urlsplit(url)
     except ValueError:  # the URL is invalid, so its credentials cannot be found

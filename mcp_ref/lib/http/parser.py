@@ -1,9 +1,10 @@
-"""The server's parser, which turns the bytes of one connection into requests. It uses no socket.
+"""The server's parser, which turns the bytes of one connection into requests, without a socket.
 
-This module checks every line of a request's head strictly (framing.py describes the attacks), and so gets the headers.
-The standard library's `http.server` parses the request line. `http.server` alone would accept LF as a line end.
+This module strictly checks every line of a request's head (framing.py describes the attacks), and thereby reads the
+headers. The request line itself is parsed by the standard library's `http.server`, which alone would be too lenient,
+because it accepts LF as a line end.
 
-An HTTP/1.1 request must have exactly one Host header. If the request target is a URL, the URL must have the same host.
+An HTTP/1.1 request must have exactly one Host header, and a request target that is a URL must have the same host.
 Otherwise a proxy and the handler could choose a website by two different host names.
 
 Spec:  RFC 9112, sections 2 to 3; RFC 9110, sections 7.2 (Host) and 10.1.1 (Expect)
@@ -26,14 +27,14 @@ MAX_CACHED_REQUEST_HEADS: Final = 8
 """Maximum number of parsed heads that the parser of one connection caches."""
 
 MAX_CACHED_HEAD_SIZE: Final = 4 * 1024
-"""Maximum size of a head that is cached, in bytes. Else each connection could fill half a megabyte with large heads."""
+"""Maximum size of a cached head, in bytes, or each connection could fill half a megabyte with large heads."""
 
 MAX_CACHED_REQUEST_LINES: Final = 32
-"""Maximum number of parsed request lines that all servers cache. Clients of one server send few different ones."""
+"""Maximum number of parsed request lines that all servers cache, since clients send few different ones."""
 
 MAX_SHARED_HEADS: Final = 64
-"""Maximum number of parsed heads that a server caches for all its connections. Some clients open a connection for each
-request, and send the same head on each."""
+"""Maximum number of parsed heads that a server caches for all its connections, because some clients open a connection
+for each request, and send the same head on each."""
 
 _REQUEST_LINE: Final = re.compile(rf"{TOKEN} ([!-~]+) HTTP/([0-9]\.[0-9])")
 
@@ -59,12 +60,12 @@ ParseHead = Callable[[bytes, int], RequestHead]
 class RequestParser:
     """The parser for the requests of one connection.
 
-    It caches parsed heads. Clients often send the same head again, and parsing a head takes half of the time of a short
-    request. Requests with equal heads share one `RequestHead` and its `Headers`.
+    It caches parsed heads, because clients often send the same head again, and parsing it takes half of the time of a
+    short request. Requests with equal heads share one `RequestHead` and its `Headers`.
 
     Args:
         limits: The limits of the server.
-        parse_small: A `parse_request_head` for heads of at most `MAX_CACHED_HEAD_SIZE`. It can have a cache.
+        parse_small: A `parse_request_head`, perhaps with a cache, for heads of at most `MAX_CACHED_HEAD_SIZE`.
     """
 
     def __init__(self, limits: HttpLimits, parse_small: ParseHead | None = None) -> None:
@@ -73,7 +74,7 @@ class RequestParser:
         self.head: RequestHead | None = None
         """The head of the current request, while its body is incomplete."""
         self.must_send_continue = False
-        """True if the client waits for a 100 (Continue) response before it sends the body."""
+        """True if the client waits for a 100 (Continue) before it sends the body."""
         self.cached_heads: dict[bytes, RequestHead] = {}
         self._limits, self._parse_small = limits, parse_small or parse_request_head
         self._search_from = 0  # the position at which the search for the end of a head continues
@@ -82,11 +83,11 @@ class RequestParser:
 
     @property
     def body_bytes(self) -> int:
-        """Number of bytes that have arrived of the current request's body."""
+        """Number of bytes of the current request's body that have arrived."""
         return len(self._body) + len(self.buffer)
 
     def clear(self) -> None:
-        """Drop all bytes. Called when the connection takes no further request."""
+        """Drop all bytes, because the connection takes no further request."""
         self.buffer.clear()
         self._body.clear()
 
@@ -129,7 +130,7 @@ class RequestParser:
             del buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore empty lines before the request line
             self._search_from = 0
         end = buffer.find(b"\r\n\r\n", self._search_from)
-        # [RFC 9112 2.2] a recipient MAY accept LF as a line end. Some proxies see no line end there, so we refuse LF.
+        # [RFC 9112 2.2] a recipient MAY accept LF as a line end, but we refuse it, because some proxies do not see it.
         if end < 0 and buffer.count(b"\n") != buffer.count(b"\r\n"):
             raise BadMessage(400, "a line of the head ends in LF without CR")
         if (len(buffer) if end < 0 else end + 4) > self._limits.head_size:
@@ -213,7 +214,7 @@ def _split_target(method: str, target: str, hosts: tuple[str, ...]) -> tuple[str
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise BadMessage(400, "the request target is neither a path nor a URL")
     if [parts.netloc.lower()] != [host.lower() for host in hosts]:
-        # DEVIATION: [RFC 9112 3.2.2] a server must ignore Host if the target is a URL. We refuse different hosts.
+        # DEVIATION: [RFC 9112 3.2.2] a server must ignore Host if the target is a URL, but we refuse different hosts.
         raise BadMessage(400, "the host in the request target must be equal to the Host header")
     return parts.path or "/", parts.query
 
@@ -223,13 +224,13 @@ class _HeadersReached(Exception):
 
 
 class _RequestLineParser(BaseHTTPRequestHandler):
-    """The standard library's request handler. Only its method `parse_request` is used, and only for the request line.
+    """The standard library's request handler, whose method `parse_request` is used for the request line alone.
 
-    The headers come from `parse_headers`, which checks them anyway: parsing them here too would take 40 microseconds.
+    The headers come from `parse_headers`, because parsing them here too would take 40 microseconds.
     """
 
     def __init__(self, request_line: str) -> None:
-        # Do not call the base class's constructor, because it needs a socket.
+        # Without the base class's constructor, which needs a socket.
         self.raw_requestline = request_line.encode("latin-1")
         self.rfile = self  # type: ignore[assignment]
 

@@ -1,21 +1,21 @@
 """The address of a client behind reverse proxies, such as nginx: the proxy names it in a header of the request.
 
-Behind a proxy, every connection comes from the proxy. So a limit for each client would count all clients as one, and a
-log would show one address. Each proxy therefore adds the address of its own client to `Forwarded` or `X-Forwarded-For`:
+Behind a proxy, every connection comes from the proxy, so that a limit for each client would count all clients as one,
+and a log would show one address. Each proxy therefore adds the address of its own client to a header:
 
     X-Forwarded-For: 203.0.113.7, 10.0.0.5                     a list; the last entry is the newest
     Forwarded: for=203.0.113.7;proto=https, for="[2001:db8::1]:4711"
 
-Any client can send these headers too. Only the entries that our own proxies have added are true, and these are the
+Since any client can send these headers too, only the entries that our own proxies have added are true, which are the
 last ones. So the list is read from its end, and the first address outside of the trusted networks is the client:
 
     connection from 10.0.0.5 (trusted)
     X-Forwarded-For: 1.2.3.4, 203.0.113.7, 10.0.0.9            10.0.0.9 is trusted; 203.0.113.7 is the client
                      (written by the client itself)
 
-A proxy usually sets one of the headers, and passes the other one on as the client sent it. So if both are present, they
-must name the same client. If they do not, or if an entry is not an address, the client is unknown, and the address is
-that of the proxy.
+A proxy usually sets one of the headers, and passes the other on as the client sent it. So if both are present, they
+must name the same client. If they do not, or if an entry is not an address, the client is unknown, and the address
+stays that of the proxy.
 
 Threats:
     forged-address: the limits of another client, and the log; a client; writes addresses into the headers of its
@@ -34,7 +34,7 @@ from typing import Final
 from .message import Headers, HttpRequest
 
 UNKNOWN_PORT: Final = 0
-"""The port of a client whose address comes from a header. The headers rarely have it, and nobody can use it."""
+"""The port of a client whose address comes from a header, which rarely has it, and nobody could use it."""
 
 # a possessive quantifier keeps no positions to go back to, which would need memory for each character
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[^",;]+|[,;]')
@@ -61,22 +61,22 @@ class TrustedProxies:
         peer = request.client[0] if request.client is not None else ""
         if not self._trusts(_address_in(peer)):
             return
-        named = [
-            self._first_untrusted(entries)
-            for entries in (_forwarded(request.headers), _x_forwarded_for(request.headers))
-            if entries is not None
-        ]
-        if named and named[0] is not None and all(each == named[0] for each in named):
-            request.client = (str(named[0]), UNKNOWN_PORT)
+        lists = (_forwarded(request.headers), _x_forwarded_for(request.headers))
+        clients = {self._first_untrusted(entries) for entries in lists if entries is not None}
+        if len(clients) != 1:
+            return  # without the headers, or if they contradict each other
+        client = clients.pop()
+        if client is not None:
+            request.client = (str(client), UNKNOWN_PORT)
 
     def _first_untrusted(self, entries: Iterator[str]) -> IPv4Address | IPv6Address | None:
-        """Return the client that a list names, given from its end. None if an entry before it is not an address."""
+        """Return the client that a list, given from its end, names, or None if an entry before is not an address."""
         address = None
         for entry in entries:
             address = _address_in(entry)
             if not self._trusts(address):
                 break
-        return address  # if all are trusted: the first proxy itself has sent the request
+        return address  # if all are trusted, the first proxy itself has sent the request
 
     def _trusts(self, address: IPv4Address | IPv6Address | None) -> bool:
         return address is not None and any(address in network for network in self._networks)
@@ -89,7 +89,7 @@ def _forwarded(headers: Headers) -> Iterator[str] | None:
 
 
 def _values_of_for(text: str) -> list[str]:
-    """Return the value of `for` in each element of a `Forwarded` header. A malformed end of the text becomes ""."""
+    """Return the value of `for` in each element of a `Forwarded` header, and "" for a malformed end of the text."""
     found, pair, position = [""], "", 0
     while position < len(text):
         token = _TOKEN.match(text, position)
@@ -116,7 +116,8 @@ def _x_forwarded_for(headers: Headers) -> Iterator[str] | None:
 
 def _address_in(text: str) -> IPv4Address | IPv6Address | None:
     """Return the address in a text with or without a port, or None. An IPv4 address in an IPv6 one is IPv4."""
-    if (found := _WITH_PORT.fullmatch(text)) is not None:
+    found = _WITH_PORT.fullmatch(text)
+    if found is not None:
         text = found[1] or found[2]
     try:
         address = ip_address(text.partition("%")[0])

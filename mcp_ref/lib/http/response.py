@@ -1,7 +1,7 @@
 """A response to an HTTP client, and the connection on which it arrives.
 
-A server can be hostile. So a response must match the grammar exactly (framing.py), and its size and time have limits
-(`ClientLimits`). The client does not support compression, because a small compressed body could fill the memory.
+Because a server can be hostile, a response must match the grammar exactly (framing.py), and its size and time have
+limits (`ClientLimits`). Compression is not supported, because a small compressed body could fill the memory.
 
 Spec:  RFC 9112, sections 6 (body length) and 9 (connections)
 """
@@ -32,7 +32,7 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 class HttpError(Exception):
-    """A request failed. The error's message gives the reason."""
+    """A request failed, for the reason in the text."""
 
 
 class HttpTimeout(HttpError):
@@ -45,7 +45,7 @@ class StaleConnection(HttpError):
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits(CheckedFields):
-    """Limits on the time and the memory that a server can cost a client. `HttpResponse.read` limits a body's size."""
+    """Limits on the time and the memory that a server can cost a client, besides that of `HttpResponse.read`."""
 
     connect: float = 10.0
     """Seconds to connect, including the proxy and TLS."""
@@ -54,7 +54,7 @@ class ClientLimits(CheckedFields):
     idle: float | None = 300.0
     """Seconds between two pieces of a body; None for no limit."""
     keep: float = 4.0
-    """Seconds for which the client keeps an unused connection. (Node.js and uvicorn close it after 5 s.)"""
+    """Seconds for which the client keeps an unused connection, which Node.js and uvicorn close after 5 s."""
     head_size: int = 64 * 1024
     """Maximum size of the status line and headers, in bytes."""
     header_count: int = 100
@@ -64,12 +64,12 @@ class ClientLimits(CheckedFields):
 
 
 def time_limit(seconds: float | None) -> AbstractAsyncContextManager[object]:
-    """Return `asyncio.timeout(seconds)`. Without a limit, return a context manager that costs less."""
+    """Return `asyncio.timeout(seconds)`, or a cheaper context manager if no limit is wanted."""
     return contextlib.nullcontext() if seconds is None else asyncio.timeout(seconds)
 
 
 class ResponseHead:
-    """The head of a response. Responses on one connection share it while the server repeats it byte for byte."""
+    """The head of a response, shared by responses on one connection as long as the server repeats it byte for byte."""
 
     def __init__(self, received: bytes, max_headers: int) -> None:
         self.received = received
@@ -147,7 +147,7 @@ class ClientConnection(asyncio.Protocol):
     def keep(self) -> None:
         """Keep the connection for another request."""
         self.used_before, self.free_since = True, self._loop.time()
-        self.transport.resume_reading()  # else the end of the connection would not be noticed
+        self.transport.resume_reading()  # or the end of the connection would not be noticed
 
     def is_open(self) -> bool:
         """Return True if the server has not closed the connection, and has sent no unrequested bytes."""
@@ -160,7 +160,7 @@ class ClientConnection(asyncio.Protocol):
         """Send a request. Return the head of the final response."""
         try:
             async with time_limit(self.limits.head_time):
-                # Do not wait until the request is sent: the server can respond before it has read the whole request.
+                # Do not wait until the request is sent, because the server may respond before it has read all of it.
                 self.transport.write(request)
                 head = await self.read_head()
                 while 100 <= head.status < 200 and head.status != 101:
@@ -262,22 +262,24 @@ class HttpResponse:
         coding = self.headers.get("content-encoding") or "identity"
         if coding.lower() != "identity":
             raise HttpError(f"the response is encoded with {coding[:40]}, which the request did not accept")
-        while not (piece := self._take_piece()) and not self.is_complete:
+        piece = self._take_piece()
+        while not piece and not self.is_complete:
             idle = self.connection.limits.idle
             try:
                 async with time_limit(idle):
-                    more = await self.connection.wait()
+                    has_received = await self.connection.wait()
             except TimeoutError:
                 raise HttpTimeout(f"no further byte of the response came within {idle:g} s") from None
             except OSError as error:
                 raise HttpError(f"the connection broke in the middle of the response: {error}") from error
-            if not more and self._length is not None:
+            if not has_received and self._length is not None:
                 raise HttpError("the connection ended in the middle of the response")
-            self.is_complete = not more
+            self.is_complete = not has_received
+            piece = self._take_piece()
         return piece
 
     def _take_piece(self) -> bytes:
-        """Return the received bytes of the body. Set `is_complete` if they contain the end that the head announced."""
+        """Return the received bytes of the body, and set `is_complete` if they contain its end."""
         if self._chunk_decoder is not None:
             try:
                 piece = self._chunk_decoder.decode()

@@ -7,10 +7,10 @@
         print(server.address)
         await asyncio.Event().wait()
 
-A handler that has to wait runs in an asyncio task. The server uses no threads. `HttpLimits` limits its memory and time.
+A handler that has to wait runs in an asyncio task, not in a thread. `HttpLimits` limits memory and time.
 
-Each connection needs a file descriptor. If none is free, asyncio's own listener tries again a thousand times a second,
-and logs each failure. So the server accepts connections itself, and keeps a quarter of the descriptors free.
+Each connection needs a file descriptor. If none is free, asyncio's own listener would try again a thousand times a
+second, and log each failure, so the server accepts connections itself, and keeps a quarter of the descriptors free.
 
 Spec:  RFC 9110, RFC 9112
 """
@@ -40,17 +40,17 @@ MAX_QUEUED_CONNECTIONS: Final = 1024
 """Maximum number of connections that the operating system holds until the server accepts them."""
 
 MAX_STARTING: Final = 8
-"""Number of connections that are not set up yet, above which the server lets other work run before it accepts more."""
+"""Number of connections in the making above which the server lets other work run before it accepts more."""
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
-"""Seconds until the server tries again to accept a connection, if no file descriptor is free."""
+"""Seconds until the server tries again to accept a connection if no file descriptor is free."""
 
 ACCEPT_LOG_SECONDS: Final = 60.0
 """Minimum time between two log lines about connections that could not be accepted, in seconds."""
 
 
 class HttpServer:
-    """A listening server. `start_server` creates it. The end of an `async with` block closes it."""
+    """A listening server, which `start_server` creates and the end of an `async with` block closes."""
 
     def __init__(self, connections: Connections, sockets: list[socket], tls: SSLContext | None) -> None:
         self._connections, self._sockets, self._tls = connections, sockets, tls
@@ -68,16 +68,16 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """Number of connections. A closed connection counts until its handler has ended."""
+        """Number of connections, including closed ones whose handlers have not ended."""
         return len(self._connections.open)
 
     async def close(self, grace: float = 3.0, last_requests: float = 0.0) -> None:
-        """Accept no more connections. Give the handlers `grace` seconds to finish, then cancel unfinished handlers.
+        """Accept no more connections, give the handlers `grace` seconds to finish, and then cancel them.
 
         Args:
             grace: Time for the handlers, in seconds.
-            last_requests: Time for requests on connections without one, in seconds. A load balancer that has just
-                connected would otherwise lose its request.
+            last_requests: Time for requests on connections without one, in seconds, so that a load balancer that has
+                just connected does not lose its request.
         """
         if not self._sockets:
             return
@@ -94,7 +94,11 @@ class HttpServer:
         for connection in tuple(self._connections.open):
             connection.close_after_response()
         await self._connections.wait_closed(grace)
-        tasks = [task for connection in tuple(self._connections.open) if (task := connection.abort()) is not None]
+        tasks = []
+        for connection in tuple(self._connections.open):
+            task = connection.abort()
+            if task is not None:
+                tasks.append(task)
         if tasks:
             _, running = await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
             for task in running:
@@ -113,12 +117,12 @@ class HttpServer:
         while True:
             descriptors = len(connections.open) + len(self._starting)
             if descriptors >= connections.max_open + MAX_REFUSED + MAX_STARTING:
-                # Only unfinished TLS handshakes can fill all places, because other connections above `max_open` are
-                # refused. Without this limit, they would use the file descriptors that the server keeps free.
+                # These are unfinished TLS handshakes, because other connections above `max_open` are refused. Without
+                # this limit, they would use up the file descriptors that the server keeps free.
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             if len(self._starting) >= MAX_STARTING:
-                # `sock_accept` does not wait while clients queue, so let the connections run first.
+                # `sock_accept` never waits while clients queue, so without this line the connections could not run.
                 await asyncio.sleep(0)
             try:
                 accepted, _ = await loop.sock_accept(listening)
@@ -141,7 +145,6 @@ class HttpServer:
                 self._starting.add(asyncio.Task(self._start(accepted), loop=self._connections.loop))
 
     async def _start(self, accepted: socket) -> None:
-        """Start a connection. With TLS, wait until the handshake has ended."""
         try:
             await self._connections.loop.connect_accepted_socket(
                 lambda: HttpConnection(self._connections), accepted, ssl=self._tls,
@@ -153,7 +156,7 @@ class HttpServer:
             self._starting.discard(asyncio.current_task())
 
     async def _check_times(self) -> None:
-        # One task checks all connections. A timer for each phase would double the time of a short request.
+        # One task checks all connections, because a timer for each phase would double the time of a short request.
         limits = self._connections.limits
         shortest = min(limits.head_time, limits.body_time, limits.idle_time, limits.write_time, LINGER_SECONDS)
         while True:
@@ -175,8 +178,8 @@ async def start_server(
         port: The port to listen on; 0 for a free port (see `HttpServer.address`).
         ssl: A context with a certificate, for HTTPS.
         limits: Limits on memory and time. Default: `HttpLimits()`.
-        is_urgent: A function that gets a body, and returns True if the response is small. While large responses wait
-            for clients to read, the requests on new connections wait too, except urgent ones.
+        is_urgent: A function that gets a body, and returns True if the response is small. Such a request does not wait
+            when large responses wait for clients to read, as other requests on new connections do.
 
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.
@@ -188,7 +191,7 @@ async def start_server(
     if isinstance(host, socket):
         sockets = [host]
     else:
-        # asyncio finds all addresses of the host. Its listener is closed again, because it has no limit on connections.
+        # Let asyncio find all addresses of the host, but close its listener, which cannot limit the connections.
         listener = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
         sockets = [each.dup() for each in listener.sockets]
         listener.close()
@@ -201,29 +204,29 @@ async def start_server(
 def allowed_connections(wanted: int) -> int:
     """Return the number of connections for which there are enough file descriptors, at most `wanted`.
 
-    Increase the process's soft limit on file descriptors, if it is too low and the hard limit allows more.
+    If the process's soft limit on file descriptors is too low, raise it as far as the hard limit allows.
     """
     if sys.platform == "win32":
         return wanted
     import resource  # lazy: Windows has no such module
 
-    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = (wanted + MAX_REFUSED + MAX_STARTING) * 4 // 3 + 1  # three quarters are for connections, rounded up
-    if 0 <= limit < needed:  # the constant for "no limit" is negative
-        more = min(needed, hard) if hard >= 0 else needed
-        with contextlib.suppress(ValueError, OSError):  # the system can have a lower limit than the hard limit
-            resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
-            limit = more
-    if not 0 <= limit < needed:
+    files, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)  # both are negative if there is not a limit
+    # Connections may use three quarters of the files, so 4/3 of their number is needed, rounded up.
+    needed_files = (wanted + MAX_REFUSED + MAX_STARTING) * 4 // 3 + 1
+    if 0 <= files < needed_files:
+        raised = min(needed_files, max_files) if max_files >= 0 else needed_files
+        with contextlib.suppress(ValueError, OSError):  # the system may allow less than its hard limit says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, max_files))
+            files = raised
+    if not 0 <= files < needed_files:
         return wanted
-    allowed = max(1, limit * 3 // 4 - MAX_REFUSED - MAX_STARTING)
+    allowed = max(1, files * 3 // 4 - MAX_REFUSED - MAX_STARTING)
     log.warning("only %d connections are possible, because this process can open only %d files: raise `ulimit -n`",
-                allowed, limit)  # fmt: skip
+                allowed, files)  # fmt: skip
     return allowed
 
 
 async def end_tasks(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Cancel the tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
     if tasks:

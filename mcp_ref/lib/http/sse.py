@@ -5,8 +5,9 @@
                                     <- an empty line ends the event
     : a comment, which shows that the stream is alive
 
-An event is a list of lines `field: value`. Several `data` lines make a text of several lines. The encoder refuses an id
-with a line break, because the text after it would become another field. The parser limits the size of an event.
+An event is a list of lines `field: value`, in which several `data` lines make a text of several lines. The encoder
+refuses an id with a line break, because the text after it would become another field. The parser limits the size of an
+event.
 
 Threats:
     event-of-many-lines: the memory of a client; a hostile server; sends one event of millions of `data` lines; the
@@ -24,21 +25,21 @@ from typing import Final
 MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of one event, in bytes."""
 
-# Split the bytes: `str.splitlines` also splits at characters such as U+2028 and vertical tab, which are data here.
+# Not `str.splitlines`, which also splits at characters such as U+2028 and vertical tab, which are data here.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _FORBIDDEN_IN_FIELD: Final = re.compile(r"[\r\n\0]")
 
 
 class EventTooLarge(ValueError):
-    """An event exceeds the parser's limit. The parser cannot read the rest of the stream."""
+    """An event exceeds the parser's limit, so the rest of the stream cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. If the event has no id of its own, `id` is the latest id before it in the stream, or ""."""
+    """One event. If it has no id of its own, `id` is the latest one before it in the stream, or ""."""
 
     data: bytes
-    """The data lines, joined by line feeds. UTF-8: a reader of the text replaces invalid bytes."""
+    """The data lines, joined by line feeds, as UTF-8, in which the reader of the text replaces invalid bytes."""
     event: str = "message"
     id: str = ""
 
@@ -48,12 +49,12 @@ class EventParser:
 
     def __init__(self, max_event: int = MAX_EVENT_BYTES) -> None:
         self.last_event_id = ""
-        """The last id in the stream, even of an event without data. Clients send this id as Last-Event-ID to resume."""
+        """The last id in the stream, even of an event without data, which clients send as Last-Event-ID to resume."""
         self.retry: int | None = None
         """Milliseconds to wait before reconnecting, or None if the stream had no field `retry`."""
         self._max_event = max_event
         self._line = bytearray()  # the start of a line whose end has not arrived
-        self._after_cr = False  # True after CR: a line feed that follows is a part of the same line end
+        self._after_cr = False  # True after CR, when a line feed that follows belongs to the same line end
         self._at_stream_start = True
         self._data: bytes | bytearray | None = None  # the data lines of the incomplete event; None before the first one
         self._size, self._event, self._id = 0, "", ""  # of the incomplete event; _size is in bytes
@@ -79,7 +80,7 @@ class EventParser:
                 self._line += line
                 started, self._line = self._line, bytearray()
                 self._read_line(started, events)
-                del started  # it can have 64 MiB
+                del started  # it may have 64 MiB
             else:
                 self._read_line(line, events)
         self._line += rest
