@@ -1,6 +1,6 @@
-"""Official extensions of the protocol. Client and server use an extension only if both declare it.
+"""Official extensions of the protocol, which client and server use only if both declare them.
 
-An extension can change faster than the protocol, and a program that does without it need not know it. The capability
+An extension can change faster than the protocol, and a program that does not use it need not know it. The capability
 `extensions` (since 2026-07-28) maps the names of extensions, such as `io.modelcontextprotocol/tasks`, to their settings
 [2026-07-28 changelog#minor-changes].
 

@@ -1,14 +1,13 @@
 """Authorization: how a client gets a token for a protected MCP server over HTTP, and how the server checks it.
 
-Three programs take part, and a user. The *MCP server* (OAuth: resource server) has the tools. The *authorization
-server* knows the users: they sign in there, and it issues tokens. The *client* never sees a password. It gets a token
-that is valid at this MCP server only, for a limited time, with the scopes that the user agreed to. Authorization is
-OPTIONAL. If a server over HTTP has it, the server SHOULD follow these pages. A server over stdio SHOULD NOT: it takes
-credentials from its environment instead.
-[2026-07-28 basic/authorization/index#protocol-requirements]
+Three programs take part, and a user. The *MCP server* (OAuth: resource server) has the tools. At the *authorization
+server* users sign in, and it issues tokens. The *client* never sees a password, but gets a token that is valid only at
+this MCP server, for a limited time, with the scopes that the user agreed to. Authorization is OPTIONAL. A server over
+HTTP that has it SHOULD follow these pages, but one over stdio SHOULD NOT, because it takes credentials from its
+environment. [2026-07-28 basic/authorization/index#protocol-requirements]
 
-`python3 examples/protected_client.py --alone` prints the whole flow, in more detail than below. The text below each
-exchange names the side that checks the messages, and the attack that the check stops.
+`python3 examples/protected_client.py --alone` prints the whole flow, in more detail than below. Under each exchange
+stands which side checks the messages, and which attack the check stops.
 
 1   POST /notes                                              client to mcp.example, without a token
     401  WWW-Authenticate: Bearer scope="notes:read",
@@ -17,49 +16,50 @@ exchange names the side that checks the messages, and the attack that the check 
 
 2   GET /.well-known/oauth-protected-resource/notes          client to mcp.example
     200  {"resource": "https://mcp.example/notes", "authorization_servers": ["https://auth.example"]}
-    The client compares `resource` with the URL of step 1: else a hostile server gets tokens for another server. A
-    public server can name only https URLs at public addresses: else it reaches the client's network. (addresses.py)
+    The client compares `resource` with the URL of step 1, or a hostile server would get tokens for another server. A
+    public server may name only https URLs at public addresses, or it would reach the client's network. (addresses.py)
 
 3   GET /.well-known/oauth-authorization-server              client to auth.example
     200  {"issuer": "https://auth.example", "authorization_endpoint": "https://auth.example/authorize",
           "token_endpoint": "https://auth.example/token", "registration_endpoint": "https://auth.example/register",
           "code_challenge_methods_supported": ["S256"], "authorization_response_iss_parameter_supported": true}
-    The client compares `issuer`: else a hostile server poses as an honest one, and collects the honest one's codes.
-    Without S256 the client stops: else a stolen code is as good as a token. (metadata.py)
+    The client compares `issuer`, or a hostile server could pose as an honest one, and collect the honest one's codes.
+    Without S256 the client stops, because a stolen code would be as good as a token. (metadata.py)
 
 4   POST /register                                           client to auth.example, unless it has a client id
     {"client_name": "mcp_ref", "redirect_uris": ["http://127.0.0.1:4711/callback"], "scope": "notes:read",
      "grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"],
      "token_endpoint_auth_method": "none", "application_type": "native"}
     201  {"client_id": "c1", "redirect_uris": ["http://127.0.0.1:4711/callback"]}
-    The client keeps the id with the issuer: else the next authorization server receives this one's credentials.
+    The client keeps the id with the issuer, or the next authorization server would receive this one's credentials.
 
 5   GET /authorize?response_type=code&client_id=c1&redirect_uri=http%3A%2F%2F127.0.0.1%3A4711%2Fcallback&state=s1
         &code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256
         &resource=https%3A%2F%2Fmcp.example%2Fnotes&scope=notes%3Aread           browser to auth.example
     303  Location: http://127.0.0.1:4711/callback?code=k1&state=s1&iss=https%3A%2F%2Fauth.example
-    Before the 303, the user signs in and agrees. The client rebuilds the URL before it opens it: else a hostile server
-    runs commands. The authorization server compares the redirect URI: else an attacker gets the code. (addresses.py)
+    Before the 303, the user signs in and agrees. The client rebuilds the URL before it opens it, or a hostile server
+    could run commands. The authorization server compares the redirect URI, or an attacker could get the code.
+    (addresses.py)
 
 6   GET /callback?code=k1&state=s1&iss=https%3A%2F%2Fauth.example                browser to the client
-    The client compares `state`: else a web page signs the user in as the attacker. It compares `iss`: else it sends an
+    The client compares `state`, or a web page could sign the user in as the attacker, and `iss`, or it would send an
     honest server's code to the hostile server of step 3. (authorization_code.py)
 
 7   POST /token                                              client to auth.example
     grant_type=authorization_code&code=k1&redirect_uri=http%3A%2F%2F127.0.0.1%3A4711%2Fcallback
       &code_verifier=dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk&resource=https%3A%2F%2Fmcp.example%2Fnotes&client_id=c1
     200  {"access_token": "t1", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "r1"}
-    The authorization server hashes the verifier, and compares the hash with the challenge of step 5: else a thief of
-    the code gets the token. The token is valid at `resource` only: else the MCP server can use it at another server.
+    The authorization server hashes the verifier, and compares the hash with the challenge of step 5, or a thief of the
+    code would get the token. The token is valid only at `resource`, or the MCP server could use it at another server.
 
 8   POST /notes                                              client to mcp.example, on every request
     Authorization: Bearer t1
     200  {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}
-    The server checks signature, issuer, audience, time and scopes: else it accepts forged tokens, and tokens that users
-    gave to others. It never passes the token on: else it lends the user's rights to a third party.
+    The server checks signature, issuer, audience, time and scopes, or it would accept forged tokens, and tokens that
+    users gave to others. It never passes the token on, because that would lend the user's rights to a third party.
 
-A good token with too few scopes gets 403 and `error="insufficient_scope"`. The client then repeats steps 2 to 7, with
-the old and the new scopes. Before the token ends, the client exchanges the refresh token for a new token.
+A good token with too few scopes gets 403 and `error="insufficient_scope"`, after which the client repeats steps 2 to 7
+with the old and the new scopes. Before the token ends, it exchanges the refresh token for a new one.
 
                         2025-03-26             2025-06-18             2025-11-25             2026-07-28
     MCP server          usually also the       only checks tokens     as before              as before

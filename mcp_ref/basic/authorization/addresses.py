@@ -7,16 +7,16 @@
                   https://auth.example/.well-known/openid-configuration/tenant1
                   https://auth.example/tenant1/.well-known/openid-configuration
 
-Nearly all URLs here come from a peer, and the peer may be hostile. Five attacks, and the rules against them:
+Nearly all URLs here come from a peer, which may be hostile. These are five attacks, and the rules against them:
 
-- A server publishes another server's `resource`, and so gets tokens that the other one accepts: `accepts_resource`.
-- A metadata URL points into the client's own network, where the attacker cannot send requests: `check_fetchable`, and
-  `may_connect` after the connect, because a name can change its address.
-- Metadata over plain http are changed on their way: https is required, but on loopback.
-- The authorization URL is code, not an address: `javascript:`, or `$(...)` for a shell: `browser_url`.
+- A server publishes another server's `resource`, to get tokens that the other one accepts. See `accepts_resource`.
+- A metadata URL points into the client's own network, which is otherwise out of the attacker's reach. See
+  `check_fetchable`, and `may_connect`, which is called after the connect, because a name can change its address.
+- Metadata are changed on their way over plain http, so https is required except on loopback.
+- The authorization URL is not an address but code, such as `javascript:`, or `$(...)` for a shell. See `browser_url`.
 - A hostile server names an issuer that differs from the honest one by a slash or by case, and a client that normalizes
-  URLs confuses the two. So the client MUST NOT use metadata with another issuer than the expected one, and both are
-  compared as strings. Issuer and `resource` are sent unchanged. [2026-07-28
+  URLs confuses the two. So the client MUST NOT use metadata with another issuer than the expected one, and compares
+  them as strings. Issuer and `resource` are sent unchanged. [2026-07-28
   basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery]
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
@@ -47,7 +47,7 @@ _OPENID_PATH: Final = "/.well-known/openid-configuration"
 
 def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
     """Return the parts and the origin of a URL. Raise ValueError if no client may use it."""
-    # urlsplit would remove tabs and line breaks, so that the checked URL would not be the one in use
+    # Checked first, because urlsplit removes tabs and line breaks, and would check another URL than the one in use.
     if len(url) > limit or not re.fullmatch(r'[!"$-\[\]-~]+', url):
         raise ValueError(f"a URL must be at most {limit} ASCII characters, without fragment (#): {peer_url(url)}")
     try:
@@ -55,7 +55,7 @@ def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
         if re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]+", origin.host):
             return parts, origin
     except ValueError:
-        pass  # the message of the exception contains the query
+        pass  # without its message, which contains the query
     raise ValueError(f"the URL must be http or https, with a valid host, without credentials: {peer_url(url)}")
 
 
@@ -64,9 +64,9 @@ def _base(origin: Origin) -> str:
 
 
 def canonical_resource(url: str) -> str:
-    """Return the canonical URI of the MCP server at a URL: the `resource` of a server that publishes none.
+    """Return the canonical URI of the MCP server at a URL, which is its `resource` if it publishes none.
 
-    The query is left out: it may be a secret. Raise ValueError for a URL that is not http or https.
+    The query is left out, because it may be a secret. Raise ValueError for a URL that is not http or https.
     """
     # [2026-07-28 basic/authorization/index#canonical-server-uri] lower case, no fragment, no slash after the host
     parts, origin = parse_url(url)
@@ -74,8 +74,8 @@ def canonical_resource(url: str) -> str:
 
 
 def authorization_base_url(url: str) -> str:
-    """Return the origin of a URL. In 2025-03-26, it is also the authorization server of an MCP server at the URL."""
-    # [2025-03-26 basic/authorization#authorization-base-url] MUST discard the path
+    """Return the origin of a URL, which in 2025-03-26 is also the authorization server of the MCP server there."""
+    # [2025-03-26 basic/authorization#authorization-base-url] the client MUST discard the path
     return _base(parse_url(url)[1])
 
 
@@ -101,9 +101,9 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
 def accepts_resource(resource: str, url: str, document: str) -> bool:
     """Return True if the MCP server at `url` may claim the `resource` that its metadata publish.
 
-    The resource must be the URL, but for case of scheme and host, default port, and one slash at the end. It can lack
-    the query. It can be an ancestor only if `document`, the URL of the metadata, is at the root of the origin: else
-    `/evil/mcp` could claim the whole host, which it shares with `/bank`. [RFC 9728 3.3] [RFC 9728 7.3]
+    The resource must be the URL, perhaps without its query, but for case of scheme and host, default port, and one
+    slash at the end. It may be an ancestor only if `document`, the URL of the metadata, is at the root of the origin,
+    or `/evil/mcp` could claim the whole host, which it shares with `/bank`. [RFC 9728 3.3] [RFC 9728 7.3]
     """
     try:
         claimed, origin = _parse(resource)
@@ -137,7 +137,7 @@ class Reach(IntEnum):
     NOWHERE = 3
 
 
-# 198.18.0.0/15 is for tests; some VPN programs give such addresses to all names
+# 198.18.0.0/15 is meant for tests, but some VPN programs give such addresses to all names.
 _PRIVATE: Final = tuple(map(ipaddress.ip_network, (
     "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "fc00::/7")))  # fmt: skip
 _GLOBAL_IPV6: Final = ipaddress.IPv6Network("2000::/3")
@@ -148,7 +148,7 @@ def reach_of(address: str) -> Reach:
     """Return the kind of network that an IP address belongs to. Raise ValueError if the text is not an IP address."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
-        if ip.ipv4_mapped is not None:  # a second spelling of an IPv4 address, which evades filters
+        if ip.ipv4_mapped is not None:  # a second spelling of an IPv4 address, by which it could evade filters
             return Reach.NOWHERE
         inside = ip.sixtofour or (ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None)
         if inside is not None:  # packets to a 6to4 or NAT64 address go to the IPv4 address inside
@@ -164,19 +164,23 @@ def reach_of(address: str) -> Reach:
 def may_connect(address: str, server: str, private_networks: bool = False) -> bool:
     """Return True if a URL that an MCP server named may lead a client to this IP address.
 
-    A server leads no further inside than to its own kind of network: else a server on the internet could use the client
-    to attack the private network. So `http://169.254.169.254/`, the secrets of a cloud machine, is never requested.
-    With `private_networks`, servers on the internet may lead into the private network.
+    A server leads no further inside than to its own kind of network, because otherwise one on the internet could use
+    the client to attack the private network. So `http://169.254.169.254/`, the secrets of a cloud machine, is never
+    requested. With `private_networks`, servers on the internet may lead into the private network.
     """
-    inside, allowed = reach_of(server), Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET
-    return address == server or reach_of(address) <= (allowed if inside is Reach.NOWHERE else max(inside, allowed))
+    if address == server:
+        return True
+    allowed, own = Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET, reach_of(server)
+    if own is not Reach.NOWHERE:
+        allowed = max(allowed, own)
+    return reach_of(address) <= allowed
 
 
 def browser_url(url: str) -> str:
     """Return a URL that is safe to hand to a browser, rebuilt from its parts. Raise ValueError for an unsafe one.
 
-    All characters but letters, digits, `-._~/`, escapes and, in the query, `=&+` are percent-encoded. So no quotation
-    mark, `$`, `|` or backquote reaches a shell or a script that opens the browser. http is for loopback only.
+    All characters but letters, digits, `-._~/`, escapes and, in the query, `=&+` are percent-encoded, so that no
+    quotation mark, `$`, `|` or backquote reaches a shell or a script that opens the browser. http is for loopback only.
     """
     parts, origin = _parse(url, MAX_OPENED_URL)
     if not (origin.scheme == "https" or origin.is_loopback):

@@ -7,17 +7,17 @@
 
 The response comes through the browser, where any web page can send one too. Four values protect the client:
 
-    state      random, one for each sign-in. Stops a page that feeds its own code to the client, and so makes the user
+    state      random, one for each sign-in. It stops a page that feeds its own code to the client, to make the user
                work in the attacker's account.
-    verifier   random, one for each sign-in. Only its hash is in the URL, and the token endpoint demands the value. A
-               program that steals the code cannot use it. (PKCE)
-    iss        the authorization server that responds. It must be the one that the browser was sent to. Stops a hostile
-               server that wants the honest server's code: a mix-up attack.
-    resource   the MCP server. The token is valid there only, so that this server cannot use it elsewhere.
+    verifier   random, one for each sign-in. Only its hash is in the URL, while the token endpoint demands the value, so
+               that a program that steals the code cannot use it. (PKCE)
+    iss        the authorization server that responds, which must be the one that the browser was sent to. It stops a
+               hostile server that wants the honest server's code (mix-up attack).
+    resource   the MCP server, at which alone the token is valid, so that this server cannot use it elsewhere.
 
 The client MUST compare `iss`, if it is present, before it sends the code to a token endpoint, and MUST NOT normalize
-either string. Without `iss`, it refuses the response if the metadata promise one. After a refusal, the client MUST NOT
-use or show anything of the response, not even its error.
+either string. If the metadata promise `iss` but it is missing, the client refuses the response. After a refusal, it
+MUST NOT use or show anything of the response, not even its error.
 [2026-07-28 basic/authorization/index#authorization-response-validation]
 
 Spec:  2026-07-28 basic/authorization/index#authorization-response-validation, #resource-parameter-implementation;
@@ -50,7 +50,7 @@ MAX_PARAMETERS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """The record of one attempt to sign in. It is good for one response: keep it no longer than the token request."""
+    """The record of one attempt to sign in, good for one response, and so not to be kept after the token request."""
 
     issuer: str
     """The issuer of the checked metadata. [2026-07-28 basic/authorization/index#authorization-response-validation]"""
@@ -88,7 +88,7 @@ def begin_sign_in(
         "state": state,
         "code_challenge": code_challenge(verifier),
         "code_challenge_method": "S256",
-        # [2026-07-28 basic/authorization/index#resource-parameter-implementation] MUST be in both requests
+        # [2026-07-28 basic/authorization/index#resource-parameter-implementation] it MUST be in both requests
         "resource": resource,
         "scope": scope,
         "prompt": "consent" if "offline_access" in scope.split() else "",  # [OpenID Connect Core 11] MUST
@@ -99,7 +99,7 @@ def begin_sign_in(
 
 
 def _with_parameters(endpoint: str, parameters: dict[str, str]) -> str:
-    """Return the endpoint with more parameters, ready for a browser. Its own query stays. [RFC 6749 3.1]"""
+    """Return the endpoint with its own and further parameters, ready for a browser. [RFC 6749 3.1]"""
     own = urlsplit(endpoint).query
     names = [name for name, _ in parse_qsl(own, keep_blank_values=True)] + [*parameters]
     twice = {name for name in names if names.count(name) > 1}

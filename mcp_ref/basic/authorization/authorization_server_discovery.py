@@ -142,7 +142,7 @@ async def discover(
         read = partial(_read_server, issuer, peers.server, for_user)
         found = await search.first(metadata_urls, read)
         if found is None and is_origin and search.is_absent:
-            # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] MUST use the defaults
+            # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] we MUST use the defaults
             found = default_server_metadata(authorization_base_url(peers.server))
         if found is not None:
             return resource, found
@@ -153,7 +153,7 @@ def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> l
     """Return the issuers to try: the configured one, or all, the known one first."""
     if configured is None:
         return sorted(issuers, key=lambda issuer: issuer != known)
-    # MCP servers and issuers often disagree about a slash at the end: then the configured form counts
+    # MCP servers and issuers often disagree about a slash at the end, so the configured form counts.
     if configured.removesuffix("/") not in {issuer.removesuffix("/") for issuer in issuers}:
         raise DiscoveryFailed(
             f"authorization server {peer_url(configured)}", [(issuer, "is another issuer") for issuer in issuers],
@@ -175,6 +175,6 @@ def _read_server(issuer: str, server: str, for_user: bool, body: bytes, url: str
     if not found.token_endpoint or (for_user and not found.authorization_endpoint):
         raise ValueError(f"{'authorization' if found.token_endpoint else 'token'}_endpoint is missing")
     if for_user and "S256" not in found.code_challenge_methods_supported:
-        # [2026-07-28 basic/authorization/security-considerations#authorization-code-protection] MUST refuse
+        # [2026-07-28 basic/authorization/security-considerations#authorization-code-protection] we MUST refuse this
         raise ValueError("code_challenge_methods_supported must contain S256: without PKCE, codes can be stolen")
     return found

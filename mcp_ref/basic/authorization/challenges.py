@@ -4,8 +4,8 @@
     WWW-Authenticate: Bearer resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/mcp",
         scope="files:read"
 
-The server names the document that leads to its authorization server, and the scopes that the operation needs. The
-client asks for these scopes. A client MUST be able to parse the header.
+The server names the document that leads to its authorization server, and the scopes that the operation needs, for which
+the client then asks. A client MUST be able to parse the header.
 [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
 [2026-07-28 basic/authorization/index#scope-selection-strategy]
 
@@ -13,10 +13,10 @@ By RFC 9110, a response can have several fields, a field several challenges, and
 
     Negotiate dG9rZW4=, Bearer error_description="use scope=\\"all\\", please", scope=files:read
 
-A search for `scope=` would find the text of the description, and ask the user for a scope that no server demanded. So
-this module parses. A field that breaks the grammar is ignored as a whole, and a challenge with a duplicate parameter
-too: two readers could understand it differently. Written values are reduced to the characters of RFC 6750, section 3: a
-quotation mark in a scope would end the string, and add parameters of an attacker's choice.
+A search for `scope=` would find the text of the description, and the user would be asked for a scope that no server
+demanded, so this module parses. It ignores a field that breaks the grammar as a whole, and also a challenge with a
+duplicate parameter, which two readers could understand differently. Written values are reduced to the characters of RFC
+6750, section 3, because a quotation mark in a scope would end the string, and add parameters of an attacker's choice.
 
 Spec:  2026-07-28 basic/authorization/index#runtime-insufficient-scope-errors, #scope-selection-strategy;
        RFC 9110, section 11; RFC 6750, sections 2.1 and 3; RFC 9449, section 7.1; RFC 9728, section 5.1
@@ -34,9 +34,9 @@ from urllib.parse import quote_plus
 from ..access import is_scope
 
 MAX_FIELD: Final = 8 * 1024
-"""Maximum size of one WWW-Authenticate field, in bytes. A longer one is ignored."""
+"""Maximum size of one WWW-Authenticate field, in bytes, above which it is ignored."""
 MAX_CHALLENGES: Final = 20
-"""Maximum number of challenges in one response. The rest is ignored."""
+"""Maximum number of challenges in one response. Further ones are ignored."""
 MAX_SCOPES: Final = 100
 """Maximum number of scopes in a list of a peer."""
 
@@ -54,7 +54,7 @@ _CREDENTIALS: Final = re.compile(rf"({_TOKEN}) +({_TOKEN68})")
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """One challenge of a server. Its scheme and the names of its parameters are in lower case."""
+    """One challenge of a server, with its scheme and the names of its parameters in lower case."""
 
     scheme: str
     parameters: Mapping[str, str]
@@ -76,7 +76,7 @@ NO_CHALLENGE: Final = Challenge("", {})
 
 
 def split_scopes(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the scopes in space-separated lists, at most `MAX_SCOPES`. Leave out duplicates and invalid scopes."""
+    """Return the scopes in space-separated lists, at most `MAX_SCOPES`, without duplicates and invalid ones."""
     scopes = " ".join(texts).split(" ")
     return tuple(dict.fromkeys(scope for scope in scopes if is_scope(scope)))[:MAX_SCOPES]
 
@@ -96,11 +96,14 @@ def _parse_field(field: str) -> list[Challenge]:
             return []
         pairs: list[tuple[str, str]] = []
         at = scheme.end()
-        while not scheme[2] and (pair := _PARAMETER.match(field, at)):
+        pair = _PARAMETER.match(field, at) if not scheme[2] else None  # a token68 has no parameters
+        while pair is not None:
             # [RFC 9110 11.2] the names of parameters are case-insensitive
             pairs.append((pair[1].lower(), pair[2] or re.sub(r"\\(.)", r"\1", pair[3] or "")))
             at = pair.end()
-        if len(parameters := dict(pairs)) == len(pairs):  # [RFC 9110 11.2] each name MUST occur only once
+            pair = _PARAMETER.match(field, at)
+        parameters = dict(pairs)
+        if len(parameters) == len(pairs):  # [RFC 9110 11.2] each name MUST occur only once
             found.append(Challenge(scheme[1].lower(), parameters, scheme[2] or ""))
     return found
 
@@ -108,18 +111,20 @@ def _parse_field(field: str) -> list[Challenge]:
 def token_challenge(fields: Iterable[str]) -> Challenge:
     """Return the Bearer or DPoP challenge to follow, or NO_CHALLENGE. Prefer one that names a metadata document."""
     usable = [one for one in parse_challenges(fields) if one.scheme in ("bearer", "dpop") and not one.token68]
-    return next(iter(sorted(usable, key=lambda one: not one.resource_metadata)), NO_CHALLENGE)
+    with_document = [one for one in usable if one.resource_metadata]
+    return (with_document or usable or [NO_CHALLENGE])[0]
 
 
 def write_challenge(
     scheme: Literal["Bearer", "DPoP"], *, resource_metadata: str = "", scopes: Iterable[str] = (), error: str = "",
     description: str = "", algorithms: Iterable[str] = (),
 ) -> str:  # fmt: skip
-    """Return the value of a WWW-Authenticate field with one challenge. Empty parameters are left out.
+    """Return the value of a WWW-Authenticate field with one challenge, leaving out empty parameters.
 
-    `error` is a code of RFC 6750, section 3.1: a request without credentials gets none. `algorithms`: for DPoP proofs.
+    `error` is a code of RFC 6750, section 3.1, which a request without credentials does not get. `algorithms` are those
+    for DPoP proofs.
     """
-    # A scope with a space would become two scopes. No token has the scope with "?" in place of the space.
+    # "?" instead of forbidden characters, because a scope with a space would become two scopes.
     parameters = {
         "error": error,
         "error_description": description,
@@ -144,5 +149,5 @@ def read_credentials(field: str) -> tuple[str, str]:
 
 def basic_credentials(client_id: str, secret: str) -> str:
     """Return the Authorization field of a client that has a secret. [RFC 6749 2.3.1]"""
-    # The id and the secret are form-encoded, because a colon in the id would otherwise end the id.
+    # The id and the secret are form-encoded, because a colon in the id would end it.
     return f"Basic {base64.b64encode(f'{quote_plus(client_id)}:{quote_plus(secret)}'.encode()).decode()}"

@@ -7,14 +7,13 @@
        +------------+
 
 `AuthorizedRequests` wraps the HTTP client of a transport, so this algorithm holds for POST and GET, in both eras, and
-over HTTP+SSE. All requests to one MCP server share one `ServerGrant`. So a hundred requests with an ended token cause
-one refresh: many authorization servers take a second use of a refresh token for a theft.
+over HTTP+SSE. All requests to one MCP server share one `ServerGrant`, so that a hundred requests with an expired token
+cause only one refresh, because many authorization servers take a second use of a refresh token for a theft.
 
-All repetitions are bounded, for each request and for all requests together: a hostile server could else open browser
-windows forever. The set of scopes only grows. After a refusal the metadata are requested again, because the MCP
-server may name another authorization server now. The client MUST NOT send refresh tokens and registrations of the old
-one to the new one.
-[2026-07-28 basic/authorization/client-registration#authorization-server-binding]
+All repetitions are bounded, for each request and for all requests together, because a hostile server could otherwise
+open browser windows forever. The set of scopes only grows. After a refusal the metadata are requested again, because
+the MCP server may now name another authorization server, to which the client MUST NOT send refresh tokens and
+registrations of the old one. [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
 A way to get tokens is a subclass of `Authorizer`, such as `Bearer` or `AuthorizationCode` (sign_in.py).
 
@@ -56,13 +55,13 @@ MAX_STEP_UPS: Final = 2
 MAX_STEP_UPS_IN_A_ROW: Final = 3
 """Maximum number of such sign-ins in a row, for all operations of one server together."""
 MAX_UNACCEPTED: Final = 2
-"""Maximum number of new grants in a row that the server does not accept. Then the client waits with the next one."""
+"""Number of new grants in a row that the server does not accept after which the client waits with the next one."""
 UNACCEPTED_SECONDS: Final = 600.0
 """Time of this wait, from the latest of these grants on, in seconds."""
 MAX_OPERATIONS: Final = 1000
-"""Maximum number of operations whose failures are remembered. The oldest are forgotten first."""
+"""Maximum number of operations whose failures are remembered, of which the oldest are forgotten first."""
 RENEWAL_SECONDS: Final = 120.0
-"""Time to get a token without a user, in seconds. Meanwhile the time limits of requests are stopped."""
+"""Time to get a token without a user, during which the time limits of requests are stopped, in seconds."""
 CANCEL_SECONDS: Final = 1.0
 """Time that a cancelled sign-in has to free its port, in seconds."""
 
@@ -83,14 +82,14 @@ class Need:
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class Authorizer(CheckedFields):
-    """A way to get tokens. It holds one `ServerGrant` for each MCP server. Use it in one event loop at a time."""
+    """A way to get tokens, with one `ServerGrant` for each MCP server. Use it in one event loop at a time."""
 
     issuer: str | None = None
     """The only authorization server to use. Default: one that the MCP server names."""
     scopes: Sequence[str] = ()
     """Scopes to ask for in addition to those that the server demands."""
     store: MemoryStore = field(default_factory=MemoryStore)
-    """The store of client ids, issuers and tokens. With the default, the program forgets them at its end."""
+    """The store of client ids, issuers and tokens, which by default the program forgets at its end."""
     dpop: Prover | None = None
     """A `DpopKey`, so that tokens are useless without its private key."""
     resource_parameter: bool = True
@@ -101,7 +100,7 @@ class Authorizer(CheckedFields):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.extensions: dict[str, JSON] = {} if self.dpop is None else {self.dpop.extension: {}}
-        """The extensions in use, with their settings. The client declares them."""
+        """The extensions in use, which the client declares, with their settings."""
         self._servers: dict[str, ServerGrant] = {}
 
     def server(self, url: str) -> ServerGrant:
@@ -112,18 +111,18 @@ class Authorizer(CheckedFields):
         self, http: HttpSender, url: str, revisions: Sequence[Revision],
         while_signing_in: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> AuthorizedRequests:  # fmt: skip
-        """Return an HTTP client for the MCP server at a URL. The context of `while_signing_in` stops time limits."""
+        """Return an HTTP client for the MCP server at a URL, which stops time limits in `while_signing_in`."""
         at_origin = any(one.authorization_at_origin for one in revisions)
         return AuthorizedRequests(self, PeerRequests(http, url, self.private_networks, at_origin), while_signing_in)
 
     def headers(self, grant: Grant, method: str, url: str) -> Mapping[str, str]:
         """Return the headers that prove the authorization of one request."""
-        # [2026-07-28 basic/authorization/index#token-requirements] MUST be in this header, in every request
+        # [2026-07-28 basic/authorization/index#token-requirements] the token MUST be in this header, in every request
         bearer = {"Authorization": f"Bearer {grant.access_token}"}
         return bearer if self.dpop is None else self.dpop.headers(method, url, grant.access_token)
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
-        """Return a stored or renewed grant for the next request. Return None to send the request without a token.
+        """Return a stored or renewed grant for the next request, or None to send it without a token.
 
         `grant` is the latest one, whose token ends soon or has ended, or None before the first request.
         """
@@ -318,12 +317,11 @@ class AuthorizedRequests:
     def __init__(
         self, authorizer: Authorizer, peers: PeerRequests, while_signing_in: Callable[[], AbstractContextManager[None]]
     ) -> None:
-        check_fetchable(peers.server, peers.server)  # [RFC 6750 5.3] MUST use TLS: else anyone reads the token
+        check_fetchable(peers.server, peers.server)  # [RFC 6750 5.3] clients MUST use TLS, or anyone reads the token
         self._authorizer, self._peers, self._while_signing_in = authorizer, peers, while_signing_in
         self._server, self._origin = authorizer.server(peers.server), parse_url(peers.server)[1]
 
     async def close(self) -> None:
-        """Close the HTTP client."""
         await self._peers.http.close()
 
     @contextlib.asynccontextmanager

@@ -7,10 +7,10 @@
 
 The client uses the first way that both sides support. [2026-07-28 basic/authorization/client-registration]
 
-A client id and a secret belong to the issuer that gave them. A hostile MCP server could name its own authorization
-server, and a client that sent its secret there would give it away. So the client MUST store registrations by issuer,
-and MUST NOT use an id at another issuer, not even one that was registered by hand. [2026-07-28
-basic/authorization/client-registration#authorization-server-binding]
+A client id and a secret belong to the issuer that gave them. Since a hostile MCP server could name an authorization
+server of its own, a client that sent its secret there would give it away. So the client MUST store registrations by
+issuer, and MUST NOT use an id at another issuer, not even one that was registered by hand.
+[2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
 Spec:  2026-07-28 basic/authorization/client-registration; RFC 7591; RFC 8252, sections 7.3 and 8.4;
        draft-ietf-oauth-client-id-metadata-document-00
@@ -102,11 +102,11 @@ class Clients:
             [uri], known, scopes = stored.redirect_uris, split_scopes([stored.scope]), tuple(scopes)
             is_enough = not known or set(scopes) <= set(known)
             if is_enough and stored.is_usable() and _fits(uri, self.redirect_uri):
-                with contextlib.suppress(OSError):  # another program uses the port: register again, with another port
+                with contextlib.suppress(OSError):  # if another program uses the port, register another one
                     return stored, await stack.enter_async_context(receive(uri))
         receiver = await stack.enter_async_context(receive(self.redirect_uri))
         if client is None:
-            # the old scopes too: else two MCP servers with one authorization server would take turns to register
+            # With the old scopes too, or two MCP servers with one authorization server would take turns to register.
             wanted = dict.fromkeys((*known, *scopes))
             client = await register(peers, metadata, self.client_name, receiver.redirect_uri, wanted)
             await self.store.put(f"client|{metadata.issuer}", client.to_json())
@@ -141,7 +141,7 @@ def _fits(registered: str, configured: str) -> bool:
 
 
 def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: str = "") -> str:
-    """Return the way in which a client authenticates itself at the token endpoint: the `registered` one, if any."""
+    """Return the way in which a client authenticates itself at the token endpoint, preferring the `registered` one."""
     # [RFC 8414 2] the default of an absent list
     offered = metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)
     chosen = next((one for one in AUTH_METHODS if one in offered), "none") if has_secret else "none"
@@ -160,7 +160,7 @@ async def register(
     issuer = metadata.issuer
     if not metadata.registration_endpoint:
         raise RegistrationFailed(issuer, "it does not let clients register themselves")
-    # "none", else the first listed method: some servers list client_secret_basic last, and refuse it without client_id
+    # "none", or the first listed method, because some servers list client_secret_basic last, and refuse it here.
     offered = metadata.token_endpoint_auth_methods_supported or ("none",)
     wanted = "none" if "none" in offered else next((one for one in offered if one in AUTH_METHODS), "none")
     scope = " ".join(scopes)

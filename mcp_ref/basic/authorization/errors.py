@@ -1,7 +1,8 @@
 """Exceptions of authorization. Each text says which side failed, and what to do.
 
-An exception ends up in logs, in bug reports and before a model. So none contains a token, code, verifier, secret, query
-or body. A peer's own text is cut, and reduced to printable ASCII: else it could forge log lines or control a terminal.
+Because an exception ends up in logs, in bug reports and before a model, none contains a token, code, verifier, secret,
+query or body. A peer's own text is cut, and reduced to printable ASCII, or it could forge log lines or control a
+terminal.
 
 Spec:  2026-07-28 basic/authorization/index#error-handling; RFC 6749, sections 4.1.2.1 and 5.2
 """
@@ -130,7 +131,7 @@ class TokenRefused(AuthorizationError):
 
 
 class VerificationUnavailable(AuthorizationError):
-    """A verification of a token that must wait. The client gets 503 and can retry after `retry_after` seconds."""
+    """A verification of a token that must wait. The client gets 503, and may retry after `retry_after` seconds."""
 
     def __init__(self, reason: str, retry_after: int = 30) -> None:
         super().__init__(reason)

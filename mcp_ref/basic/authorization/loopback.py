@@ -116,7 +116,7 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
 
 
 def has_display() -> bool:
-    """Return True if a browser window can be opened here. Else `webbrowser` might start a text browser."""
+    """Return True if a browser window can be opened here, where `webbrowser` will not start a text browser."""
     return sys.platform in ("win32", "darwin") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
@@ -126,10 +126,10 @@ async def print_url(url: str) -> None:
 
 
 async def open_in_browser(url: str) -> None:
-    """Open a URL in the user's browser, and print it on standard error too. The URL must come from `browser_url`."""
+    """Open a URL, which must come from `browser_url`, in the user's browser, and print it on standard error too."""
     await print_url(url)
     if has_display():
-        # A thread that nobody waits for: some browsers block until their window is closed.
+        # In a thread that nobody waits for, because some browsers block until their window is closed.
         threading.Thread(target=_open, args=(url,), name="mcp-browser", daemon=True).start()
 
 

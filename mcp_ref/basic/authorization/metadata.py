@@ -1,8 +1,9 @@
 """JSON documents of authorization: which members a client or server uses, and how each is read.
 
-Peers differ in everything that is optional. A reader that demands valid values in members that it does not use fails at
-servers that work. So unknown members are ignored, and null, "" and unusable items of a list count as absent. A member
-that is used and has another type is an error that names the member. An identifier is kept as it came, byte for byte.
+Peers differ in everything that is optional, so a reader that demands valid values in members that it does not use would
+fail at servers that work. Therefore unknown members are ignored, and null, "" and unusable items of a list count as
+absent. A member that is used but has another type is an error that names it. An identifier is kept as it came, byte for
+byte.
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2026-07-28
        basic/authorization/client-registration; RFC 6749, sections 5.1 and 5.2; RFC 7591,
@@ -27,11 +28,11 @@ MAX_ISSUERS: Final = 16
 MAX_TOKEN: Final = 16 * 1024
 """Maximum length of a token, in characters."""
 MAX_LIFETIME: Final = 365 * 24 * 3600
-"""Maximum lifetime of a token, in seconds. A longer one is cut."""
+"""Maximum lifetime of a token, in seconds, to which longer ones are cut."""
 
 
 def _fault(name: str, expected: str) -> ValueError:
-    """Return the error for a member. The value is not quoted: it may be a secret."""
+    """Return the error for a member, without its value, which may be a secret."""
     return ValueError(f"the member {name!r} must be {expected}")
 
 
@@ -52,7 +53,7 @@ def _text(name: str, value: JSON) -> str:
     limit = MAX_TOKEN if name.endswith("_token") else MAX_URL
     if name == "scope":
         limit = MAX_DOCUMENT
-    # identifiers, tokens and secrets are ASCII in all standards
+    # Identifiers, tokens and secrets are ASCII in all standards.
     if isinstance(value, str) and len(value) <= limit and re.fullmatch("[ -~]+", value):
         return value
     raise _fault(name, f"ASCII text of at most {limit} characters")
@@ -71,7 +72,7 @@ def _value(name: str, kind: str, value: JSON) -> str | bool | int | tuple[str, .
             return value
         raise _fault(name, "true or false")
     if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,20}(\.[0-9]{1,9})?", value):
-        value = float(value)  # some servers send a number as a text
+        value = float(value)  # because some servers send a number as a text
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _fault(name, "a number of seconds")
     return int(max(0, min(value, MAX_LIFETIME if name == "expires_in" else 2**53)))
@@ -79,7 +80,7 @@ def _value(name: str, kind: str, value: JSON) -> str | bool | int | tuple[str, .
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """A JSON object. Each field of a subclass is a member; a member with a default value may be missing."""
+    """A JSON object. Each field of a subclass is a member, which may be missing if the field has a default value."""
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
@@ -96,13 +97,13 @@ class JsonObject:
                 continue
             if value in (None, ""):
                 raise _fault(name, "present")
-            if is_required and isinstance(value, str) and " " in value:  # a token becomes a part of a header
+            if is_required and isinstance(value, str) and " " in value:  # because a token becomes a part of a header
                 raise _fault(name, "without spaces")
             found[name] = _value(name, str(member.type), value)
         return cls(**found)
 
     def to_json(self) -> Object:
-        """Return the JSON object. Empty members are left out."""
+        """Return the JSON object, leaving out empty members."""
         values = ((member.name, getattr(self, member.name)) for member in fields(self))
         return {name: [*value] if isinstance(value, tuple) else value for name, value in values if value}
 
@@ -120,7 +121,7 @@ class ResourceMetadata(JsonObject):
 def parse_resource_metadata(body: bytes) -> ResourceMetadata:
     """Return the metadata of an MCP server. The caller checks `resource` with `addresses.accepts_resource`."""
     found = ResourceMetadata.parse(body)
-    # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location] MUST have one
+    # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location] it MUST have one
     if not 1 <= len(found.authorization_servers) <= MAX_ISSUERS:
         raise _fault("authorization_servers", f"a list of 1 to {MAX_ISSUERS} issuers")
     if len(found.scopes_supported) > MAX_SCOPES:
@@ -156,14 +157,15 @@ def parse_server_metadata(body: bytes, issuer: str, server: str) -> ServerMetada
     """
     check_fetchable(issuer, server)
     found = ServerMetadata.parse(body)
-    # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery] identical:
-    # else a hostile server gets codes and secrets, with the honest server's name and its own endpoints (mix-up attack)
+    # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery] it MUST be
+    # identical, or a hostile server could get codes and secrets, with the honest server's name but its own endpoints
     if found.issuer != issuer:
         expected = f"{peer_text(issuer)}, character by character, but it is {peer_text(found.issuer)}"
         raise _fault("issuer", expected)
     for name in _URLS:
+        url = getattr(found, name)
         try:
-            if url := getattr(found, name):
+            if url:
                 check_fetchable(url, server)
         except ValueError as error:
             raise _fault(name, f"a usable URL ({error})") from None
@@ -172,7 +174,7 @@ def parse_server_metadata(body: bytes, issuer: str, server: str) -> ServerMetada
 
 def default_server_metadata(base: str) -> ServerMetadata:
     """Return the endpoints of an MCP server of 2025-03-26 without metadata, from its `authorization_base_url`."""
-    # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] MUST use these paths
+    # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery] clients MUST use these paths
     return ServerMetadata(base, f"{base}/authorize", f"{base}/token", f"{base}/register")
 
 
@@ -183,11 +185,11 @@ class ClientMetadata(JsonObject):
     client_name: str
     redirect_uris: tuple[str, ...]
     scope: str = ""
-    # [2026-07-28 basic/authorization/index#refresh-tokens] SHOULD name refresh_token
+    # [2026-07-28 basic/authorization/index#refresh-tokens] clients SHOULD name refresh_token
     grant_types: tuple[str, ...] = ("authorization_code", "refresh_token")
     response_types: tuple[str, ...] = ("code",)
     token_endpoint_auth_method: str = "none"
-    # [2026-07-28 basic/authorization/client-registration#application-type-and-redirect-uri-constraints] MUST be named
+    # [2026-07-28 basic/authorization/client-registration#application-type-and-redirect-uri-constraints] a MUST, too
     application_type: str = "native"
 
 
@@ -210,5 +212,8 @@ def parse_oauth_error(body: bytes) -> tuple[str, str]:
         members = _members(body)
     except ValueError:
         return "", ""
-    texts = [text if isinstance(text := members.get(name), str) else "" for name in ("error", "error_description")]
-    return peer_text(texts[0]), peer_text(texts[1])
+    error, description = members.get("error"), members.get("error_description")
+    return (
+        peer_text(error) if isinstance(error, str) else "",
+        peer_text(description) if isinstance(description, str) else "",
+    )

@@ -1,24 +1,24 @@
-"""The server's half of authorization: it decides from the Authorization header if a caller has access.
+"""The server's half of authorization, which decides from the Authorization header if a caller has access.
 
     protection = Protection("https://mcp.example/notes", ["https://auth.example"], JwtVerifier(), scopes={"notes:read"})
     server.run_http(authorization=protection)
 
-A server MUST refuse with the status that fits. Every refusal but the 503 names the metadata document, from which a
-client learns the authorization server. [2026-07-28 basic/authorization/index#error-handling]
+A server MUST refuse a request with the status that fits. Every refusal but the 503 names the metadata document, from
+which a client learns the authorization server. [2026-07-28 basic/authorization/index#error-handling]
 
-    no Authorization header                     401   no `error`: the client did nothing wrong [RFC 6750 3.1]
+    no Authorization header                     401   without `error`, as the client did nothing wrong [RFC 6750 3.1]
     not one scheme with one token               400   invalid_request
     a token that is not valid here              401   invalid_token
     a caller without the scopes                 403   insufficient_scope, and all scopes of the operation
     the verifier cannot reach its keys          503   Retry-After; a 401 would make all users sign in again
 
-A token is valid here if it is genuine, from one of the issuers, in time, and made for this server. The server MUST
-check all of this. The last check is easily forgotten, but without it, the operator of any other service could use the
-tokens that users gave to that service. So a verifier that has checked the audience itself must say so. All invalid
-tokens get the same response, which tells an attacker nothing. [2026-07-28
-basic/authorization/security-considerations#access-token-privilege-restriction]
+A token is valid here if it is genuine, from one of the issuers, in time, and made for this server, all of which the
+server MUST check. The last check is easily forgotten, but without it, the operator of any other service could use here
+the tokens that users gave to that service. So a verifier that has checked the audience itself must say so. All invalid
+tokens get the same response, which tells an attacker nothing.
+[2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
-A signature costs too much to verify it for every request. So `Protection` remembers the rights of a token that a
+Because verifying a signature for every request would cost too much, `Protection` remembers the rights of a token that a
 `Verifier` has accepted, by the hash of the token, for a minute or until the token expires.
 
 Spec:  2026-07-28 basic/authorization/index, basic/authorization/authorization-server-discovery,
@@ -53,11 +53,11 @@ DEFAULT_SKEW: Final = 30.0
 MAX_REMEMBERED: Final = 10_000
 """Maximum number of verified tokens that are remembered, by their hash."""
 REMEMBERED_SECONDS: Final = 60.0
-"""Time for which a verified token is remembered, in seconds. A revoked token stays valid for this time."""
+"""Time for which a verified token is remembered, and so a revoked one stays valid, in seconds."""
 INVALID_TOKEN: Final = "the access token is not valid here: get another one"
-"""The one reason that clients learn about an invalid token."""
+"""The only reason that clients learn about an invalid token."""
 INVALID_PROOF: Final = "the DPoP proof is not valid here: send another one"
-"""The one reason that clients learn about an invalid proof."""
+"""The only reason that clients learn about an invalid proof."""
 
 Verify: TypeAlias = Callable[[str], Awaitable[Principal | None]]
 """A function that returns the principal of a token, or None for an invalid token."""
@@ -68,7 +68,7 @@ Refusal: TypeAlias = tuple[str, HeaderList]
 
 
 class Verifier:
-    """The base class of verifiers that get resource and issuers from `Protection`, which remembers principals."""
+    """The base class of verifiers that get resource and issuers from `Protection`, which remembers their principals."""
 
     skew = DEFAULT_SKEW
     """Tolerance for clocks that differ, in seconds."""
@@ -131,7 +131,7 @@ class Protection:
         self.needs = {method: checked_scopes(needed) for method, needed in (needs or {}).items()}
         self.implies = implies if callable(implies) else _hierarchy(implies or {})
         self.hide_forbidden, self._dpop, self._remembers = hide_forbidden, dpop, isinstance(verify, Verifier)
-        # The HTTP server reuses the Headers object if the same head comes again. No decision is kept.
+        # Credentials (not decisions) by head, because the HTTP server reuses the Headers object of an equal head.
         self._parsed: WeakKeyDictionary[Headers, tuple[str, str, bytes]] = WeakKeyDictionary()
         self._remembered: dict[bytes, tuple[TokenAccess, float, float]] = {}  # end of the entry, end of the token
         self._schemes: Sequence[Literal["Bearer", "DPoP"]] = ("Bearer", "DPoP") if dpop is not None else ("Bearer",)
@@ -158,7 +158,7 @@ class Protection:
         """Return the access of a request.
 
         Args:
-            request: The head of the request. The body is not used: nothing is read before the token is checked.
+            request: The head of the request. Its body is not read before the token is checked.
 
         Raises:
             AccessRefused: The request has no valid token or proof, or no token can be verified now.
@@ -176,7 +176,7 @@ class Protection:
 
     async def _access(self, scheme: str, token: str, digest: bytes) -> TokenAccess:
         """Return the rights that a token gives, and remember them. Raise AccessRefused for an invalid token."""
-        fault: str | None = "the verifier does not accept it"
+        principal, fault = None, "the verifier does not accept it"
         try:
             principal = await self._verify(token)
         except VerificationUnavailable as unavailable:
@@ -184,9 +184,11 @@ class Protection:
             retry = ("Retry-After", str(unavailable.retry_after))
             raise AccessRefused(503, "tokens cannot be verified at the moment; try again later", [retry]) from None
         except JoseError as error:
-            principal, fault = None, peer_text(str(error))
+            fault = peer_text(str(error))
         self._remembered.pop(digest, None)
-        if principal is None or (fault := self._fault(principal, scheme)) is not None:
+        if principal is not None:
+            fault = self._fault(principal, scheme) or ""
+        if principal is None or fault:
             log.info("a token was refused: %s", fault)
             raise self._refusal(401, INVALID_TOKEN, "invalid_token")
         access = TokenAccess(self, principal)
@@ -217,7 +219,7 @@ class Protection:
         """Return the reason why the principal of a genuine token has no access, or None."""
         if principal.issuer not in self.issuers:
             return "its issuer is not one of `issuers`"
-        # [2026-07-28 basic/authorization/index#token-handling] MUST validate that tokens were issued for this server
+        # [2026-07-28 basic/authorization/index#token-handling] we MUST validate that tokens were issued for this server
         if not principal.audience_checked:
             audience = [principal.audience] if isinstance(principal.audience, str) else principal.audience
             if not audience:
@@ -226,7 +228,7 @@ class Protection:
                 return "the `audience` of its Principal does not contain the resource"
         if principal.expires_at is not None and time.time() >= principal.expires_at + self.skew:
             return "it has expired"
-        # [RFC 9449 7.2] as a bearer token, a stolen token would work without its key
+        # [RFC 9449 7.2] not as a bearer token, or a stolen one would work without its key
         if scheme == "bearer" and ("cnf" in principal.claims or "Bearer" not in self._schemes):
             return "it needs a proof of possession"
         return "the scheme DPoP is not supported" if scheme == "dpop" and self._dpop is None else None

@@ -42,7 +42,7 @@ OpenBrowser: TypeAlias = Callable[[str], Awaitable[None]]
 
 @dataclass(repr=False, eq=False)
 class AuthorizationCode(Authorizer):
-    """Lets a user sign in with a browser on this machine. `Authorizer` has further options, such as `store`.
+    """Lets a user sign in with a browser on this machine, with the options of `Authorizer`, such as `store`, as well.
 
     async with Client(url, authorization=AuthorizationCode(store=FileStore())) as client: ...
 
@@ -82,10 +82,10 @@ class AuthorizationCode(Authorizer):
             return await self._refresh(peers, grant)
         except TokenRefused as refusal:
             if refusal.status in _MOVED:
-                return None  # the 401 of a request without token leads to the new endpoint
+                return None  # a request without a token gets a 401, which leads to the new endpoint
             if not grant.is_fresh(margin=0):
                 raise
-            return grant  # still good for some seconds; the next request tries again
+            return grant  # it is good for some seconds, after which the next request tries again
 
     async def obtain(self, need: Need) -> Grant:
         old, named = need.grant or await self._load(need.peers), need.challenge.resource_metadata
@@ -104,7 +104,7 @@ class AuthorizationCode(Authorizer):
                 await self.keep(peers.server, replace(grant, refresh_token=""))
 
     async def sign_out(self, url: str, http: HttpSender) -> bool:
-        """Return True if there were tokens for an MCP server. Forget them, and revoke them if possible.
+        """Return True after forgetting, and if possible revoking, the tokens for an MCP server; False without any.
 
         Args:
             url: URL of the MCP server.
@@ -128,7 +128,7 @@ class AuthorizationCode(Authorizer):
         return True
 
     async def stored(self, url: str) -> Grant | None:
-        """Return the stored grant for an MCP server, or None. Ignore one of another issuer or client id.
+        """Return the stored grant for an MCP server, unless it has another issuer or client id than we are to use.
 
         Args:
             url: URL of the MCP server.
@@ -171,7 +171,7 @@ class AuthorizationCode(Authorizer):
                     query = await receiver.query
                 code = read_response(sign_in, query)
             except (TimeoutError, SignInRefused) as error:
-                # perhaps the server has forgotten this client, or its scopes: the next sign-in registers it again
+                # Perhaps the server has forgotten this client, or its scopes, so register it again the next time.
                 await self._clients.forget(server.issuer)
                 if isinstance(error, SignInRefused):
                     raise
@@ -184,7 +184,7 @@ class AuthorizationCode(Authorizer):
         return await self.keep(peers.server, await self.request(peers, grant, client.authenticate, form))
 
     async def _refresh(self, peers: PeerRequests, grant: Grant, url: str = "") -> Grant | None:
-        """Return a grant with a new token, or None if the user has to sign in. `url`: the current token endpoint."""
+        """Return a grant with a new token from the endpoint `url`, or None if the user has to sign in."""
         async with self.store.lock(grant_key(peers.server)):
             stored = await self._load(peers)
             if stored is None or stored.issuer != grant.issuer:
@@ -195,7 +195,7 @@ class AuthorizationCode(Authorizer):
             if not stored.refresh_token or client is None:
                 return None
             grant = replace(stored, token_endpoint=url or stored.token_endpoint)
-            # without `scope`, the new token has the scopes of the old one [RFC 6749 6]
+            # [RFC 6749 6] without `scope`, so that the new token has the scopes of the old one
             form = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token}
             try:
                 grant = await self.request(peers, grant, client.authenticate, form)
@@ -203,7 +203,7 @@ class AuthorizationCode(Authorizer):
                 if refusal.error in ("invalid_client", "unauthorized_client"):
                     await self._clients.forget(grant.issuer)
                 elif refusal.error != "invalid_grant":
-                    raise  # perhaps the server is out of order: the refresh token stays
+                    raise  # but keep the refresh token, because perhaps the server is only out of order
                 await self.keep(peers.server, replace(grant, refresh_token=""))
                 return None
             return await self.keep(peers.server, grant)

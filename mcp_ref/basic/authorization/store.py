@@ -4,14 +4,14 @@
     grant|<MCP server's URL>   the tokens, their issuer, and all that a refresh needs
     issuer|<client id>         the only issuer that gets the credentials of a client without a user
 
-A program that keeps them need not ask its user to sign in at each start. A refresh token works for months, so a thief
-of the file has the user's rights for months: clients MUST store tokens securely.
+A program that keeps them need not ask its user to sign in at each start. But a refresh token works for months, for
+which a thief of the file would have the user's rights, so clients MUST store tokens securely.
 [2026-07-28 basic/authorization/security-considerations#token-theft] `FileStore` therefore
 - creates its file readable by its owner alone, from the first byte on, and refuses a file that others could read;
 - replaces the file as a whole, so that a crash leaves the old or the new one;
 - never overwrites a file that it cannot read;
-- has a lock between processes. Many servers issue a new refresh token with each refresh, and take a second use of the
-  old one for a theft: then they revoke all tokens. So one process refreshes, and the others read its result.
+- has a lock between processes, so that one process refreshes, and the others read its result. Many servers issue a new
+  refresh token with each refresh, and take a second use of the old one for a theft, upon which they revoke all tokens.
 
 For a keyring, write a class with `get`, `put` and `delete`, derived from `MemoryStore`, which has the lock.
 
@@ -56,11 +56,11 @@ _POLL_SECONDS: Final = 0.05
 """Time between two attempts to get a lock that another program holds, in seconds."""
 _VERSION: Final = 1
 _IS_WINDOWS: Final = sys.platform == "win32"
-_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)  # a link could lead to a file of another user's choice
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)  # because a link could lead to a file of another user's choice
 
 
 class MemoryStore:
-    """A store that ends with the program, and the interface of all stores. The values are secrets."""
+    """A store that ends with the program, and the interface of all stores, whose values are secrets."""
 
     def __init__(self) -> None:
         self._values: dict[str, Object] = {}
@@ -110,10 +110,10 @@ def default_path() -> Path:
 
 
 class FileStore(MemoryStore):
-    """A store in a file that only its owner can read. All programs with the same path share it.
+    """A store in a file that only its owner can read, and that all programs with the same path share.
 
-    The file is small, so it is read at each use, and written as a whole. On Windows the permissions of the file are not
-    checked: the user's folder is protected there.
+    Because the file is small, it is read at each use, and written as a whole. On Windows its permissions are not
+    checked, because the user's folder is protected there.
 
     Args:
         path: The file. Default: `mcp_ref/credentials.json` in the user's folder for state.

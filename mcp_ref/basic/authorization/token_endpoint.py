@@ -8,8 +8,8 @@
 
     200  {"access_token": "t1", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "r1"}
 
-These requests contain secrets. So they go only to the endpoint in checked metadata or configuration, and follow no
-redirect. An error never repeats a request. Of a response, it repeats the error code and description.
+Because these requests contain secrets, they go only to the endpoint in checked metadata or configuration, and follow no
+redirect. An error never repeats a request, and of a response only the error code and description.
 
 Spec:  2026-07-28 basic/authorization/index#access-token-usage, #refresh-tokens, #resource-parameter-implementation;
        RFC 6749, sections 2.3.1, 3.2, 5 and 6; RFC 7009 (revocation); RFC 8707, section 2.2
@@ -63,7 +63,7 @@ class Grant(JsonObject):
     resource: str = ""
     """`resource` as the MCP server publishes it."""
     scopes: tuple[str, ...] = ()
-    """All scopes that were asked for so far. The next sign-in asks for them again."""
+    """All scopes that were asked for so far, for which the next sign-in asks again."""
     expires_at: float | None = None
     """End of the access token, in seconds of the monotonic clock; None if unknown."""
     lifetime: float = 0
@@ -73,23 +73,23 @@ class Grant(JsonObject):
     client_id: str = ""
     auth_method: str = ""
     server_address: str = ""
-    """The IP address of the MCP server at the sign-in. It decides into which networks a refresh may lead."""
+    """The IP address of the MCP server at the sign-in, which decides into which networks a refresh may lead."""
     id: str = field(default_factory=lambda: secrets.token_hex(16))
-    """A random name of this sign-in, kept over refreshes. It separates the private results of users in caches."""
+    """A random name of this sign-in, kept over refreshes, to separate the private results of users in caches."""
 
     def is_fresh(self, margin: float = EXPIRY_MARGIN) -> bool:
         """Return True if `margin` seconds, or half of the lifetime, are left, or if the end is unknown."""
         return self.expires_at is None or time.monotonic() < self.expires_at - min(margin, self.lifetime / 2)
 
     def renewed(self, response: TokenResponse, asked_at: float) -> Grant:
-        """Return the grant with the tokens of a response. `asked_at`: monotonic time before the request."""
+        """Return the grant with the tokens of a response to a request at the monotonic time `asked_at`."""
         ends = None if response.expires_in is None else asked_at + response.expires_in
         # [RFC 6749 6] without a new refresh token, the old one stays valid
         return replace(self, access_token=response.access_token, expires_at=ends, lifetime=response.expires_in or 0,
                        refresh_token=response.refresh_token or self.refresh_token)  # fmt: skip
 
     def to_json(self) -> Object:
-        """Return the grant for a store. Its end is in seconds since 1970: a restart resets the monotonic clock."""
+        """Return the grant for a store, with its end in seconds since 1970, as a restart resets the monotonic clock."""
         ends = None if self.expires_at is None else time.time() + self.expires_at - time.monotonic()
         return JsonObject.to_json(replace(self, expires_at=ends))
 
@@ -116,7 +116,7 @@ async def request_token(
             found = TokenResponse.parse(response.body)
         except ValueError as fault:
             raise TokenRefused(issuer, 200, advice=f"its response is not usable: {fault}") from None
-        # [RFC 8693 2.2.1] an exchanged token can have the type N_A; [RFC 9449 5] a token must be bound
+        # [RFC 8693 2.2.1] an exchanged token may have the type N_A; [RFC 9449 5] a DPoP token must be bound to its key
         usable = "bearer" if prover is None else "dpop"
         if "requested_token_type" not in form and found.token_type.lower() != usable:
             raise TokenRefused(issuer, 200, advice="it issued a token of a type that this client cannot use")
@@ -131,10 +131,10 @@ async def request_token(
 async def revoke(
     peers: PeerRequests, issuer: str, url: str, authenticate: ClientAuthentication, token: str, hint: str
 ) -> None:
-    """Revoke a token at the revocation endpoint. `hint`: "refresh_token" or "access_token". [RFC 7009 2.1]"""
+    """Revoke a token at the revocation endpoint. `hint` is "refresh_token" or "access_token". [RFC 7009 2.1]"""
     response = await _post(peers, issuer, url, authenticate, {"token": token, "token_type_hint": hint}, None)
     error, description = parse_oauth_error(response.body)
-    # [RFC 7009 2.2.1] a server that cannot revoke access tokens: they are valid for a short time
+    # [RFC 7009 2.2.1] a server need not be able to revoke access tokens, which are valid only for a short time
     if response.status != 200 and error != "unsupported_token_type":
         advice = "the token was not revoked: it is valid until it ends"
         raise TokenRefused(issuer, response.status, error, description, advice)

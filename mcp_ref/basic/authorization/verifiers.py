@@ -130,8 +130,10 @@ async def _fetch_introspection_endpoint(issuer: str, resource: str) -> str:
 
 
 def _principal_of(claims: dict[str, JSON], issuer: str) -> Principal:
-    """Return the principal of a genuine token. Authorization servers name client and scopes in different ways."""
-    client = next((value for name in ("client_id", "azp", "appid") if isinstance(value := claims.get(name), str)), "")
+    """Return the principal of a genuine token."""
+    # Authorization servers name client and scopes in different ways.
+    clients = [claims.get(name) for name in ("client_id", "azp", "appid")]
+    client = next((value for value in clients if isinstance(value, str)), "")
     scope, subject, audience = claims.get("scope", claims.get("scp")), claims.get("sub", ""), claims.get("aud")
     words = scope if isinstance(scope, list) else [scope]
     scopes = split_scopes(word for word in words if isinstance(word, str))
@@ -150,7 +152,7 @@ def _check_sets(**sets: Collection[str | None] | None) -> None:
 
 
 class JwtVerifier(Verifier):
-    """The verifier of tokens that are JWTs. It gets the keys from the metadata of each issuer.
+    """The verifier of tokens that are JWTs, with the keys from the metadata of each issuer.
 
     Args:
         audiences: The names of this server in the `aud` of tokens. Default: the resource of the `Protection`. Give
@@ -158,7 +160,7 @@ class JwtVerifier(Verifier):
         algorithms: The allowed signature algorithms. Default: all of `lib/jose`, which has none with shared secrets.
         types: The allowed types (`typ`) of tokens. Default: "at+jwt", as RFC 9068 demands, "jwt", and None for no type.
         skew: Tolerance for clocks that differ, in seconds, 0 to 300.
-        jwks: URL of the keys, for an issuer whose metadata do not name it. Then all issuers share the keys.
+        jwks: URL of the keys, for an issuer whose metadata do not name it. It holds for all issuers.
 
     Raises:
         ValueError: An argument is out of its bounds.
@@ -204,7 +206,7 @@ class JwtVerifier(Verifier):
 
 
 class Introspection(Verifier):
-    """The verifier of tokens that only their issuer understands. It asks the issuer about each token.
+    """The verifier of tokens that only their issuer understands, and is therefore asked about.
 
     Args:
         issuer: The authorization server.
@@ -232,7 +234,7 @@ class Introspection(Verifier):
         async def verify_token(token: str) -> Principal | None:
             task = running.get(token)
             if task is None:
-                if len(running) >= MAX_INTROSPECTIONS:  # an attacker can invent any number of tokens
+                if len(running) >= MAX_INTROSPECTIONS:  # because an attacker can invent any number of tokens
                     raise VerificationUnavailable("too many introspections are in flight", retry_after=1)
                 asking = self._introspect(endpoint, self._audiences or (resource,), token)
                 task = running[token] = asyncio.create_task(asking)
@@ -247,7 +249,7 @@ class Introspection(Verifier):
             claims = parse_object(await _fetch_body("POST", await endpoint.get(), MAX_DOCUMENT, self._headers, body))
         except (HttpError, ValueError) as error:
             raise VerificationUnavailable(f"introspection failed: {peer_text(str(error))}", retry_after=5) from None
-        if claims.get("active") is not True:  # [RFC 7662 2.2] without true, the other members are not reliable
+        if claims.get("active") is not True:  # [RFC 7662 2.2] otherwise the other members are not reliable
             return None
         defaults: dict[str, JSON] = {"iss": self._issuer, "exp": time.time() + 1}  # [RFC 7662 2.2] both are OPTIONAL
         check_claims(defaults | claims, [self._issuer], audiences, time.time(), self.skew)

@@ -1,7 +1,7 @@
 """A task whose handler runs in this process.
 
 `LiveTask` runs the handler and writes its state to the store of tasks. It is also the channel through which the handler
-reaches the requestor. The row `input` of the table in types.py shows how requests of the handler reach the requestor.
+reaches the requestor, in the way that the row `input` of the table in types.py shows.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: receiver.py. Uses: types.py, store.py, basic/channel.py.
@@ -52,7 +52,7 @@ class _OpenInputRequests:
         self._used_keys: set[str] = set()
 
     def add(self, request: Object, result_type: type, key: str | None) -> tuple[str, asyncio.Future[object]]:
-        """Add a request. Return its key, and the future of the response. Raise ValueError for a used key."""
+        """Add a request, and return its key and the future of its response. Raise ValueError for a used key."""
         key = key or str(len(self._used_keys) + 1)
         if key in self._used_keys:
             # SEP-2663: a task MUST use each key for only one request
@@ -62,7 +62,7 @@ class _OpenInputRequests:
         return key, added.response
 
     def remove(self, key: str) -> bool:
-        """Remove a request. Return False if it has a response."""
+        """Remove a request. Return False if it has its response already."""
         return self._open.pop(key, None) is not None
 
     def set_responses(self, responses: dict[str, Object], revision: Revision) -> None:
@@ -80,24 +80,23 @@ class _OpenInputRequests:
                 response.set_result(value)
 
     def as_json(self) -> Object | None:
-        """Return the open requests by key, or None if no request is open."""
+        """Return the open requests by key, or None without any."""
         return {key: each.request for key, each in self._open.items()} or None
 
     def cancel(self) -> None:
-        """Cancel the handler's waits for responses."""
         for each in self._open.values():
             each.response.cancel()
 
 
 class _ResultRequests:
-    """The open `tasks/result` requests for one task. The handler's messages go on the stream of the latest request."""
+    """The open `tasks/result` requests for one task, on the stream of whose latest the handler's messages go."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Channel, RequestId]] = []
         self._new_request = asyncio.Event()
 
     def latest(self) -> tuple[Channel, RequestId] | None:
-        """Return the channel and id of the latest request whose requestor is still connected, or None."""
+        """Return the channel and id of the latest request that has a connected requestor, or None."""
         for channel, id in reversed(self._waiting):
             if channel.is_serving(id) and not channel.is_disconnected:
                 return channel, id
@@ -105,9 +104,11 @@ class _ResultRequests:
 
     async def next(self) -> tuple[Channel, RequestId]:
         """Wait for a `tasks/result` request, and return its channel and id."""
-        while (latest := self.latest()) is None:
+        latest = self.latest()
+        while latest is None:
             self._new_request.clear()
             await self._new_request.wait()
+            latest = self.latest()
         return latest
 
     async def wait_until_ended(self, context: RequestContext, ended: asyncio.Future[None]) -> None:
@@ -132,12 +133,12 @@ class _StoredTask:
         self._expiry: asyncio.TimerHandle | None = None
 
     def create(self, poll_interval: int, on_expiry: Callable[[], None]) -> Task:
-        """Create the task in the store. `on_expiry` is called when the task expires before it is over."""
+        """Create the task in the store. If it expires before it is over, `on_expiry` is called."""
         now = time.time()
         task = new_task(self._ttl, poll_interval, now, self._id_prefix)
         self._expires_at = now + self._ttl / 1000
         self._store.put(task, self.owner, self._expires_at)
-        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log. The whole id must stay secret
+        # [2025-11-25 basic/utilities/tasks#audit-and-logging] we SHOULD log it, but the whole id must stay secret
         log.debug("task %.6s... of %s has begun", task.task_id, self.owner or "no owner")
         self.state = task
         self._expiry = asyncio.get_running_loop().call_later(self._ttl / 1000, on_expiry)
@@ -146,7 +147,7 @@ class _StoredTask:
     def replace(self, task: Task) -> None:
         """Store a new state of the task. If the store refuses a last state without a result, remove the task."""
         try:
-            if time.time() < self._expires_at:  # an expired task takes no room from others
+            if time.time() < self._expires_at:  # an expired task must not take room from others
                 self._store.put(task, self.owner, self._expires_at)
         except Exception:
             if not task.is_over or task.result is not None:
@@ -164,7 +165,6 @@ class _StoredTask:
         self._expires_at = 0.0
 
     def remove(self) -> None:
-        """Remove the task from the store."""
         if self.state is not None:
             self._store.remove(self.state.task_id)
 
@@ -172,8 +172,8 @@ class _StoredTask:
 class LiveTask(Channel):
     """A task that runs in this process, and the channel from its handler to the requestor.
 
-    Before the task begins, messages from the handler go to the channel of the request. After that, requests from the
-    handler stay in `inputs` until the requestor responds.
+    Before the task begins, messages from the handler go to the channel of the request. From then on, its requests stay
+    in `inputs` until the requestor responds.
 
         no task -- `begin_task` --> running task -- the handler ends, or `stop` --> ended task
            |-- the handler fails: no task is created, and the request returns the error
@@ -226,11 +226,11 @@ class LiveTask(Channel):
         self._on_change(self)
 
     async def run(self, work: Coroutine[object, object, object]) -> object:
-        """Run the handler. Store its result in the task, or return the result if the task has not begun."""
+        """Run the handler. Store its result in the task, or return it if the task has not begun."""
         try:
             outcome = await work
             if self.revision.tasks_are_core:
-                self.begin_task()  # the requestor asked for a task, so the result must be a task
+                self.begin_task()  # because the requestor asked for a task, even a quick result must be one
             if self.task is None:
                 return outcome
             self._complete(outcome)
@@ -238,7 +238,7 @@ class LiveTask(Channel):
             if self.task is None or isinstance(error, HandlerNeedsInput):
                 raise
             if self.is_running or not isinstance(error, asyncio.CancelledError):
-                self._fail(error)  # also if the result cannot be written as JSON, or the store is full
+                self._fail(error)  # perhaps because the result cannot be written as JSON, or the store is full
         return None
 
     def _complete(self, outcome: object) -> None:
@@ -271,21 +271,21 @@ class LiveTask(Channel):
 
     def expire(self, reason: str = "The task expired before it was completed.") -> None:
         """Stop the task, and remove it from the store."""
-        # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete the task, regardless of its status
+        # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] receivers MAY delete it, whichever its status
         self._stored.expire()
         self.stop(reason)
         self._stored.remove()
 
     def _change(self, status: TaskStatus, message: str | None = None, **fields: Object | None) -> None:
         if self.task is None or self.task.is_over:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST stay cancelled, even if the handler continues
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] it MUST stay cancelled, even if the handler continues
             return
         task = with_status(self.task, status, time.time(), message, **fields)
         self._stored.replace(task)
         if task.is_over:
             self.ended.set_result(None)
             self.inputs.cancel()
-        # [2025-11-25 basic/utilities/tasks#task-notifications] MAY notify. SHOULD NOT add the task's id to `_meta`
+        # [2025-11-25 basic/utilities/tasks#task-notifications] we MAY notify, and SHOULD NOT add the id to `_meta`
         if self.revision.tasks_are_core:
             self._origin.notify("notifications/tasks/status", task)
         self._on_change(self)

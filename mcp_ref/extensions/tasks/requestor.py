@@ -1,10 +1,10 @@
-"""The requestor of a task: the side whose request becomes a task. The requestor waits for the task's result.
+"""The requestor of a task: the side whose request becomes a task, and that waits for the task's result.
 
 The table in types.py shows how it gets the result, and the input requests, in each revision.
 
-The requestor polls at the interval that the receiver suggests. Requestors MUST NOT rely on status notifications,
-because receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. A malicious
-receiver could make the requestor poll or wait forever, so this module limits the time and the input requests.
+The requestor polls at the interval that the receiver suggests. It MUST NOT rely on status notifications, because
+receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. As a malicious receiver
+could make it poll or wait forever, the time and the input requests are limited.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: client/tools.py, server/session.py. Uses: types.py
@@ -31,7 +31,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MIN_POLL_SECONDS = 0.02
-"""Minimum poll interval, in seconds. If the receiver suggests a shorter interval, the requestor uses this one."""
+"""Minimum poll interval, in seconds, even if the receiver suggests a shorter one."""
 
 MAX_POLL_SECONDS = 60.0
 """Maximum poll interval, in seconds."""
@@ -77,7 +77,7 @@ class RunningTask(Generic[T]):
         check: Callable[[T], None] | None = None,
     ) -> None:
         self.task = task
-        """The state of the task in the latest response. None if the request did not become a task."""
+        """The state of the task in the latest response; None if the request did not become a task."""
         self._send_request, self._revision = send_request, revision
         self._result_type, self._result = result_type, result
         self._handle_input, self._check = handle_input, check
@@ -85,7 +85,7 @@ class RunningTask(Generic[T]):
 
     @property
     def id(self) -> str | None:
-        """The id of the task. None if the request did not become a task."""
+        """The id of the task; None if the request did not become a task."""
         return self.task.task_id if self.task is not None else None
 
     async def status(self) -> Task | None:
@@ -95,7 +95,7 @@ class RunningTask(Generic[T]):
         return self.task
 
     async def cancel(self) -> None:
-        """Request the cancellation of the task. Do nothing if the task is over."""
+        """Request the cancellation of the task, unless it is over."""
         if self.task is None or self.task.is_over:
             return
         params = TaskRequestParams(self.task.task_id)
@@ -110,13 +110,13 @@ class RunningTask(Generic[T]):
                 raise
 
     async def result(self, timeout: float | None = None) -> T:
-        """Return the result of the request, after the task is over. Until then, handle the task's input requests.
+        """Return the result of the request when the task is over. Until then, handle the task's input requests.
 
         Args:
-            timeout: Time limit in seconds. The default is the task's `ttl` and one minute more, but at most a week.
+            timeout: Time limit in seconds. The default is the task's `ttl` plus one minute, but at most a week.
 
         Raises:
-            RequestTimeout: The task is not over after `timeout` seconds. The caller can call this method again.
+            RequestTimeout: The task is not over after `timeout` seconds. This method may then be called again.
             RemoteError: The request failed.
             InvalidMessage: The result or an input request is invalid.
             McpError: The task was cancelled.
@@ -141,7 +141,7 @@ class RunningTask(Generic[T]):
         return self._result
 
     async def _core_result(self, task: Task) -> T:
-        # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD poll until the task is over or requires input
+        # [2025-11-25 basic/utilities/tasks#getting-tasks] we SHOULD poll until the task is over or requires input
         while task.status == "working":
             await asyncio.sleep(_interval(task))
             task = await self.status() or task
@@ -150,7 +150,7 @@ class RunningTask(Generic[T]):
         params = TaskRequestParams(task.task_id)
         while True:
             try:
-                # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD send tasks/result if input is required
+                # [2025-11-25 basic/utilities/tasks#input-required-status] if it requires input, we SHOULD send this
                 return await self._send_request("tasks/result", params, self._result_type)
             except RequestTimeout:
                 await self.status()  # raises RequestTimeout if the receiver does not respond
@@ -170,9 +170,9 @@ class RunningTask(Generic[T]):
             raise InvalidMessage(f"the result of task {self.id} has the wrong shape: {error}") from None
 
     async def _respond_and_wait(self, task: Task) -> None:
-        """Start to handle new input requests. Return after the poll interval, or after a response was sent."""
+        """Start to handle new input requests, and wait for the poll interval or until a response was sent."""
         for key, request in read_input_requests({"inputRequests": task.input_requests or {}}).items():
-            # SEP-2663: SHOULD NOT respond to a key twice, because a task uses each key for only one request
+            # SEP-2663: we SHOULD NOT respond to a key twice, because a task uses each key for only one request
             if key not in self._responding:
                 self._responding[key] = asyncio.create_task(self._respond(task.task_id, key, request))
         if len(self._responding) > MAX_INPUT_REQUESTS:
@@ -200,7 +200,7 @@ class RunningTask(Generic[T]):
 
 
 def cancel_in_background(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
-    """Cancel a task in the background. `attempts` is the caller's set of cancellations that still run."""
+    """Cancel a task in the background, as one of the caller's `attempts` that still run."""
 
     async def cancel() -> None:
         with contextlib.suppress(McpError, TimeoutError):
@@ -214,7 +214,7 @@ def cancel_in_background(running: RunningTask[T], attempts: set[asyncio.Task[Non
 
 def _interval(task: Task) -> float:
     """Return the time until the next `tasks/get` request, in seconds."""
-    # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD respect the interval that the receiver suggests
+    # [2025-11-25 basic/utilities/tasks#getting-tasks] we SHOULD respect the interval that the receiver suggests
     suggested = DEFAULT_POLL_INTERVAL if task.poll_interval is None else task.poll_interval
     return min(max(suggested / 1000, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
 

@@ -4,7 +4,7 @@ An attacker can choose a URL, and a hostile server can send redirects. Three rul
 
 - A request's URL must not contain credentials, because logs and error messages show it. Use a header for credentials.
 - A redirect must stay within its origin, because another one would receive the credentials and the body that were meant
-  for the first. An attacker could also make the client send requests into a network that he cannot reach himself. The
+  for the first. It could also make the client send requests into a network that is out of the attacker's reach. The
   only exception is a redirect from http to https on the same host, with the default ports.
 - The client follows only the redirects 307 and 308, which keep method and body, while others can turn a POST into a
   GET.

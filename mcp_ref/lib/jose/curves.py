@@ -1,13 +1,13 @@
 """ECDSA on the curves P-256 (ES256) and P-384 (ES384): verification, and for P-256 also signing.
 
 A curve is the set of points (x, y) with y² = x³ - 3x + b, modulo a prime. Points can be added. A private key is a
-number. Its public key is that multiple of the *base point*. The functions keep a point as (x/z², y/z³), because that
-saves a division in every addition. z = 0 is the neutral point.
+number, and its public key is that multiple of the *base point*. The functions keep a point as (x/z², y/z³), which saves
+a division in every addition; z = 0 is the neutral point.
 
 A *nonce* is the secret number of one signature. A few known bits of many nonces give away the private key, and the time
-of Python's integers depends on their values. So `sign` takes the same steps for every nonce, on coordinates that a
-random factor blinds. A small risk remains. For a key that lives long, sign with the `cryptography` package, a key
-management service or the `openssl` command instead.
+of Python's integers depends on their values, so `sign` takes the same steps for every nonce, on coordinates that a
+random factor blinds. As a small risk remains, sign with the `cryptography` package, a key management service or the
+`openssl` command if the key lives long.
 
 Spec:  FIPS 186-5 6.4; SEC 1 4.1; RFC 7518 3.4; RFC 6979 3.2, 3.6
 """
@@ -28,11 +28,15 @@ Add = Callable[[Point, Point], Point]  # the addition of a group, for all points
 
 def sum_of_products(add: Add, neutral: Point, a: tuple[int, Point], b: tuple[int, Point]) -> Point:
     """Return m·P + n·Q for `a` = (m, P) and `b` = (n, Q), with shared doublings (Shamir's trick)."""
-    choices, total = (neutral, a[1], b[1], add(a[1], b[1])), neutral
-    for bit in range(max(a[0], b[0]).bit_length() - 1, -1, -1):
+    (m, p), (n, q), total = a, b, neutral
+    p_and_q = add(p, q)
+    for bit in range(max(m, n).bit_length() - 1, -1, -1):
         total = add(total, total)
-        if choice := a[0] >> bit & 1 | (b[0] >> bit & 1) << 1:
-            total = add(total, choices[choice])
+        in_m, in_n = m >> bit & 1, n >> bit & 1
+        if in_m and in_n:
+            total = add(total, p_and_q)
+        elif in_m or in_n:
+            total = add(total, p if in_m else q)
     return total
 
 
@@ -91,7 +95,7 @@ P384: Final = Curve(
 
 
 def verify(curve: Curve, key: tuple[int, int], message: bytes, signature: bytes) -> bool:
-    """Return True if a signature is valid. It is r and s, each as long as a coordinate. The DER form is refused."""
+    """Return True if a signature, which is r and s, each as long as a coordinate, is valid. The DER form is refused."""
     n, p, size = curve.order, curve.prime, curve.prime.bit_length() // 8
     r, s = int.from_bytes(signature[:size]), int.from_bytes(signature[size:])
     if len(signature) != 2 * size or not (0 < r < n and 0 < s < n):
@@ -124,7 +128,7 @@ def sign(secret: int, message: bytes) -> bytes:
 
 
 def _nonce(secret: int, hashed: bytes, extra: bytes) -> int:
-    """Return the nonce of a signature. RFC 6979 3.2: it depends on the message, as a repeated one leaks the key."""
+    """Return a nonce, which depends on the message, because a repeated one leaks the key (RFC 6979 3.2)."""
     seed = secret.to_bytes(32) + (int.from_bytes(hashed) % P256.order).to_bytes(32) + extra
     key, value = bytes(32), b"\x01" * 32
     for end in (b"\x00" + seed, b"\x01" + seed):

@@ -3,9 +3,9 @@
 The curve is -x² + y² = 1 + d·x²·y², modulo 2²⁵⁵ - 19. The functions keep a point as (x/z, y/z) and t = xy/z, because
 that saves a division in every addition. A signature and a JWK hold a point as 32 bytes: y, and the lowest bit of x.
 
-Two verifiers must agree about every signature. So only canonical numbers are accepted: y below the prime, s below the
-order. Eight points have the order 1, 2, 4 or 8. As a public key, such a point accepts signatures that nobody made, so
-it is refused.
+Because two verifiers must agree about every signature, only canonical numbers are accepted: y below the prime, s below
+the order. Eight points have the order 1, 2, 4 or 8; as a public key, such a point would accept signatures that nobody
+made, so it is refused.
 
 Spec:  RFC 8032 5.1; RFC 8037 3.1; RFC 9864 2.2
 """
@@ -34,7 +34,7 @@ def add(a: Point, b: Point) -> Point:
 
 
 def decode_point(encoded: bytes) -> tuple[int, int] | None:
-    """Return x and y of a public key. None if the bytes are not a canonical point, or its order is small."""
+    """Return x and y of a public key, or None if the bytes are not a canonical point, or its order is small."""
     number = int.from_bytes(encoded, "little")
     sign, y = number >> 255, number % 2**255
     if len(encoded) != 32 or y >= PRIME:
@@ -45,10 +45,12 @@ def decode_point(encoded: bytes) -> tuple[int, int] | None:
     if (v * x * x + u) % PRIME == 0:
         x = x * pow(2, (PRIME - 1) // 4, PRIME) % PRIME
     x = x if x % 2 == sign else PRIME - x
-    point: Point = (x, y, 1, x * y % PRIME)
+    eightfold: Point = (x, y, 1, x * y % PRIME)
     for _ in range(3):
-        point = add(point, point)
-    return None if (v * x * x - u) % PRIME or point[0] == 0 else (x, y)
+        eightfold = add(eightfold, eightfold)
+    is_on_curve = (v * x * x - u) % PRIME == 0
+    has_small_order = eightfold[0] == 0
+    return (x, y) if is_on_curve and not has_small_order else None
 
 
 def verify(key: tuple[int, int], message: bytes, signature: bytes) -> bool:

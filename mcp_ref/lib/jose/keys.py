@@ -4,9 +4,9 @@
     private = parse_private_key(pem_text)
     private.public.verify("ES256", message, private.sign(message))  # True
 
-A key fits one kind of algorithm, so nobody can pass off an RSA key as an HMAC secret: shared secrets (`HS256`) and
-`none` do not exist here. A key is refused if it is weak, off its curve, meant for encryption, or published with its
-private part. Every number has one spelling, so a key has one thumbprint.
+A key fits one kind of algorithm. Shared secrets (`HS256`) and `none` do not exist here, so nobody can pass off an RSA
+key as an HMAC secret. A key is refused if it is weak, off its curve, meant for encryption, or published with its
+private part. Because every number has only one spelling, a key has only one thumbprint.
 
 Spec:  RFC 7517 (JWK), RFC 7518 6, RFC 7638 (thumbprint), RFC 8037 2; RFC 5208 (PKCS#8), RFC 5915 (SEC1), RFC 7468 (PEM)
 """
@@ -50,7 +50,7 @@ ALGORITHMS: Final[dict[str, tuple[str, Callable[[tuple[int, int], bytes, bytes],
 
 
 class JoseError(ValueError):
-    """A key or token to refuse. The text contains the reason, and nothing that helps to use the key or token."""
+    """A key or token to refuse. The text contains the reason, but nothing that would help to use the key or token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class PublicKey:
 
     @property
     def thumbprint(self) -> str:
-        """The SHA-256 of the members, in the spelling of RFC 7638 3. It names the key."""
+        """The name of the key: the SHA-256 of the members, in the spelling of RFC 7638 3."""
         return encode_base64url(hashlib.sha256(json.dumps(self.members, separators=(",", ":")).encode()).digest())
 
     def fits(self, algorithm: str) -> bool:
@@ -80,7 +80,7 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class PrivateKey:
-    """A private key on P-256. Read about the risk of signing in `curves.py`."""
+    """A private key on P-256. `curves.py` describes the risk of signing."""
 
     secret: int = field(repr=False)
     public: PublicKey
@@ -158,12 +158,14 @@ _EC, _P256 = bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06082a8648ce3d0
 def parse_private_key(pem: str) -> PrivateKey:
     """Return the P-256 private key in a PEM text: PKCS#8 ("PRIVATE KEY") or SEC1 ("EC PRIVATE KEY"), not encrypted.
 
-    A key has one encoding in DER, but for two optional parts. So DER is not parsed: each possible encoding is built and
-    compared. That also checks the public key. Raise JoseError for another key, several keys or another form.
+    A key has one encoding in DER, but for two optional parts. So DER is not parsed. Instead, each possible encoding is
+    built and compared, which also checks the public key. Raise JoseError for another key, several keys or another form.
     """
-    label, text = found[0] if len(found := _PEM.findall(pem)) == 1 else ("", "")
+    found = _PEM.findall(pem)
+    label, text = found[0] if len(found) == 1 else ("", "")
     text = "".join(text.split())
-    octets = base64.b64decode(text[: len(text) // 4 * 4]).partition(b"\x02\x01\x01\x04\x20")[2][:32]
+    der = base64.b64decode(text[: len(text) // 4 * 4])
+    octets = der.partition(b"\x02\x01\x01\x04\x20")[2][:32]  # the secret follows a version and the head of 32 octets
     if len(octets) == 32 and 0 < int.from_bytes(octets) < curves.P256.order:
         key = make_private_key(int.from_bytes(octets))
         point = b"\x00\x04" + b"".join(number.to_bytes(32) for number in key.public.numbers)
@@ -201,7 +203,7 @@ def decode_base64url(text: str) -> bytes:
 def parse_object(text: bytes) -> dict[str, JSON]:
     """Return the JSON object in a UTF-8 text. Raise JoseError for a text that two parsers could read differently."""
     value = None
-    if text.count(b"[") + text.count(b"{") <= MAX_BRACKETS:  # deep nesting could end a Python without RecursionError
+    if text.count(b"[") + text.count(b"{") <= MAX_BRACKETS:  # deep nesting could crash some Pythons
         with contextlib.suppress(ValueError):
             parsed = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=int)  # int fails for NaN
             json.dumps(parsed, ensure_ascii=False).encode()  # fails for half of a surrogate pair

@@ -1,9 +1,9 @@
 """RSA signatures, verification only: RSASSA-PKCS1-v1_5 (RS256, RS384, RS512) and RSASSA-PSS (PS256, PS384, PS512).
 
-A signature, raised to the public exponent, gives a *block* as long as the modulus. The block holds the digest of the
-message, in padding. A verifier that searches the block for the digest can be deceived: Bleichenbacher forged signatures
-in 2006 by hiding garbage behind the digest. So nothing is searched here. In PKCS#1 v1.5 a message has exactly one
-correct block, which is built and compared. In PSS every byte is checked, and the salt is as long as the digest.
+A signature, raised to the public exponent, gives a *block* as long as the modulus, which holds the digest of the
+message in padding. A verifier that searches the block for the digest can be deceived: in 2006, Bleichenbacher forged
+signatures by hiding garbage behind the digest. So nothing is searched here. In PKCS#1 v1.5 a message has exactly one
+correct block, which is built and compared, and in PSS every byte is checked, with a salt as long as the digest.
 
 Spec:  RFC 8017 8.1.2, 8.2.2, 9.1.2, 9.2; RFC 7518 3.3, 3.5
 """
@@ -18,7 +18,7 @@ _DIGEST_INFO: Final = {
     "sha384": bytes.fromhex("3041300d060960864801650304020205000430"),
     "sha512": bytes.fromhex("3051300d060960864801650304020305000440"),
 }
-"""The DER before a digest in a PKCS#1 v1.5 block. It names the hash (RFC 8017 9.2, note 1)."""
+"""The DER before a digest in a PKCS#1 v1.5 block, which names the hash (RFC 8017 9.2, note 1)."""
 
 
 def verify_pkcs1(hash_name: str, key: tuple[int, int], message: bytes, signature: bytes) -> bool:
@@ -45,6 +45,7 @@ def verify_pss(hash_name: str, key: tuple[int, int], message: bytes, signature: 
 
 
 def _block(key: tuple[int, int], signature: bytes) -> bytes | None:
-    """Return the block of a signature. None if the signature is not as long as the modulus, and below it (5.2.2)."""
-    size, number = (key[0].bit_length() + 7) // 8, int.from_bytes(signature)
-    return pow(number, key[1], key[0]).to_bytes(size) if len(signature) == size and number < key[0] else None
+    """Return the block of a signature, or None unless the signature is as long as the modulus, and below it (5.2.2)."""
+    modulus, exponent = key
+    size, number = (modulus.bit_length() + 7) // 8, int.from_bytes(signature)
+    return pow(number, exponent, modulus).to_bytes(size) if len(signature) == size and number < modulus else None

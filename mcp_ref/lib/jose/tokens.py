@@ -6,9 +6,10 @@
     verify(jws, keys)                            # now the claims are true
 
 A token is `header.payload.signature`, each in base64url. The sender writes the header, which names the algorithm and
-may contain keys. Many verifiers obeyed it. So the receiver has a list of algorithms, and the algorithm must also fit
-the key. Keys come from the receiver alone: `jwk`, `jku`, `x5u` and `x5c` in the header are ignored. `crit` demands
-extensions, and is refused. Each part has one spelling, so that two readers never see two tokens in one.
+may contain keys, and many verifiers have made the mistake of obeying it. Here the receiver has a list of algorithms,
+and the algorithm must also fit the key. Keys come from the receiver alone, so `jwk`, `jku`, `x5u` and `x5c` in the
+header are ignored. `crit` demands extensions, and is refused. Each part has only one spelling, so that two readers
+never see two tokens in one.
 
 Spec:  RFC 7515 (JWS), RFC 7519 4.1 (claims), RFC 8725 3 (best practice)
 """
@@ -31,7 +32,7 @@ MAX_DATE: Final = 253_402_300_799
 
 
 class UnknownKey(JoseError):
-    """A token that no known key fits. Its issuer may have published new keys."""
+    """A token that no known key fits, perhaps because its issuer has published new keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,12 @@ def check_claims(
 
     The skew is the tolerance for clocks, in seconds. Raise JoseError for a claim that is missing, malformed or refused.
     """
-    named = audience if isinstance(audience := claims.get("aud"), list) else [audience]
+    audience = claims.get("aud")
+    named = audience if isinstance(audience, list) else [audience]
     if claims.get("iss") not in [*issuers]:
         raise JoseError("the issuer (iss) is not accepted")
     if not all(isinstance(one, str) for one in named) or not any(name in named for name in audiences):
-        raise JoseError("the token is for another audience (aud)")  # another receiver may pass on its tokens
+        raise JoseError("the token is for another audience (aud)")  # which may have passed it on to the sender
     expires, starts, issued = (read_date(claims, name) for name in ("exp", "nbf", "iat"))
     if expires is None or now >= expires + skew:
         raise JoseError("the token has expired" if expires is not None else "the token has no expiry (exp)")
@@ -105,7 +107,7 @@ def check_claims(
 
 
 def read_date(claims: dict[str, JSON], name: str) -> float | None:
-    """Return a date in seconds since 1970. None if it is missing. Raise JoseError if it is anything else."""
+    """Return a date in seconds since 1970, or None if it is missing. Raise JoseError if it is anything else."""
     value = claims.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_DATE:
         raise JoseError(f"{name} is not a number of seconds since 1970, before the year 10000")

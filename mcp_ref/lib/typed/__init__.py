@@ -12,9 +12,11 @@
         "additionalProperties": False,
     }
 
-In `Annotated`, the first string is the description, and a dict adds keywords. Constraints of the packages
-annotated-types and pydantic become keywords too. Before Python 3.13, no member of a union can have a dict. So write
-`Annotated[int | None, {"minimum": 1}]`, not `Annotated[int, {"minimum": 1}] | None`.
+A function's annotations and docstring become a schema, which a language model reads, and the JSON that comes back is
+checked against it and converted to the annotated types. In `Annotated`, the first string is the description, and a dict
+adds keywords. Constraints of the packages annotated-types and pydantic become keywords too. Before Python 3.13, no
+member of a union can have a dict, so write `Annotated[int | None, {"minimum": 1}]`, not
+`Annotated[int, {"minimum": 1}] | None`.
 
 Reading order:
 

@@ -1,9 +1,8 @@
 """The JSON Schema of a Python annotation, and its reader: a function that converts JSON to the annotated type.
 
-Language models read the schemas. So a schema is simple: it has no `$ref` and no `title`. Where possible, it has a list
-of types, such as `{"type": ["integer", "null"]}`, instead of an `anyOf`. A schema of an object allows further
-properties, because a later version of a program can add properties. `Annotated[X, {"additionalProperties": False}]`
-forbids them.
+Because language models read the schemas, they are simple: without `$ref` and `title`, and where possible with a list of
+types, such as `{"type": ["integer", "null"]}`, instead of an `anyOf`. A schema of an object allows further properties,
+because a later version of a program may add some, unless `Annotated[X, {"additionalProperties": False}]` forbids them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ SUPPORTED: Final = (
 
 
 MAX_DEPTH: Final = 90
-"""Maximum nesting of types, in levels. A union is a level. lib/jsonschema accepts 100 levels."""
+"""Maximum nesting of types, in levels, of which a union is one. lib/jsonschema accepts 100 levels."""
 
 
 class UnsupportedType(TypeError):
@@ -40,12 +39,12 @@ class UnsupportedType(TypeError):
 
 
 class Conversion(NamedTuple):
-    """The schema of an annotation, and its reader. Without a reader, the JSON value is also the Python value."""
+    """The schema of an annotation, and its reader; None if the JSON value is also the Python value."""
 
     schema: Schema
     read: Reader | None = None
     is_generated: bool = True
-    """False if the schema contains keywords that this package has not written, which can be malformed."""
+    """False if the schema contains keywords that this package has not written, which may be malformed."""
 
 
 class AnnotationScope(NamedTuple):
@@ -53,11 +52,11 @@ class AnnotationScope(NamedTuple):
 
     path: str
     names: dict[str, object]
-    """Variables of the functions around the annotated function, by name. An annotation in quotes can use them."""
+    """Variables of the functions around the annotated function, which an annotation in quotes may use, by name."""
     enclosing: tuple[object, ...] = ()
     """The types that contain the part. A type that contains itself is refused, because its schema would be infinite."""
     is_result: bool = False
-    """True for a type whose values the program writes, not reads. Some models then have other fields."""
+    """True for a type whose values the program writes, not reads, for which some models have other fields."""
     depth: int = 0
     """Number of the types that contain the part, in levels."""
 
@@ -78,7 +77,7 @@ class AnnotationScope(NamedTuple):
         return UnsupportedType(f"{self.path}: {shown} {why or f'has no JSON Schema here. {advice}{SUPPORTED}'}.")
 
     def type_hints(self, owner: Any) -> dict[str, Any]:
-        """Return the annotations of a function or class. Quoted annotations are evaluated."""
+        """Return the annotations of a function or class, evaluating those in quotes."""
         names = self.names if "<locals>" in owner.__qualname__ else {}
         if isinstance(owner, type):
             names = {**names, owner.__name__: owner}
@@ -107,8 +106,8 @@ def schema_of(annotation: object) -> Schema:
 def reader_of(annotation: object) -> Reader | None:
     """Return the function that converts JSON to the annotated type, or None if the JSON value can be used as it is.
 
-    The function expects a value that satisfies `schema_of(annotation)`. A schema cannot express some faults, such as
-    February 30. For such a fault the function raises ConversionError.
+    The function expects a value that satisfies `schema_of(annotation)`. For faults that a schema cannot express, such
+    as February 30, it raises ConversionError.
 
     Args:
         annotation: As for `schema_of`.
@@ -187,7 +186,7 @@ def _read_float(value: float) -> float:
 # `int` has a reader because 1.0 is an integer in JSON Schema, and some clients send 1.0 for 1.
 _READERS: Final[dict[type, Reader]] = {int: int, float: _read_float}
 SIMPLE_CONVERSIONS: Final = {cls: Conversion({"type": name}, _READERS.get(cls)) for cls, name in TYPE_NAMES.items()}
-"""The conversions of classes such as `int`. A caller must copy their schemas, because all functions share them."""
+"""The conversions of classes such as `int`, whose schemas a caller must copy, because all functions share them."""
 _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
 
@@ -197,7 +196,7 @@ def _string_reader(string_type: StringType, cls: type) -> Reader:
 
     def read(value: str) -> object:
         try:
-            if pattern.search(value):  # the author's own schema of a tool can lack the pattern
+            if pattern.search(value):  # again, because the author's own schema of a tool may lack the pattern
                 return string_type.read(cls, value)
         except (ValueError, ArithmeticError):
             pass
@@ -217,7 +216,7 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
 
 
 def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, kinds: str) -> Schema:
-    """Return an `enum` of the values. One value is also an `enum`, because models know `enum` better than `const`."""
+    """Return an `enum` of the values, even for a single one, because models know `enum` better than `const`."""
     if any(type(value) not in TYPE_NAMES for value in values):
         raise scope.error(owner, f"has values that are not strings, {kinds}, booleans or None")
     names = list(dict.fromkeys(TYPE_NAMES[type(value)] for value in values))
@@ -263,7 +262,7 @@ def _array(build: Callable[[list[Any]], object], argument: Any, scope: Annotatio
 
 
 def _collect(converted: Iterable[object]) -> list[object]:
-    """Return converted items as a list. If a conversion fails, add the index of the item to the error's path."""
+    """Return converted items as a list. If a conversion fails, the error's path gets the index of the item."""
     items: list[object] = []
     try:
         for item in converted:

@@ -1,7 +1,7 @@
 """Conversion of Python values to JSON, and the Python types that become strings in JSON (dates, UUIDs, bytes, ...).
 
-`to_json` does not need annotations. So it also converts the result of a function with a missing or wrong annotation.
-`json.dumps` accepts every result of `to_json`.
+Because `to_json` does not need annotations, it also converts the result of a function whose annotation is missing or
+wrong. `json.dumps` accepts all that it returns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | Non
 MAX_VALUE_DEPTH: Final = 100
 """Maximum nesting of arrays and objects, in levels. A value that contains itself exceeds this limit."""
 MAX_INTEGER_BITS: Final = 14_000
-"""Maximum size of an integer, in bits: about 4,200 decimal digits. Python's JSON parser accepts up to 4,300 digits."""
+"""Maximum size of an integer, in bits: about 4,200 decimal digits, of which Python's JSON parser accepts 4,300."""
 
 
 class ConversionError(ValueError):
@@ -48,7 +48,7 @@ class ConversionError(ValueError):
 
 
 class StringType(NamedTuple):
-    """A Python class whose values become strings in JSON. This package does not import the module of the class."""
+    """A Python class whose values become strings in JSON, and whose module this package does not import."""
 
     module: str
     name: str
@@ -57,7 +57,7 @@ class StringType(NamedTuple):
     keywords: dict[str, JSON]
     """The keywords of the JSON Schema of this type, in addition to `type`."""
     read: Callable[[Any, str], object] = lambda cls, text: cls(text)
-    """The conversion from a string. Raises ValueError or ArithmeticError if the string is wrong."""
+    """The conversion from a string, which raises ValueError or ArithmeticError if the string is wrong."""
     write: Callable[[Any], str] = str
 
     def class_if_imported(self) -> type | tuple[()]:
@@ -77,7 +77,7 @@ def _read_datetime(cls: Any, text: str) -> object:
 
 
 def _write_datetime(moment: Any) -> str:
-    """Return a datetime as text with its UTC offset. A datetime without an offset is a local time."""
+    """Return a datetime as text with its UTC offset, taking one without an offset for a local time."""
     return str((moment if moment.tzinfo else moment.astimezone()).isoformat())
 
 
@@ -96,7 +96,7 @@ def _write_decimal(number: Any) -> str:
 
 
 _DATE_TIME: Final = "a date-time with an offset, such as 2025-01-31T09:30:00Z"
-# The schema has a pattern, because the format "time" requires a UTC offset, and most times of day do not have one.
+# A pattern, because the format "time" requires a UTC offset, which most times of day do not have.
 _TIME_OF_DAY: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
 _DECIMAL_KEYWORDS: Final[dict[str, JSON]] = {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 
@@ -149,7 +149,7 @@ def _write(value: Any, depth: int) -> JSON:
 
 
 def _write_instance(value: Any, depth: int) -> JSON:
-    """Convert a value of any other class, such as a subclass of `str`. Check the more specific classes first."""
+    """Convert a value of any other class, such as a subclass of `str`, beginning with the more specific ones."""
     if isinstance(value, Enum):
         return _write(value.value, depth)
     if isinstance(value, str):
