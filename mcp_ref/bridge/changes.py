@@ -15,9 +15,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
-from ..basic.access import SubscribedResource, Subscriptions
+from ..basic.access import Access, SubscribedResource, Subscriptions
 from ..basic.channel import RequestContext
 from ..basic.subscriptions import SubscriptionsListenRequestParams
 from ..client.subscriptions import RESOURCE_UPDATED, Subscription
@@ -103,11 +104,13 @@ class FrontResources(Resources):
     def accepts_subscription(self, uri: str) -> bool:
         return True  # the server behind the bridge has decided
 
-    def update_for(self, subscriptions: Subscriptions, changed: str, meta: Object | None = None) -> object:
+    def update_for(
+        self, subscriptions: Subscriptions, changed: str, meta: Object | None = None, latest: Access | None = None
+    ) -> object:
         principal, _, uri = changed.partition("\n")
         access = next(iter(subscriptions.values())).access
         owner = access.id if access is not None else None
-        return super().update_for(subscriptions, uri, meta) if (owner or "") == principal else None
+        return super().update_for(subscriptions, uri, meta, latest) if (owner or "") == principal else None
 
 
 class Changes:
@@ -137,7 +140,8 @@ class Changes:
             access = context.access.without_headers() if context.access is not None else None
             session.subscriptions.add(canonical, SubscribedResource(uri, access))
             try:
-                self._watches[key] = await self._open(uri, context, session.announce)
+                announce = partial(session.announce, shares=self.announcers.queued)
+                self._watches[key] = await self._open(uri, context, announce)
             except BaseException:
                 session.subscriptions.remove(canonical)
                 raise

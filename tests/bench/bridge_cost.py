@@ -40,6 +40,7 @@ def make_server(revision: str) -> Server:
 
 def naive(target: Any, revision: str) -> Server:
     """Return a server whose tool calls the tool of another server."""
+
     @asynccontextmanager
     async def connected(server: Server) -> AsyncIterator[Client]:
         async with Client(target, revision=revision, cwd=ROOT if isinstance(target, list) else None) as client:
@@ -75,7 +76,7 @@ async def measure(revision: str) -> bool:
     """Print the ratios for one revision on both sides. Return False if one is above its limit."""
     good = True
     async with AsyncExitStack() as stack:
-        ports = {}
+        ports: dict[str, str] = {}
         for name in ("server", "bridge-stdio", "bridge-http", "naive-stdio", "naive-http"):
             words = program("http", name, revision, ports.get("server", ""))
             process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
@@ -83,7 +84,10 @@ async def measure(revision: str) -> bool:
             ports[name] = (await process.stdout.readline()).decode().strip()
             stack.callback(process.kill)
             stack.push_async_callback(process.wait)
-        targets: dict[str, Any] = {"direct stdio": program("stdio", "server", revision, ""), "direct http": ports["server"]}
+        targets: dict[str, Any] = {
+            "direct stdio": program("stdio", "server", revision, ""),
+            "direct http": ports["server"],
+        }
         for kind in ("bridge", "naive"):
             for back in ("stdio", "http"):
                 targets[f"{kind} stdio-{back}"] = program("stdio", f"{kind}-{back}", revision, ports["server"])
@@ -151,7 +155,7 @@ async def memory() -> bool:
             await opened()
         await asyncio.sleep(0.5)
         size = (tracemalloc.get_traced_memory()[0] - before) / SESSIONS
-    print(f"{size / 1024:.1f} KiB for each idle session, with both sessions in this process (limit: 100 KiB and processes)")
+    print(f"{size / 1024:.1f} KiB for each idle session, both sides of it in this process (limit: 100 KiB)")
     return size <= 100 * 1024
 
 

@@ -415,7 +415,9 @@ async def test_protected_template_with_another_text_of_a_value_holds_for_all_tex
     server.resource("x://d{?v,w}")(_optional_numbers)
     server.resource("x://e/{n}{/rest*}")(_number_and_list)
     names = {part for part in ("p", "q", "w", "rest") if part in protected[4:]}
-    called = {("p",): lambda p: "", ("p", "q"): lambda p, q: "", ("w",): lambda w="": "", ("rest",): _list}
+    called: dict[tuple[str, ...], Callable[..., str]] = {
+        ("p",): lambda p: "", ("p", "q"): lambda p, q: "", ("w",): lambda w="": "", ("rest",): _list,
+    }  # fmt: skip
     server.resources.add(protected, called[*sorted(names)], scopes={"admin"})
     async with served_over_http(server, authorization=protection(tokens())) as web:
         talk = bearer(web, "none")
