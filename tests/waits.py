@@ -679,7 +679,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The end of the session, of its stream or of its last token ends it; it is the idle state of a session.",
     ("transports/memory.py", "MemoryTransport.drain", "self._outbox.has_room.wait()"):
         "The other side sets it when it reads, and when it closes.",
-    ("transports/stdio/client.py", "StdioClientTransport._stop_process", "exited.wait()"):
+    ("transports/stdio/client.py", "StdioClientTransport._exits_within", "self._exited.wait()"):
         "It has the time limit `grace` or `SILENT_GRACE_SECONDS`.",
     ("transports/stdio/client.py", "StdioClientTransport.close", "asyncio.shield(self._closing)"):
         "The task `_close` ends it, whose waits have time limits.",

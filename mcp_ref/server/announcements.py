@@ -93,7 +93,7 @@ class Announcer:
         self.send_queued()
 
     def _queue(self, change: Change) -> None:
-        """Queue a change. At a limit, drop the oldest changes of this queue; if there is none, drop the new change."""
+        """Queue a change. At a limit, drop the oldest changes of this queue, or the new one if the queue is empty."""
         changes = self._changes or {}
         if change in changes:
             return

@@ -19,8 +19,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
 from mcp_ref import Client, Context, Server, TextContent
-from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.bridge.bridge import Bridge
+from mcp_ref.lib.http.client import HttpClient
 from tests.settings import ROOT
 
 CALLS, ROUNDS, SESSIONS = 150, 4, 200
@@ -132,7 +132,7 @@ async def serve(transport: str, name: str, revision: str, url: str) -> None:
 async def memory() -> bool:
     """Print the memory of an idle session, with the client of the bridge for it. Return False if it is too large."""
     bridge = Bridge(servers={"back": make_server("2025-11-25")})
-    async with bridge.server.serve_http() as url, AsyncExitStack() as stack:
+    async with bridge.server.serve_http() as url:
 
         async def opened() -> None:
             headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

@@ -7,8 +7,9 @@
 
 The storage decides who has a lease, and counts the processes that have had it (fencing). This page is about
 time: a process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended, so it
-checks the clock before each request. That clock runs on during a pause, and on Linux while the machine is suspended. If no other process has taken the session over, a later `renew` continues it. If one has, `save` and
-`renew` say so, and this process ends its copy.
+checks the clock before each request. That clock runs on during a pause, and on Linux while the machine is suspended. If
+no other process has taken the session over, a later `renew` continues it. If one has, `save` and `renew` say so, and
+this process ends its copy.
 
 A lease counts from before the call of the storage, because nobody knows when during the call it was granted.
 
