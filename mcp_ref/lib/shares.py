@@ -24,6 +24,12 @@ SMALL_FRAME: Final = 4 * 1024
 """Maximum size of a frame whose memory is estimated by its size alone, in bytes."""
 MAX_OBJECT_COST: Final = 50
 """The memory that each byte of such a frame is expected to need, in bytes."""
+MAX_QUEUED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
+"""Maximum memory of the changes in the queues of one caller, in bytes (8 MiB). Above it, a queue drops its oldest."""
+MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
+"""Maximum memory of the changes in the queues of all callers, in bytes (64 MiB)."""
+QUEUED_COST: Final = 300
+"""Memory of a queued change in addition to its text, in bytes."""
 REQUEST_COST: Final = 16 * 1024
 """Memory of a request in flight beside its params, in bytes: its asyncio task, stream, context and frames."""
 
@@ -80,3 +86,46 @@ class Shares:
             self.by_caller[caller] = left
         else:
             del self.by_caller[caller]
+
+
+class CountedQueue(dict[tuple[str, "str | None"], None]):
+    """A queue of changes that differ, the oldest first. The memory of their texts counts for a caller.
+
+    Args:
+        shares: The shares of all queues.
+        caller: The caller.
+        max_length: Maximum number of changes. At a limit, `add` drops the oldest.
+    """
+
+    def __init__(self, shares: Shares, caller: str, max_length: int) -> None:
+        super().__init__()
+        self._shares, self._caller, self._max_length = shares, caller, max_length
+
+    def add(self, change: tuple[str, str | None]) -> None:
+        """Queue a change: a method, and a text or None. If the other queues of the caller use its share, drop it."""
+        if change in self:
+            return
+        if len(self) >= self._max_length:
+            self.take()
+        while not self._has_share(change):
+            if not self:
+                return
+            self.take()
+        self[change] = None
+
+    def take(self) -> tuple[str, str | None]:
+        """Return the oldest change, and remove it."""
+        oldest = next(iter(self))
+        del self[oldest]
+        if oldest[1] is not None:
+            self._shares.give_back(self._caller, QUEUED_COST + len(oldest[1]))
+        return oldest
+
+    def _has_share(self, change: tuple[str, str | None]) -> bool:
+        """Count the memory of a change, and return True, unless a limit is exceeded. Few changes have no text."""
+        if change[1] is not None:
+            try:
+                self._shares.take(self._caller, QUEUED_COST + len(change[1]))
+            except ShareExceeded:
+                return False
+        return True

@@ -23,18 +23,12 @@ from collections.abc import Callable, Collection
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
-from ..lib.shares import ShareExceeded, Shares
+from ..lib.shares import MAX_QUEUED_BYTES, MAX_QUEUED_BYTES_PER_CALLER, CountedQueue, Shares
 
 log = logging.getLogger(__name__)
 
 MAX_QUEUED_CHANGES: Final = 1000
-"""Maximum number of queued changes of one session or subscription. Above it, the oldest is dropped."""
-MAX_QUEUED_BYTES_PER_CALLER: Final = 8 * 1024 * 1024
-"""Maximum memory of the queued changes of one caller, in bytes (8 MiB). Above it, the oldest of a stream is dropped."""
-MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
-"""Maximum memory of the queued changes of all callers, in bytes (64 MiB)."""
-CHANGE_COST: Final = 300
-"""Memory of a queued change in addition to its URI, in bytes."""
+"""Maximum number of queued changes of one session or subscription. If there are more, the oldest is dropped."""
 
 SUBSCRIPTION_END_SECONDS: Final = 0.5
 """Time to send the results of the open subscriptions when a session or the server ends, in seconds."""
@@ -49,8 +43,7 @@ class Announcer:
     loop: asyncio.AbstractEventLoop
     caller = ""
     """The caller whose share of the memory the queued changes use: see `Access.caller`."""
-    _shares: Shares | None = None  # the shares in which the queued changes are counted
-    _changes: dict[Change, None] | None = None  # an ordered set; None if no change is queued
+    _changes: CountedQueue | None = None  # None if no change is queued
     _sender: asyncio.Task[None] | None = None  # sends the queued changes, as fast as the client reads
 
     def subscribed_uris(self) -> Collection[str]:
@@ -88,43 +81,14 @@ class Announcer:
             return
         if self._changes is None and self.is_ready and self.has_room:
             return self._send(method, subject)
-        self._shares = shares
-        self._queue((method, subject))
+        if self._changes is None:
+            self._changes = CountedQueue(shares, self.caller, MAX_QUEUED_CHANGES)
+        self._changes.add((method, subject))
         self.send_queued()
-
-    def _queue(self, change: Change) -> None:
-        """Queue a change. At a limit, drop the oldest changes of this queue, or the new one if the queue is empty."""
-        changes = self._changes or {}
-        if change in changes:
-            return
-        if len(changes) >= MAX_QUEUED_CHANGES:
-            self._take(next(iter(changes)))
-        while not self._has_share(change):
-            if not changes:
-                return log.debug("a change was dropped: a client with many streams does not read them")
-            self._take(next(iter(changes)))
-        changes[change] = None
-        self._changes = changes
-
-    def _has_share(self, change: Change) -> bool:
-        """Count the memory of a change, and return True, unless a limit is exceeded."""
-        if self._shares is not None and change[1] is not None:  # there are only three changes without a subject
-            try:
-                self._shares.take(self.caller, CHANGE_COST + len(change[1]))
-            except ShareExceeded:
-                return False
-        return True
-
-    def _take(self, change: Change) -> None:
-        """Take a change out of the queue."""
-        if self._changes is not None:
-            del self._changes[change]
-            if self._shares is not None and change[1] is not None:
-                self._shares.give_back(self.caller, CHANGE_COST + len(change[1]))
 
     def send_queued(self) -> None:
         """Let an asyncio task send the queued changes, if any."""
-        if self._changes is not None and self._sender is None and self.is_ready:
+        if self._changes and self._sender is None and self.is_ready:
             sender = self.loop.create_task(self._send_slowly())
             if not sender.done():  # an eager task may be done already
                 self._sender = sender
@@ -137,20 +101,18 @@ class Announcer:
 
     async def _send_slowly(self) -> None:
         try:
-            while self._changes is not None:
-                change = next(iter(self._changes))
-                self._take(change)
+            while self._changes:
+                method, subject = self._changes.take()
                 self._changes = self._changes or None  # save memory
-                self._send(*change)
+                self._send(method, subject)
                 await self.drain_changes()
         finally:
             self._sender = None
 
     def stop_announcing(self) -> None:
         """Drop the queued changes, and stop the asyncio task that sends them."""
-        for change in tuple(self._changes or ()):
-            self._take(change)
-        self._changes = None
+        while self._changes:
+            self._changes.take()
         if self._sender is not None:
             self._sender.cancel()
 
