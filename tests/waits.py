@@ -81,8 +81,6 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("basic/authorization/verifiers.py", "_Fetched.get",
      "asyncio.wait([self._fetching], timeout=None if renew or self._value is None else HURRY_SECONDS)"):
         "The task ends with `_fetch`, each of whose requests has the time limit `FETCH_SECONDS`.",
-    ("basic/cancellation.py", "end_handlers", "asyncio.wait([ended], timeout=CANCEL_SECONDS)"):
-        "It has the time limit `CANCEL_SECONDS`.",
     ("basic/channel.py", "RequestContext.run_in_worker",
      "self.channel.loop.run_in_executor(executor, within.run, _result_and_error, function)"):
         "The author's function ends it; a cancellation ends the wait, but not the thread.",
@@ -476,6 +474,10 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's handler ends it, or the peer cancels the request, or `close` cancels the task.",
     ("jsonrpc/dispatcher.py", "respond", "turn"):
         "`Turns._wait_in` schedules the passing-on of the turn.",
+    ("jsonrpc/time_limits.py", "end_handlers", "asyncio.wait([ended], timeout=CANCEL_SECONDS)"):
+        "It has the time limit `CANCEL_SECONDS`.",
+    ("jsonrpc/time_limits.py", "wait_done", "asyncio.shield(future)"):
+        "The client's `initialized` ends it, or the time limit of the request, or its cancellation.",
     ("jsonrpc/requester.py", "Requester.batch", "asyncio.gather(*tasks, return_exceptions=True)"):
         "Each task ends with its own request.",
     ("jsonrpc/requester.py", "Requester.request", "pending.response"):
@@ -593,6 +595,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "Both have the time limit `seconds`.",
     ("server/http.py", "HttpApp.end_sessions", "asyncio.gather(*endings)"):
         "See `SessionTable.close` and the others, which have the time limit `CLOSE_SECONDS`.",
+    ("server/http_options.py", "authorized_by.authorize", "name"):
+        "The author's `authenticate` ends it, or the server's end, which cancels the request.",
     ("server/input_requests.py", "InputRequests.gather_inputs", "asyncio.gather(*requests, return_exceptions=True)"):
         "Each request has its own time limit, or ends with the connection.",
     ("server/input_requests.py", "call_on_loop", "concurrent.futures.wait([future], timeout=1.0)"):
@@ -640,8 +644,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The task `_begin` ends it; see `Lifespan.enter`.",
     ("server/session.py", "ServerSession.finish", "self.ended"):
         "The end of the transport ends it; it is the idle state of a session.",
-    ("server/session.py", "ServerSession.request_input", "asyncio.shield(self.initialized)"):
-        "The client's `initialized` ends it, or the time limit of the request, or its cancellation.",
     ("server/session.py", "begin", "catalog.service.add(session)"):
         "See `Service.add`, which is a coroutine function.",
     ("server/stateless.py", "StatelessRequest.drain", "self.drain_notifications()"):
@@ -703,8 +705,6 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The handler ends it, or the HTTP server cancels its task.",
     ("transports/streamable_http/checks.py", "_finish", "rest"):
         "The handler ends it, or the HTTP server cancels its task.",
-    ("transports/streamable_http/checks.py", "authorized_by.authorize", "name"):
-        "The author's `authenticate` ends it, or the server's end, which cancels the request.",
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._close", "deleting"):
         "It has the time limit `DELETE_SECONDS`.",
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._deliver_frame",

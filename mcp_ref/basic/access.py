@@ -99,6 +99,10 @@ class Access:
         """True if the access token has expired."""
         return self.ends_at is not None and time.time() >= self.ends_at
 
+    def newest(self, latest: Access | None) -> Access:
+        """Return the rights to keep for the session of this request: `latest`, if they come from the same token."""
+        return latest if latest is not None and latest.principal is self.principal else self.without_headers()
+
     def require(self, scopes: Collection[str]) -> None:
         """Raise AccessRefused if the caller lacks one of the scopes."""
         refusal = self.refusal_for(scopes)

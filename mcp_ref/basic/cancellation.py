@@ -20,19 +20,14 @@ Wire:  {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"reque
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
 
 from ..jsonrpc.dispatcher import Dispatcher
 from ..jsonrpc.messages import Object
 
 log = logging.getLogger(__name__)
 
-CANCEL_SECONDS: Final = 0.5
-"""Time for a handler of the program to end after its cancellation, in seconds."""
 UNCANCELLABLE = frozenset({"initialize"})
 """Methods that MUST NOT be cancelled. [2025-11-25 basic/utilities/cancellation#behavior-requirements]"""
 
@@ -54,14 +49,3 @@ def receive_cancelled(params: CancelledNotificationParams, dispatcher: Dispatche
         log.info("the peer cancelled request %.80r: %.200r", params.request_id, params.reason)
     else:
         log.debug("ignored the cancellation of request %.80r, which is unknown or finished", params.request_id)
-
-
-async def end_handlers(handlers: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel handlers of input requests, and wait at most `CANCEL_SECONDS` for them. Then they go on without us."""
-    for each in handlers:
-        each.cancel()
-    ended = asyncio.gather(*handlers, return_exceptions=True)
-    await asyncio.wait([ended], timeout=CANCEL_SECONDS)
-    if not ended.done():
-        stuck = sum(not each.done() for each in handlers)
-        log.warning("%d handlers of input requests ignore their cancellation, and still run", stuck)

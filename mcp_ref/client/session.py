@@ -21,7 +21,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ..basic import mrtr
-from ..basic.cancellation import CancelledNotificationParams, end_handlers, receive_cancelled
+from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.channel import RequestContext
 from ..basic.meta import extended_meta
 from ..basic.ping import ping
@@ -34,6 +34,7 @@ from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Object, Request, RequestId, Response
+from ..jsonrpc.time_limits import end_handlers
 from ..revisions import METHODS, Method, Revision
 from ..session import Handler, SendRequest, Session, load_type
 from ..transports.base import Transport

@@ -33,7 +33,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..basic.cancellation import CANCEL_SECONDS
 from ..client.client import Client
 from ..client.options import ClientOptions
 from ..features.elicitation import ElicitRequestURLParams, ElicitResult
@@ -44,6 +43,7 @@ from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError, Reque
 from ..jsonrpc.large_messages import is_response
 from ..jsonrpc.messages import JSON
 from ..jsonrpc.outline import MAX_UNREQUESTED
+from ..jsonrpc.time_limits import CANCEL_SECONDS
 from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
 from ..transports.base import Direction, Trace, finish

@@ -14,6 +14,8 @@ Threats:
         tools take long; the estimated memory of the requests in flight is counted for each caller.
     session-memory: the server's memory; a caller; begins sessions with large `initialize` messages, or lets messages
         wait for a GET that never comes; sessions are counted in bytes for each caller, and the store has a limit.
+    queue-memory: the memory of a server; a client; opens a thousand streams, reads none of them, and causes many
+        changes; the queued changes of one caller have a limit in bytes, and those of all callers too.
 """
 
 from __future__ import annotations

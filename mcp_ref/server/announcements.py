@@ -6,10 +6,6 @@
 Equal changes that wait are sent only once. So a server that adds a thousand tools in a row sends one notification, and
 a client that reads slowly gets each notification once, however often the list changes.
 
-Threats:
-    queue-memory: the memory of a server; a client; opens a thousand streams, reads none of them, and causes many
-        changes; the queued changes of one caller have a limit in bytes, and those of all callers too.
-
 Spec:  2026-07-28 basic/patterns/subscriptions, server/tools#list-changed-notification, server/resources#subscriptions
        (2024-11-05 to 2025-11-25)
 """

@@ -5,16 +5,29 @@ Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
-from ..transports.streamable_http.checks import Authenticate, Authorize, authorized_by
+from ..basic.access import Access, AccessRefused
+from ..basic.principal import Principal
+from ..lib.http.message import HttpRequest
+from ..transports.streamable_http.checks import Authorize
 from ..transports.streamable_http.posted_session import EndpointLimits
 from .routes import RouteHandler
 
 if TYPE_CHECKING:
     from ..basic.authorization.server import Protection
     from ..transports.streamable_http.event_store import MemoryEventStore
+
+log = logging.getLogger(__name__)
+
+Authenticate = Callable[[HttpRequest], Awaitable[str | None] | str | None]
+"""A function, async or not, that returns a request's caller (principal: a non-empty string), or None for a 401.
+
+The body of the request has not arrived yet, so `request.body` is empty.
+"""
 
 
 class HttpOptions(TypedDict, total=False):
@@ -66,3 +79,25 @@ def authorization_of(options: HttpOptions, needs_scopes: bool) -> tuple[Protecti
         raise ValueError("a tool, resource or prompt has scopes=, so the server needs authorization=Protection(...)"
                          "; the command `run` needs --issuer and --resource")  # fmt: skip
     return None, None
+
+
+def authorized_by(authenticate: Authenticate) -> Authorize:
+    """Return the `Authorize` function for an author's `authenticate` function. Its principals have no scopes."""
+    reported: set[type] = set()  # types of wrong results, each of which is logged once
+
+    async def authorize(request: HttpRequest) -> Access:
+        name = authenticate(request)
+        if inspect.isawaitable(name):
+            name = await name
+        if not isinstance(name, str) or not name:
+            if name is not None and type(name) not in reported:
+                reported.add(type(name))
+                log.error("authenticate returned %.100r; it must return a non-empty string, or None to refuse", name)
+            headers = [("WWW-Authenticate", "Bearer")]
+            raise AccessRefused(401, "authentication required: send an Authorization header", headers)
+        access = Access()
+        access.principal = Principal("", name)
+        access.id = access.principal.id
+        return access
+
+    return authorize

@@ -8,7 +8,7 @@ The map of the server:
 
     any HTTP request                      server.py: handle; checks.py: guard, check, refuse
     a web page asks for permission        checks.py: preflight
-    who is the caller                     checks.py: authorized_by; session.py: admit
+    who is the caller                     checks.py: guard; session.py: admit
     POST: of a session or stateless?      server.py: _route, _post, _is_stateless
     POST of `initialize`                  server.py: _initialize; session_table.py: begin; posted_session.py: receive
     POST of a request in a session        server.py: _post_in_session, _open_stream; session.py: respond_to

@@ -39,8 +39,6 @@ Used by: server.py, stateless.py, ../http_sse/server.py
 from __future__ import annotations
 
 import functools
-import inspect
-import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
@@ -48,13 +46,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ...basic.access import Access, AccessRefused, current_access
-from ...basic.principal import Principal
 from ...jsonrpc.messages import INVALID_REQUEST, Error, ErrorResponse, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest, Rest, network_of
 from ...lib.turns import LARGE_MESSAGE, take_turn_to_start
 from ...revisions import LEGACY, Revision, find_revision
-
-log = logging.getLogger(__name__)
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
 VERSION_HEADER: Final = "MCP-Protocol-Version"
@@ -83,35 +78,8 @@ MAX_CACHED_ACCEPT: Final = 64
 """Maximum number of parsed `Accept` headers that are cached, since clients send the same few values."""
 MAX_QUOTED: Final = 100
 """Maximum length of a header value that an error quotes, in characters."""
-Authenticate = Callable[[HttpRequest], Awaitable[str | None] | str | None]
-"""A function, async or not, that returns a request's caller (a non-empty string), or None for a 401.
-
-The body of the request has not arrived yet, so `request.body` is empty.
-"""
 Authorize = Callable[[HttpRequest], Awaitable[Access]]
 """A function that returns the rights of a request's caller, or raises AccessRefused."""
-
-
-def authorized_by(authenticate: Authenticate) -> Authorize:
-    """Return the `Authorize` function for an author's `authenticate` function, whose principals have no scopes."""
-    reported: set[type] = set()  # types of wrong results, each of which is logged only once
-
-    async def authorize(request: HttpRequest) -> Access:
-        name = authenticate(request)
-        if inspect.isawaitable(name):
-            name = await name
-        if not isinstance(name, str) or not name:
-            if name is not None and type(name) not in reported:
-                reported.add(type(name))
-                log.error("authenticate returned %.100r; it must return a non-empty string, or None to refuse", name)
-            headers = [("WWW-Authenticate", "Bearer")]
-            raise AccessRefused(401, "authentication required: send an Authorization header", headers)
-        access = Access()
-        access.principal = Principal("", name)
-        access.id = access.principal.id
-        return access
-
-    return authorize
 
 
 class HttpRefusal(Exception):

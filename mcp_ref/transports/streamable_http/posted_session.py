@@ -92,9 +92,7 @@ class SessionTransport(Transport):
         """Note that a request uses this session, which has the id. Keep the rights of the newest access token."""
         access.session_id = id
         if access.ends_at is not None:
-            latest = self.latest_access
-            if latest is None or latest.principal is not access.principal:
-                self.latest_access = access.without_headers()
+            self.latest_access = access.newest(self.latest_access)
 
     @property
     def is_paused(self) -> bool:
