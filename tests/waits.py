@@ -718,18 +718,18 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport.close", "asyncio.shield(self._closing)"):
         "The task `_close` ends it, whose waits have time limits.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore._renew_leases",
-     "self._thread.run(partial(self.renew, sessions))"):
+     "self._thread.run(partial(self.renew, sessions), is_urgent=True)"):
         "The author's storage ends it. Meanwhile the leases end, so the process serves none of these sessions.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush",
-     "self._thread.run(partial(self.release, self.leases.end_all()))"):
+     "self._thread.run(partial(self.release, self.leases.end_all()), is_urgent=True)"):
         "It has the time limit `seconds`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore._save_changes",
      "asyncio.sleep(RETRY_SECONDS)"):
         "It is the loop of the store's own task, which `flush` cancels.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore._save_changes",
-     "self._thread.run(partial(self.save, [*self._saving.values()]))"):
+     "self._thread.run(partial(self.save, [*self._saving.values()]), is_urgent=True)"):
         "The author's store ends it in a thread, or `flush` cancels the task.",
-    ("transports/streamable_http/durable_store.py", "DurableEventStore.find_session",
+    ("transports/streamable_http/durable_store.py", "DurableEventStore._find_session",
      "self._thread.run(partial(self._load_checked, session, principal))"):
         "It has the time limit `LOAD_SECONDS`.",
     ("transports/streamable_http/durable_store.py", "DurableEventStore.flush", "asyncio.wait([task])"):

@@ -15,6 +15,10 @@ The event loop uses only the memory, so a slow disk never blocks it. A thread co
 - An event is sent before it is saved. If the process is killed in between, a client that received the event cannot
   resume after it. The server then refuses the GET, as for a dropped event. Later processes use other event numbers.
 
+Threats:
+    load-flood: the sessions of other callers; any caller; sends many requests with unknown ids, each of which waits for
+        a `load` of the storage; a caller has few loads at a time, and saving and renewing go first.
+
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Uses: event_store.py (the store in memory). A storage in a file: sqlite_store.py
 """
@@ -26,7 +30,7 @@ import asyncio
 import logging
 import time
 from abc import abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -55,7 +59,9 @@ LOAD_SECONDS: Final = 3.0
 EVENTS_PER_SAVE: Final = 1000
 """Number of sessions and events after which one `save` gets no further session. One session can have more events."""
 MAX_WAITING_CALLS: Final = 10_000
-"""Maximum number of calls of `load` and `save` that wait for the thread. Further calls fail (503)."""
+"""Maximum number of calls of the storage that wait for the thread. Further calls fail (503)."""
+MAX_LOADS_PER_CALLER: Final = 64
+"""Maximum number of calls of `load` for one caller that run or wait. Further ones fail (503)."""
 NUMBERS_PER_PROCESS: Final = 2**32
 """Maximum number of events that one process can number."""
 
@@ -116,6 +122,7 @@ class DurableEventStore(MemoryEventStore):
         self._save_task: asyncio.Task[None] | None = None  # runs while there are changes
         self._has_failed = False  # True from a failure to the next successful `save`
         self._thread = _DaemonThread()
+        self._loads: Counter[str] = Counter()  # calls of `load` that run or wait, by caller
         if self.lease_seconds is not None:
             self.leases = Leases(self.lease_seconds, self._renew_leases, self._lose)
 
@@ -168,7 +175,7 @@ class DurableEventStore(MemoryEventStore):
 
     async def _renew_leases(self, sessions: Sequence[str]) -> Collection[str] | None:
         try:
-            return await self._thread.run(partial(self.renew, sessions))
+            return await self._thread.run(partial(self.renew, sessions), is_urgent=True)
         except StoreFailed as failure:
             self._note_failure(failure)
             return None
@@ -213,7 +220,16 @@ class DurableEventStore(MemoryEventStore):
         else:
             self._note_change(session)
 
-    async def find_session(self, session: str, principal: str | None) -> StoredSession | None:
+    async def find_session(self, session: str, principal: str | None, caller: str = "") -> StoredSession | None:
+        if self._loads[caller] >= MAX_LOADS_PER_CALLER:
+            raise StoreFailed("too many sessions are loaded for this caller now")
+        self._loads[caller] += 1
+        try:
+            return await self._find_session(session, principal)
+        finally:
+            self._loads -= Counter((caller,))  # without zeros
+
+    async def _find_session(self, session: str, principal: str | None) -> StoredSession | None:
         began = now()
         try:
             async with asyncio.timeout(LOAD_SECONDS):
@@ -266,7 +282,7 @@ class DurableEventStore(MemoryEventStore):
                 self._take_changes(max_count)
                 began = now()
                 try:
-                    lost = await self._thread.run(partial(self.save, [*self._saving.values()]))
+                    lost = await self._thread.run(partial(self.save, [*self._saving.values()]), is_urgent=True)
                 except StoreFailed as failure:
                     self._note_failure(failure)
                     max_count = 0
@@ -340,11 +356,11 @@ class DurableEventStore(MemoryEventStore):
         if self.leases is not None:
             with suppress(StoreFailed, TimeoutError):  # the leases end later by themselves
                 async with asyncio.timeout(seconds):
-                    await self._thread.run(partial(self.release, self.leases.end_all()))
+                    await self._thread.run(partial(self.release, self.leases.end_all()), is_urgent=True)
 
 
 class _DaemonThread:
-    """A thread that calls functions, one at a time. It ends after the last function.
+    """A thread that calls functions, one at a time, the urgent ones first. It ends after the last function.
 
     A thread of `concurrent.futures` would delay the end of the process. `threading.Thread.start` would block the event
     loop until the thread runs.
@@ -355,7 +371,7 @@ class _DaemonThread:
         self._jobs: deque[Callable[[], None]] = deque()
         self._is_running = False
 
-    async def run(self, function: Callable[[], T]) -> T:
+    async def run(self, function: Callable[[], T], is_urgent: bool = False) -> T:
         """Return the result of a function. Raise StoreFailed if the function fails, or if the thread cannot call it."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
@@ -367,7 +383,8 @@ class _DaemonThread:
                 except RuntimeError as error:
                     raise StoreFailed(str(error)) from error
                 self._is_running = True
-            self._jobs.append(partial(_call, function, future))
+            add = self._jobs.appendleft if is_urgent else self._jobs.append
+            add(partial(_call, function, future))
         return await future
 
     def _run_jobs(self) -> None:

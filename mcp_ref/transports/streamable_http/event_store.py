@@ -280,12 +280,13 @@ class MemoryEventStore:
         if stored is not None and stored.events:
             self._uncount(session, stored, stored.size)
 
-    async def find_session(self, session: str, principal: str | None) -> StoredSession | None:
+    async def find_session(self, session: str, principal: str | None, caller: str = "") -> StoredSession | None:
         """Find a session of an earlier process.
 
         Args:
             session: The id of the session.
             principal: The principal that asks for it.
+            caller: The caller whose share of the loads this one uses: see `Access.caller`.
 
         Returns:
             The session, or None if it is unknown or has another principal. A store in memory knows no session of an

@@ -150,7 +150,7 @@ class SessionTable:
     async def _restore(self, id: str, access: Access) -> HttpSession | None:
         """Restore a session of an earlier process: handle its stored requests again, without the client."""
         try:
-            stored = await self.store.find_session(id, access.id)
+            stored = await self.store.find_session(id, access.id, access.caller)
         except SessionOwned:
             raise served_elsewhere() from None
         except StoreFailed as failure:

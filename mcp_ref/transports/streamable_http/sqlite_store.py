@@ -182,9 +182,9 @@ class SqliteEventStore(DurableEventStore):
             found = self._database.execute(events, (session,)).fetchall() if row is not None else []
         return StoredSession(row[0], row[1], found, kept=row[2] or b"") if row is not None else None
 
-    async def find_session(self, session: str, principal: str | None) -> StoredSession | None:
+    async def find_session(self, session: str, principal: str | None, caller: str = "") -> StoredSession | None:
         try:
-            return await super().find_session(session, principal)
+            return await super().find_session(session, principal, caller)
         except StoreFailed as failure:
             error = failure.__cause__
             if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):

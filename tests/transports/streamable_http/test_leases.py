@@ -6,6 +6,7 @@ The processes are servers in one, and the storage is a dictionary with a lock of
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +18,8 @@ import pytest
 from mcp_ref import DurableEventStore, Server, SessionChange, SessionOwned, StoredSession
 from mcp_ref.server.http_options import HttpOptions
 from mcp_ref.transports.streamable_http import leases
-from mcp_ref.transports.streamable_http.event_store import StoredEvent
+from mcp_ref.transports.streamable_http.durable_store import MAX_LOADS_PER_CALLER
+from mcp_ref.transports.streamable_http.event_store import StoredEvent, StoreFailed
 from tests.messages import initialize, notification, request
 from tests.raw_http_client import Talk, Web, served_over_http
 from tests.settings import PATIENCE
@@ -213,6 +215,42 @@ async def test_thief_of_a_session_id_gets_404_from_every_process_and_takes_no_le
             while (await user.post(request("ping"))).status == 503:
                 await asyncio.sleep(0.02)
         assert (await user.post(request("ping"))).status == 200
+
+
+@pytest.mark.attack("load-flood")
+async def test_caller_has_few_loads_at_a_time_and_renewing_and_saving_go_before_them() -> None:
+    calls, gate, is_loading = list[str](), threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    class Slow(Shared):
+        def load(self, session: str, principal: str | None) -> None:
+            calls.append(session)
+            loop.call_soon_threadsafe(is_loading.set)
+            gate.wait(PATIENCE)
+
+        def renew(self, sessions: Sequence[str]) -> Collection[str]:
+            calls.append("renew")
+            return ()
+
+        def save(self, changes: Sequence[SessionChange]) -> Collection[str]:
+            calls.append("save")
+            return ()
+
+    store = Slow("a", {})
+    loads = [asyncio.create_task(store.find_session(str(each), None, "eve")) for each in range(MAX_LOADS_PER_CALLER)]
+    await is_loading.wait()
+    with pytest.raises(StoreFailed):
+        await store.find_session("one more", None, "eve")
+    loads.append(asyncio.create_task(store.find_session("of another", None, "ada")))
+    renewing = asyncio.create_task(store._renew_leases(["s"]))
+    await asyncio.sleep(0)
+    store.add_session("s", b"{}", None)
+    await asyncio.sleep(0)
+    gate.set()
+    assert await asyncio.gather(*loads, renewing) == [*[None] * len(loads), ()]
+    await store.flush(PATIENCE)
+    assert calls.index("renew") < 3 and calls.index("save") < 3 and calls[-1] == "of another"
+    assert not store._loads
 
 
 async def test_lease_has_ended_after_a_suspend_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
