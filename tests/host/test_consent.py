@@ -112,6 +112,7 @@ async def test_path_in_the_env_file_of_a_project_is_shown_and_asked_for(tmp_path
      "RSYNC_RSH", "VIMINIT",
      "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV", "GIT_SSH_COMMAND",
      "ENV", "PERL5LIB", "RUBYOPT", "JAVA_TOOL_OPTIONS", "NODE_PATH", "npm_config_registry", "UV_INDEX_URL", "HOME",
+     "PYENV_VERSION", "ASDF_DATA_DIR", "NODE_COMPILE_CACHE", "GTK_MODULES", "PUPPETEER_EXECUTABLE_PATH", "GOPATH",
      "PIP_INDEX_URL", "https_proxy", "SSL_CERT_FILE", "MAKEFILES", "MAKEFLAGS", "KUBECONFIG", "AWS_CONFIG_FILE",
      "RIPGREP_CONFIG_PATH", "MAVEN_OPTS", "WGETRC"],
 )  # fmt: skip
