@@ -66,9 +66,15 @@ class Registry(dict[str, T]):
         serials = list(self._serials.values())
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(serials, serial_of(cursor))
-        end = start + self._page_size
-        following = cursor_of(serials[end - 1]) if end < len(keys) else None
-        return self._shown(keys[start:end], context), following
+        # fill the page with items that the caller can see: a cursor or a short page would show that others exist
+        page, last = list[T](), 0
+        for index in range(start, len(keys)):
+            if context.shows(keys[index], self._scopes_of):
+                if len(page) == self._page_size:
+                    return page, cursor_of(serials[last])
+                page.append(self[keys[index]])
+                last = index
+        return page, None
 
     def _scopes_of(self, key: str) -> Collection[str]:  # resource_access.py overrides this
         return self.scopes.get(key, ())

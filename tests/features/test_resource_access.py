@@ -451,6 +451,26 @@ def _list(rest: list[str]) -> str:
     return ""
 
 
+@pytest.mark.attack("list-of-hidden-resource")
+@LEGACY_AND_MODERN
+async def test_pages_and_cursors_do_not_show_that_hidden_items_exist(era: str) -> None:
+    server = Server("s", page_size=2)
+    for number in range(9):
+        server.resources.add(f"a://{number}", lambda: "", scopes=() if number in (2, 4, 5) else {"admin"})
+    async with served_over_http(server, authorization=protection(tokens(), hide_forbidden=True)) as web:
+        for token, pages in {"none": [2, 1], "all": [2, 2, 2, 2, 1]}.items():
+            talk, cursor, found = await connected(web, era, token), None, list[int]()
+            for _ in range(9):
+                params: Object = {"cursor": cursor} if cursor is not None else {}
+                reply = await talk.post(message(era, "resources/list", params))
+                result = (reply.json if reply.kind == "application/json" else await reply.object())["result"]  # type: ignore[index,call-overload]
+                found.append(len(result["resources"]))  # type: ignore[index,call-overload,arg-type]
+                cursor = result.get("nextCursor")  # type: ignore[union-attr]
+                if cursor is None:
+                    break
+            assert found == pages
+
+
 @pytest.mark.attack("subscription-of-an-old-token")
 @pytest.mark.parametrize("scopes", [(), ("admin",)])
 async def test_subscription_of_a_session_has_the_rights_of_a_newer_token_after_the_end_of_its_own(
