@@ -20,21 +20,28 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from postgres_broadcast import PostgresBroadcast
 from redis.asyncio import Redis
 from redis_broadcast import RedisBroadcast
 from redis_store import RedisEventStore
 from redis_tasks import RedisTaskStore
 
-from mcp_ref import Context, EndpointLimits, Server
+from mcp_ref import Broadcast, Context, EndpointLimits, Server
+
+if "BROADCAST" in os.environ:
+    from postgres_broadcast import PostgresBroadcast  # needs psycopg
 
 NODE, REDIS_URL, LEASE = os.environ["NODE"], os.environ["REDIS_URL"], float(os.environ.get("LEASE", "10"))
 
+broadcast: Broadcast
+if "BROADCAST" in os.environ:
+    broadcast = PostgresBroadcast(os.environ["BROADCAST"])
+else:
+    broadcast = RedisBroadcast(REDIS_URL)
 server = Server(
     "notes",
     node=NODE,
     state_key=bytes.fromhex(os.environ["STATE_KEY"]),
-    broadcast=PostgresBroadcast(os.environ["BROADCAST"]) if "BROADCAST" in os.environ else RedisBroadcast(REDIS_URL),
+    broadcast=broadcast,
     task_store=RedisTaskStore(REDIS_URL, lease_seconds=LEASE),
 )
 redis = Redis.from_url(REDIS_URL, decode_responses=True)
