@@ -27,16 +27,13 @@ from redis_tasks import RedisTaskStore
 
 from mcp_ref import Broadcast, Context, EndpointLimits, Server
 
+NODE, REDIS_URL, LEASE = os.environ["NODE"], os.environ["REDIS_URL"], float(os.environ.get("LEASE", "10"))
+
+broadcast: Broadcast = RedisBroadcast(REDIS_URL)
 if "BROADCAST" in os.environ:
     from postgres_broadcast import PostgresBroadcast  # needs psycopg
 
-NODE, REDIS_URL, LEASE = os.environ["NODE"], os.environ["REDIS_URL"], float(os.environ.get("LEASE", "10"))
-
-broadcast: Broadcast
-if "BROADCAST" in os.environ:
     broadcast = PostgresBroadcast(os.environ["BROADCAST"])
-else:
-    broadcast = RedisBroadcast(REDIS_URL)
 server = Server(
     "notes",
     node=NODE,

@@ -7,6 +7,7 @@ the missing engine is a failure.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import shutil
 import subprocess
@@ -17,12 +18,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.settings import ROOT
+from tests.settings import ROOT, run
 
 sys.path.append(str(ROOT / "examples" / "many_machines"))
 
 POSTGRES = [*Path("/usr/lib/postgresql").glob("*/bin")]
 """The folders of PostgreSQL's programs on Debian, which are not in PATH."""
+
+
+SECONDS = 110.0
+"""Maximum time of one test, in seconds. Its programs need some seconds, but much more on a busy machine."""
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an `async def` test of this folder on an event loop of its own, for at most `SECONDS`."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}), SECONDS)
+    return True
 
 
 def need(*names: str) -> None:
