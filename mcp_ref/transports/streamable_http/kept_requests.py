@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ...jsonrpc.messages import (
@@ -74,10 +74,12 @@ def stored_requests(kept: bytes, prefix: str) -> Iterator[Request]:
         yield Request(f"{prefix}-{number}", method, params)
 
 
-def name_with_id(name: str, id: str) -> str:
-    """Return the name of a stream with the id of its request, if the id is a text, and not too long."""
+def name_with_id(name: str, ids: Sequence[RequestId]) -> str:
+    """Return the name of a stream with the id of its request, if it has one request, whose id is not too long."""
+    if len(ids) != 1 or len(str(ids[0])) > MAX_NAMED_ID:
+        return name
     # the name must not contain ".", which separates it from the number of an event
-    return f"{name}-s{urlsafe_b64encode(id.encode()).decode()}" if len(id) <= MAX_NAMED_ID else name
+    return f"{name}-s{urlsafe_b64encode(str(ids[0]).encode()).decode()}"
 
 
 def request_of(stream: str) -> RequestId | None:

@@ -100,6 +100,7 @@ class StreamableHttpEndpoint:
         per_caller, total = self._limits.request_bytes_per_caller, self._limits.request_bytes
         shares = Shares("requests in flight", per_caller, total)
         self.table = SessionTable(begin, store or MemoryEventStore(), self._limits, trace, shares, id_prefix, scopes)
+        self._keeps_requests = self.table.store.is_durable
         self.requests = InFlight(self._limits.requests, self._limits.requests_per_caller, shares)
         self._subscriptions = InFlight(self._limits.subscriptions, self._limits.subscriptions_per_caller, shares)
         self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)
@@ -192,7 +193,7 @@ class StreamableHttpEndpoint:
         # No access for a batch, because one handler's refusal must not replace the results of the other requests.
         self._open_stream(session, exchange, checked, ids, access if isinstance(message, Request) else None)
         session.was_used = True
-        if self.table.store.is_durable:
+        if self._keeps_requests:
             note_kept(session, message)
         session.receive(message, frame)
         exchange.forget_body()  # the caller's share of `EndpointLimits.request_bytes` counts the message now

@@ -257,8 +257,7 @@ class HttpSession(SessionTransport):
         """Time of the last use, in seconds (`time.monotonic`)."""
         self.was_used = False
         """True after a request other than `initialize`."""
-        self.at_next_use: list[Callable[[HttpSession], None]] = []
-        """Functions to call once, at the next use."""
+        self.at_next_use: list[Callable[[HttpSession], None]] = []  # functions to call once, at the next use
         self.streams: dict[str, Stream] = {LISTENING: self.listening}
         """The streams that have not ended, by name."""
         self.streams_by_request: dict[RequestId, Stream] = {}
@@ -334,12 +333,12 @@ class HttpSession(SessionTransport):
 
     def open_stream(self, ids: tuple[RequestId, ...]) -> Stream:
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
-        self._stream_number += 1
-        name = f"{self.stream_prefix}-{self._stream_number}"
-        if len(ids) == 1:  # with the id, so that another process can respond to the request if this one is killed
-            name = f"{name}-{ids[0]}" if type(ids[0]) is int else name_with_id(name, str(ids[0]))
-        stream = Stream(self, name, ids)
-        self.streams[stream.name] = stream
+        number = self._stream_number = self._stream_number + 1
+        if len(ids) == 1 and type(ids[0]) is int:  # with the id, for another process if this one is killed
+            name = f"{self.stream_prefix}-{number}-{ids[0]}"
+        else:
+            name = name_with_id(f"{self.stream_prefix}-{number}", ids)
+        stream = self.streams[name] = Stream(self, name, ids)
         for id in ids:
             self.streams_by_request[id] = stream
         return stream

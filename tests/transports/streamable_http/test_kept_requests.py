@@ -115,9 +115,9 @@ def test_kept_requests_are_those_with_a_result() -> None:
 
 @pytest.mark.parametrize("id", ["", "7", "a.b-c", "ä" * 64])
 def test_stream_has_the_id_of_its_request_in_its_name(id: str) -> None:
-    name = name_with_id("5f3a-1", id)
+    name = name_with_id("5f3a-1", (id,))
     assert name.startswith("5f3a-1-") and "." not in name and name.isascii() and request_of(name) == id
-    assert name_with_id("5f3a-1", "x" * 65) == "5f3a-1"
+    assert name_with_id("5f3a-1", ("x" * 65,)) == name_with_id("5f3a-1", ("1", "2")) == "5f3a-1"
 
 
 @pytest.mark.parametrize("id", [0, -7, 10**20])
