@@ -410,6 +410,14 @@ def test_automaton_and_re_agree_on_random_patterns() -> None:
     assert compared == 1_000
 
 
+def test_pattern_can_have_a_range_of_one_character_and_named_properties() -> None:
+    validator = compile_schema({"pattern": r"^[a-a]\p{Any}\P{ASCII}$"})
+    assert [text for text in ("a\u00e9\u00e9", "aa\u00e9", "aaa", "ba\u00e9") if validator.is_valid(text)] == [
+        "a\u00e9\u00e9",
+        "aa\u00e9",
+    ]
+
+
 EVIL = [
     "^(a+)+$",
     "(a|a)*b",

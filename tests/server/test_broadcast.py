@@ -224,6 +224,19 @@ async def test_many_changes_become_one_message_that_everything_may_have_changed(
     assert [each.get("all") for each in hub.published] == [True]
 
 
+async def test_received_changes_beyond_the_queue_become_everything() -> None:
+    hub = Hub()
+    async with two(hub) as (_, b, _, url), Client(url) as client, client.subscribe(URI) as updates:
+        changes = [
+            ["notifications/resources/updated", f"notes://{number}/x"] for number in range(MAX_QUEUED_CHANGES + 1)
+        ]
+        for at in range(0, len(changes), 10):
+            hub.send(json.dumps({"from": "x", "changes": changes[at : at + 10]}).encode())
+        async with asyncio.timeout(PATIENCE):
+            assert await anext(updates) == URI
+        assert b.stats().broadcast_lag == 0.0
+
+
 async def test_change_that_is_too_long_for_a_message_becomes_everything() -> None:
     hub = Hub()
     async with two(hub) as (a, _, _, url), Client(url) as client, client.subscribe(URI) as updates:

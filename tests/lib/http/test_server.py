@@ -247,6 +247,23 @@ async def test_repeated_head_gives_the_same_headers_object_on_another_connection
     assert seen[0] is seen[1] and len({id(headers) for headers in seen}) == len(seen) - 1
 
 
+async def test_take_body_takes_only_a_body_that_has_arrived() -> None:
+    taken: list[bool] = []
+
+    async def take(exchange: Exchange) -> None:
+        taken.append(exchange.take_body())
+        await exchange.read_body()
+        await echo(exchange)
+
+    async with bench(take) as b:
+        client = await b.client()
+        whole = post(b"abc")
+        assert (await client.ask(whole)).status == 200
+        await client.send(whole[:-1])
+        await eventually(lambda: len(taken) == 2)
+        assert (await client.ask(whole[-1:])).status == 200 and taken == [True, False]
+
+
 async def test_request_may_arrive_byte_by_byte() -> None:
     async with bench() as b:
         client = await b.client(limit=1024)
