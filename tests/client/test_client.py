@@ -26,7 +26,6 @@ from mcp_ref.features.tools import CallToolResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.revisions import LEGACY
-from mcp_ref.transports.base import Transport
 from tests.messages import notification
 from tests.raw_peers import Wire, answer, handshake, leave, raw_server
 from tests.settings import PATIENCE, run
@@ -333,16 +332,6 @@ async def test_a_client_that_is_not_connected_says_what_to_write() -> None:
         with pytest.raises(RuntimeError, match="use `async with Client"):
             await call
     await client.close()  # which does nothing
-
-
-async def test_client_connect_raises_the_error_of_a_server_in_this_program() -> None:
-    class Broken:
-        async def serve(self, transport: Transport) -> None:
-            await transport.close()
-            raise ValueError("a wrong setting")
-
-    with pytest.raises(ValueError, match="a wrong setting"):
-        await Client(Broken()).connect()
 
 
 async def test_a_client_connects_once_whatever_became_of_it() -> None:
