@@ -157,8 +157,8 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .version import __version__ as __version__
 
 READING_ORDER = (
-    "lib/shares.py", "jsonrpc/__init__.py", "jsonrpc/outline.py", "jsonrpc/messages.py", "jsonrpc/errors.py",
-    "jsonrpc/failures.py", "jsonrpc/time_limits.py", "jsonrpc/requester.py",
+    "lib/shares.py", "lib/slots.py", "lib/time_limits.py", "jsonrpc/__init__.py", "jsonrpc/outline.py",
+    "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/failures.py", "jsonrpc/bounded_waits.py", "jsonrpc/requester.py",
     "lib/fields.py", "lib/turns.py",
     "jsonrpc/request_queue.py", "jsonrpc/dispatcher.py", "jsonrpc/large_messages.py",
     "version.py", "revisions.py", "codec.py", "lib/uri.py",
@@ -243,7 +243,7 @@ READING_ORDER = (
 
 OPTIONAL_READING = (
     "lib/", "extensions/", "basic/authorization/", "basic/principal.py", "basic/access.py",
-    "jsonrpc/failures.py", "jsonrpc/time_limits.py",
+    "jsonrpc/failures.py", "jsonrpc/bounded_waits.py",
     "jsonrpc/outline.py", "jsonrpc/request_queue.py", "jsonrpc/large_messages.py",
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/completion.py",
     "features/roots.py", "features/sampling.py", "features/elicitation.py", "features/typed_json.py",

@@ -22,7 +22,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from .jsonrpc.messages import JSON, Object
@@ -233,7 +233,7 @@ class Codec:
         if hint in _SCALARS:
             return functools.partial(_read_scalar, hint, *_SCALARS[hint])
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            return lambda value: self.decode(hint, value)
+            return lambda value: (self._readers.get(hint) or self._class_reader(hint))(value)
         origin, args = get_origin(hint), get_args(hint)
         if origin is Literal:
             return functools.partial(_read_literal, args, {(type(arg), arg) for arg in args})
@@ -256,7 +256,8 @@ class Codec:
 
         def read(value: JSON) -> object:
             if type(value) is dict and objects:
-                return self.decode(_choose_class(objects, value, expected), value)
+                cls = _choose_class(objects, value, expected)
+                return (self._readers.get(cls) or self._class_reader(cls))(value)
             for kinds, convert in others:
                 if type(value) in (kinds or ()):
                     return convert(value) if convert else value
@@ -360,20 +361,24 @@ def _read_literal(options: tuple[JSON, ...], exact: set[tuple[type, JSON]], valu
 def _read_list(item: _Read | None, value: JSON) -> object:
     if type(value) is not list:
         raise ShapeError("an array", value)
-    return value if item is None else [_read_member(item, member, index) for index, member in enumerate(value)]
+    return value if item is None else [*_read_members(item, enumerate(value)).values()]
 
 
 def _read_dict(item: _Read | None, value: JSON) -> object:
     if type(value) is not dict:
         raise ShapeError("an object", value)
-    return value if item is None else {name: _read_member(item, member, name) for name, member in value.items()}
+    return value if item is None else _read_members(item, value.items())
 
 
-def _read_member(read: _Read, value: JSON, name: str | int) -> object:
+def _read_members(read: _Read, members: Iterable[tuple[str | int, JSON]]) -> dict[str | int, object]:
+    found = dict[str | int, object]()
+    name: str | int = ""
     try:
-        return read(value)
+        for name, member in members:
+            found[name] = read(member)
     except ShapeError as error:
         raise error.under(name) from None
+    return found
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:

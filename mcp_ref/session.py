@@ -18,7 +18,7 @@ import asyncio
 import functools
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
@@ -176,14 +176,18 @@ class Session(Channel):
             if on_progress is not None:
                 on_progress(notification.progress, notification.total, notification.message)
 
-        # Ask for progress even without `on_progress` if it restarts the timeout.
-        wants_progress = on_progress is not None or max_timeout is not None
-        send = functools.partial(
-            self.dispatcher.request, method, timeout=timeout, max_timeout=max_timeout, related=related,
-            on_progress=progressed if wants_progress else None, before_send=before_send)  # fmt: skip
+        # With `max_timeout`, progress notifications restart the timeout, so ask for them without `on_progress` too.
+        receive = progressed if on_progress is not None or max_timeout is not None else None
+
+        def request(params: Object) -> Coroutine[object, object, Object]:
+            return self.dispatcher.request(
+                method, params, timeout=timeout, max_timeout=max_timeout, on_progress=receive, related=related,
+                before_send=before_send)  # fmt: skip
+
         try:
             encoded = self.codec.encode(params)
-            wire = await (send(encoded) if self.send_stateless is None else self.send_stateless(method, encoded, send))
+            stateless = self.send_stateless
+            wire = await (request(encoded) if stateless is None else stateless(method, encoded, request))
         except RemoteError as error:
             self.handle_error_response(error)
             raise

@@ -474,16 +474,14 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The author's handler ends it, or the peer cancels the request, or `close` cancels the task.",
     ("jsonrpc/dispatcher.py", "respond", "turn"):
         "`Turns._wait_in` schedules the passing-on of the turn.",
-    ("jsonrpc/time_limits.py", "end_handlers", "asyncio.wait([ended], timeout=CANCEL_SECONDS)"):
+    ("jsonrpc/bounded_waits.py", "end_handlers", "asyncio.wait([ended], timeout=CANCEL_SECONDS)"):
         "It has the time limit `CANCEL_SECONDS`.",
-    ("jsonrpc/time_limits.py", "wait_done", "asyncio.shield(future)"):
+    ("jsonrpc/bounded_waits.py", "wait_done", "asyncio.shield(future)"):
         "The client's `initialized` ends it, or the time limit of the request, or its cancellation.",
     ("jsonrpc/requester.py", "Requester.batch", "asyncio.gather(*tasks, return_exceptions=True)"):
         "Each task ends with its own request.",
     ("jsonrpc/requester.py", "Requester.request", "pending.response"):
         "The response, the time limit or `fail_pending` at the end of the connection ends it.",
-    ("jsonrpc/requester.py", "Requester.request", "self._slots"):
-        "Each request frees its slot when it ends; the time limit of the request counts from its start.",
     ("lib/http/asgi.py", "AsgiExchange._watch", "self._receive()"):
         "The ASGI server ends it with the client's next piece, or when the client disconnects.",
     ("lib/http/asgi.py", "AsgiExchange.finish", "asyncio.wait([self._disconnect_watcher])"):
@@ -515,8 +513,6 @@ WAITS: dict[tuple[str, str, str], str] = {
      "loop.create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if tls "
      "else None)"):
         "It has the time limit `connect`.",
-    ("lib/http/client.py", "HttpClient._send", "self._slots.acquire()"):
-        "It has the time limit `ClientLimits.head_time`.",
     ("lib/http/client.py", "HttpClient.close",
      "asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))"):
         "Each connection has 1 second to close, see `ClientConnection.close`.",
@@ -564,6 +560,8 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("lib/http/server.py", "start_server",
      "asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)"):
         "The system ends it when it has resolved the host.",
+    ("lib/slots.py", "Slots.take", "slot"):
+        "Each user of a slot gives it back when it ends, and its caller has a time limit.",
     ("lib/turns.py", "Turns._wait_in", "turn"):
         "The wait schedules the passing-on of the turn, which schedules itself again for as long as a message waits.",
     ("lib/turns.py", "turn_for", "turns.wait()"):
@@ -658,7 +656,7 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("session.py", "Session._serve", "route.handler(params, self.context(request, params))"):
         "The author's handler ends it, or the cancellation of the request.",
     ("session.py", "Session.request",
-     "send(encoded) if self.send_stateless is None else self.send_stateless(method, encoded, send)"):
+     "request(encoded) if stateless is None else stateless(method, encoded, request)"):
         "See `Requester.request`: the response, the time limit, or the end of the connection ends it.",
     ("transports/base.py", "finish", "asyncio.wait(pending, timeout=timeout)"):
         "It has the time limit of its caller.",
@@ -710,6 +708,8 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._deliver_frame",
      "self._stateless.readable.wait()"):
         "`resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.",
+    ("transports/streamable_http/client.py", "StreamableHttpClientTransport._read", "self._stateless.readable.wait()"):
+        "See `_deliver_frame`.",
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._post", "posting"):
         "See `HttpClient.request`, of which this is the context manager.",
     ("transports/streamable_http/client.py", "StreamableHttpClientTransport._renew_session",

@@ -18,7 +18,7 @@ from collections.abc import Callable, MutableMapping
 from enum import Enum, auto
 
 from ..jsonrpc.errors import ConnectionClosed, RemoteError
-from ..jsonrpc.time_limits import TimeLimits
+from ..lib.time_limits import TimeLimits
 from ..revisions import Era
 from ..transports.base import Transport, finish
 from .negotiation import ClientIdentity, negotiate

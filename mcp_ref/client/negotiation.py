@@ -118,7 +118,7 @@ async def _negotiate_once(
         return await _probe(session, client, timeout, None)
     probe_seconds = PROBE_SECONDS if timeout is None else min(PROBE_SECONDS, timeout / 2)
     try:
-        async with session.dispatcher.time_limits.timeout(timeout):
+        with session.dispatcher.time_limits.timeout(timeout):
             return await _probe(session, client, timeout, probe_seconds)
     except TimeoutError:
         raise RequestTimeout(f"server/discover and initialize: no response within {timeout} seconds") from None
@@ -131,9 +131,8 @@ async def _probe(
     probe = asyncio.create_task(_discover(session, client, timeout))
     handshake: asyncio.Task[None] | None = None
     try:
-        with contextlib.suppress(TimeoutError):
-            async with session.dispatcher.time_limits.timeout(probe_seconds):
-                await asyncio.wait([probe])
+        with contextlib.suppress(TimeoutError), session.dispatcher.time_limits.timeout(probe_seconds):
+            await asyncio.wait([probe])
         if not probe.done():
             handshake = asyncio.create_task(_initialize(session, client, timeout))
             await asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)

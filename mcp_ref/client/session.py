@@ -34,7 +34,7 @@ from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Object, Request, RequestId, Response
-from ..jsonrpc.time_limits import end_handlers
+from ..jsonrpc.bounded_waits import end_handlers
 from ..revisions import METHODS, Method, Revision
 from ..session import Handler, SendRequest, Session, load_type
 from ..transports.base import Transport

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol, cast, runtime_checkable
 
 from ..basic.headers import ParameterHeaders
-from ..jsonrpc.time_limits import TimeLimits
+from ..lib.time_limits import TimeLimits
 from ..revisions import Revision
 from ..transports.base import Transport
 from ..transports.memory import memory_pair

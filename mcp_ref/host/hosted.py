@@ -43,7 +43,7 @@ from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError, Reque
 from ..jsonrpc.large_messages import is_response
 from ..jsonrpc.messages import JSON
 from ..jsonrpc.outline import MAX_UNREQUESTED
-from ..jsonrpc.time_limits import CANCEL_SECONDS
+from ..jsonrpc.bounded_waits import CANCEL_SECONDS
 from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
 from ..transports.base import Direction, Trace, finish

@@ -352,6 +352,7 @@ class Dispatcher(Requester):
             self._closed = True
             self._queue.close()
             self.fail_pending(reason or ConnectionClosed("the connection was closed"))
+            self.time_limits.close()
         others = self._tasks - {asyncio.current_task()}
         serving = {entry.task: entry for entry in self.serving.values()}
         for task in others:

@@ -164,7 +164,7 @@ def _refuse_constant(name: str) -> JSON:
     raise _InvalidJSON(f"JSON has no number {name}")
 
 
-_read_json = json.JSONDecoder(object_pairs_hook=_object_without_duplicates, parse_constant=_refuse_constant).scan_once
+_read_json = json.JSONDecoder(object_pairs_hook=_object_without_duplicates, parse_constant=_refuse_constant).raw_decode
 
 
 def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
@@ -178,7 +178,7 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
         if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
             raise RecursionError
         value: JSON
-        value, end = _read_json(text, 0)
+        value, end = _read_json(text)
         if end != len(text):
             raise json.JSONDecodeError("Extra data", text, end)
         if "\\" in text and ("\\ud" in text or "\\uD" in text):  # perhaps half of a surrogate pair
@@ -195,8 +195,6 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
         fault = str(error)
     except json.JSONDecodeError as error:
         fault = f"{error.msg} at character {error.pos}"
-    except StopIteration as missing:
-        fault = f"Expecting value at character {missing.value}"
     except ValueError:  # int() refuses more digits than sys.get_int_max_str_digits()
         fault = "a number has too many digits"
     raise ValueError(fault)
@@ -366,8 +364,6 @@ def encode(message: Outgoing) -> bytes:
     if type(message) is ErrorResponse:
         return _write_json(_error_object(message)).encode()
     assert isinstance(message, (Request, Notification))
-    if not message.params and type(message) is Notification:
-        return _encode_bare(message.method)
     id = f'"id":{_write_id(message.id)},' if type(message) is Request else ""
     params = f',"params":{_write_json(message.params)}' if message.params else ""
     return f'{{"jsonrpc":"2.0",{id}"method":{_write_method(message.method)}{params}}}'.encode()
@@ -380,12 +376,6 @@ def _write_id(id: RequestId) -> str:
 @functools.lru_cache(maxsize=64)
 def _write_method(method: str) -> str:
     return _write_json(method)
-
-
-@functools.lru_cache(maxsize=16)
-def _encode_bare(method: str) -> bytes:
-    # Cached, because a server often sends the same `list_changed` to all its sessions.
-    return f'{{"jsonrpc":"2.0","method":{_write_method(method)}}}'.encode()
 
 
 def _error_object(message: ErrorResponse) -> Object:

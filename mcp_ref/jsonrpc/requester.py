@@ -23,6 +23,8 @@ from functools import cached_property
 from typing import Final, Protocol
 
 from ..lib.shares import Shares
+from ..lib.slots import Slots
+from ..lib.time_limits import TimeLimit, TimeLimits
 from .errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout, UnrecognizedReply
 from .messages import (
     MAX_BATCH,
@@ -36,7 +38,6 @@ from .messages import (
     RequestId,
     Response,
 )
-from .time_limits import TimeLimits
 
 log = logging.getLogger(__name__)
 
@@ -76,24 +77,10 @@ class Pending:
     response: asyncio.Future[Object]
     method: str
     on_progress: Callable[[object], None] | None = None
-    timer: asyncio.Timeout | None = None
-    timeout: float | None = None
-    """Time limit that each progress notification restarts, in seconds; None if progress restarts nothing."""
-    deadline: float | None = None
-    """Time when the wait ends even if progress continues, in seconds of the event loop's clock."""
+    limit: TimeLimit | None = None
+    """The time limit, which progress notifications restart."""
     unusable: str = ""
     """The fault of the last response without a usable id, which may have been meant for this request."""
-
-    def extend(self) -> None:
-        """Restart the time limit, but not beyond the deadline."""
-        # [2025-11-25 basic/lifecycle#timeouts] the sender MAY reset the clock on progress, SHOULD enforce a maximum
-        if self.timer and not self.timer.expired() and self.timeout is not None and self.deadline is not None:
-            self.timer.reschedule(min(asyncio.get_running_loop().time() + self.timeout, self.deadline))
-
-    def postpone(self, seconds: float) -> None:
-        """Move the deadline by the time for which the limits were stopped, in seconds."""
-        if self.deadline is not None:
-            self.deadline += seconds
 
     def fail(self, error: Exception) -> None:
         """Raise `error` in the caller, unless the wait has already ended."""
@@ -134,8 +121,8 @@ class Requester:
         return TimeLimits()
 
     @cached_property
-    def _slots(self) -> asyncio.Semaphore:
-        return asyncio.Semaphore(self._max_pending)
+    def _slots(self) -> Slots:
+        return Slots(self._max_pending)
 
     @cached_property
     def _batches(self) -> dict[asyncio.Task[object] | None, _UnsentBatch]:
@@ -156,19 +143,11 @@ class Requester:
             before_send: called with the id of this request, before it is sent.
         Raises RemoteError, RequestTimeout, ConnectionClosed, or InvalidMessage for a malformed response.
         """
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        end = None if timeout is None else now + timeout
-        pending = Pending(loop.create_future(), method, on_progress)
-        if max_timeout is not None:
-            pending.timeout, pending.deadline = timeout, now + max_timeout
-            end = pending.deadline if end is None else min(end, pending.deadline)
-        id, batch = None, None
+        pending = Pending(asyncio.get_running_loop().create_future(), method, on_progress)
+        id, batch, has_slot = None, None, False
         try:
-            async with asyncio.timeout_at(end) as pending.timer, self._slots:
-                self.time_limits.running[pending.timer] = pending.postpone
-                if self.time_limits.stops:
-                    self.time_limits.stop(pending.timer)
+            with self.time_limits.timeout(timeout, max_timeout) as pending.limit:
+                has_slot = self._slots.take_now() or await self._slots.take()
                 await self._transport.drain(related)  # do not pile up messages for a peer that does not read
                 if self._closing_error is not None:
                     raise self._closing_error.with_traceback(None)  # the traceback would be that of another caller
@@ -185,7 +164,7 @@ class Requester:
                 return await pending.response
         except TimeoutError:
             self._give_up(id, batch, "the request timed out")
-            at_deadline = pending.timer is not None and pending.timer.when() == pending.deadline
+            at_deadline = pending.limit is not None and pending.limit.end == pending.limit.deadline
             seconds = max_timeout if at_deadline else timeout
             text = f"{method}: no response within {seconds} seconds"
             if pending.unusable:
@@ -195,8 +174,8 @@ class Requester:
             self._give_up(id, batch, "the caller stopped waiting")
             raise
         finally:
-            if pending.timer is not None:
-                self.time_limits.running.pop(pending.timer, None)
+            if has_slot:
+                self._slots.give_back()
             if id is not None:
                 del self.pending[id]
                 if batch is not None:

@@ -30,7 +30,7 @@ from ..features.task_augmentation import has_task_field, owner_of
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError, ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, Object, Request, RequestId
-from ..jsonrpc.time_limits import wait_done
+from ..jsonrpc.bounded_waits import wait_done
 from ..revisions import Method
 from ..session import DEFAULT_TIMEOUT, Handler, Session
 from ..transports.base import Transport

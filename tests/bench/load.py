@@ -147,8 +147,11 @@ class HttpLoad:
             connection.close()
             self._callers.append(_Caller(connection, before, after, len(head) + 4 + len(body)))
 
-    def run(self, seconds: float, reconnect: bool) -> int:
-        """Make calls for some seconds and return their number. reconnect: use a new connection for each call."""
+    def run(self, seconds: float, reconnect: bool, at_least: int = 0) -> int:
+        """Make calls for some seconds, and at least a number of them. Return their number.
+
+        With `reconnect`, use a new connection for each call; else a new one for each caller.
+        """
         poll, count = select.epoll(), 0
         by_descriptor: dict[int, _Caller] = {}
 
@@ -175,7 +178,7 @@ class HttpLoad:
                     continue
                 assert caller.received == caller.size, data
                 count += 1
-                if time.perf_counter() >= end:
+                if count >= at_least and time.perf_counter() >= end:
                     busy -= 1
                     caller.connection.close()
                     continue

@@ -24,6 +24,8 @@ class Size:
     """Time of load over HTTP."""
     warm_up: float = 3.0
     """Time of load over HTTP before the first turn. The just-in-time compilers of other languages need it."""
+    http_calls: int = 0
+    """Minimum number of calls of a turn over HTTP. The new connections of a turn count less then."""
     events: int = 2000
     """Number of progress notifications."""
     calls: int = 1280
@@ -74,7 +76,7 @@ def measure_http(implementation: Implementation, size: Size, *, modern: bool, re
         load.run(size.warm_up, reconnect)
         while True:
             before = server.processor_time()
-            calls = load.run(size.seconds, reconnect)
+            calls = load.run(size.seconds, reconnect, size.http_calls)
             yield ((server.processor_time() - before) / calls * 1e6,)
 
 
@@ -128,6 +130,7 @@ def measure_client(implementation: Implementation, size: Size, *, kind: str) -> 
 
             turn(size.calls)
             while True:
+                turn(64)  # a client closes connections that it has not used for some seconds
                 yield (turn(size.calls) / size.calls * 1e6,)
 
 

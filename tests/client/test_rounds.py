@@ -28,7 +28,7 @@ from mcp_ref import (
     TextContent,
 )
 from mcp_ref.basic import mrtr
-from mcp_ref.jsonrpc import time_limits
+from mcp_ref.jsonrpc import bounded_waits
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.transports.memory import MemoryTransport
@@ -495,7 +495,7 @@ async def test_a_handler_that_gives_no_answer_or_a_wrong_one_is_the_callers_erro
 async def test_call_ends_although_an_input_request_handler_ignores_its_cancellation(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(time_limits, "CANCEL_SECONDS", 0.02)
+    monkeypatch.setattr(bounded_waits, "CANCEL_SECONDS", 0.02)
     go = asyncio.Event()
 
     async def user(question: Question) -> ElicitResult:

@@ -315,16 +315,14 @@ async def test_dispatcher_progress_restarts_timeout_but_never_beyond_maximum() -
     loop = asyncio.get_running_loop()
     call = asyncio.create_task(bench.call(timeout=1000, max_timeout=1500))
     await bench.transport.wait_for(1)
-    pending = bench.dispatcher.pending[1]
-    assert pending.timer is not None
-    begun = loop.time()
-    first = pending.timer.when() or 0
-    pending.extend()
-    assert first <= (pending.timer.when() or 0) <= begun + 1001
-    assert pending.deadline is not None
-    pending.deadline = begun + 1  # as if most of the maximum were over
-    pending.extend()
-    assert pending.timer.when() == begun + 1
+    limit = bench.dispatcher.pending[1].limit
+    assert limit is not None
+    begun, first = loop.time(), limit.end
+    limit.restart()
+    assert first <= limit.end <= begun + 1001
+    limit.deadline = begun + 1  # as if most of the maximum were over
+    limit.restart()
+    assert limit.end == begun + 1
     bench.receive(Response(1, {}))
     await call
 
@@ -346,10 +344,11 @@ async def test_dispatcher_timeout_error_names_the_limit_that_ended() -> None:
     bench = Bench()
     call = asyncio.create_task(bench.call(timeout=1000, max_timeout=1500))
     await bench.transport.wait_for(1)
-    pending = bench.dispatcher.pending[1]
-    pending.deadline = asyncio.get_running_loop().time()  # as if all of the maximum were over
-    pending.extend()
-    with pytest.raises(RequestTimeout, match="no response within 1500 seconds"):
+    await asyncio.sleep(0.15)
+    limit = bench.dispatcher.pending[1].limit
+    assert limit is not None
+    limit.restart()
+    with pytest.raises(RequestTimeout, match=r"no response within 0\.3 seconds"):
         await call
     with pytest.raises(RequestTimeout, match=r"no response within 0\.01 seconds"):
         await bench.call(timeout=0.01, max_timeout=5)
@@ -418,9 +417,9 @@ def test_dispatcher_progress_at_the_end_of_the_timeout_is_too_late() -> None:
         call = asyncio.create_task(bench.call(timeout=0.01, max_timeout=5))
         await bench.transport.wait_for(1)
         (pending,) = bench.dispatcher.pending.values()
-        assert pending.timer is not None
-        pending.timer.reschedule(asyncio.get_running_loop().time())
-        late = asyncio.get_running_loop().call_soon(pending.extend)  # in the turn in which the time ends
+        assert pending.limit is not None
+        pending.limit.finish()
+        late = asyncio.get_running_loop().call_soon(pending.limit.restart)  # in the turn in which the time ends
         with pytest.raises(RequestTimeout):
             await call
         assert not late.cancelled()

@@ -22,7 +22,7 @@ from ...basic.mrtr import InputRequest, read_input_requests
 from ...codec import ShapeError, codec_for
 from ...jsonrpc.errors import InvalidMessage, McpError, RemoteError, RequestTimeout
 from ...jsonrpc.messages import Object
-from ...jsonrpc.time_limits import end_handlers
+from ...jsonrpc.bounded_waits import end_handlers
 from ...revisions import Revision
 from .types import DEFAULT_POLL_INTERVAL, Task, TaskRequestParams, UpdateTaskRequestParams, unknown_task
 from .types import CreateTaskResult as CreateTaskResult

@@ -25,6 +25,7 @@ from socket import gaierror
 from typing import Final, Protocol, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import SplitResult
 
+from ..slots import Slots
 from .framing import TOKEN, BadMessage, encode_head
 from .message import bracket_ipv6
 from .origin import Origin, find_proxy, parse_url, proxy_credentials, redirect_target
@@ -72,7 +73,7 @@ class HttpClient:
         self._limits, self._ssl, self._proxies = limits or ClientLimits(), ssl, proxies
         self._free: list[ClientConnection] = []
         self._all: set[ClientConnection] = set()
-        self._slots = asyncio.Semaphore(self._limits.connections)
+        self._slots = Slots(self._limits.connections)
         self._closed = False
         self._head = lru_cache(MAX_CACHED_HEADS)(self._write_head)
 
@@ -118,16 +119,12 @@ class HttpClient:
         head, size = self._head(method, url, tuple(headers.items())), len(body)
         length = b"Content-Length: %d\r\n" % size if size or method in ("POST", "PUT", "PATCH") else b""
         request = b"%b%b\r\n%b" % (head, length, body)
-        if not extra:
-            try:
-                async with time_limit(self._limits.head_time):
-                    await self._slots.acquire()
-            except TimeoutError:
-                raise HttpTimeout(f"all {self._limits.connections} connections of this client are in use") from None
+        if not extra and not self._slots.take_now():
+            await self._wait_for_slot()
         connection = None
         try:
             while True:
-                connection = await self._take_connection(origin, may_connect)
+                connection = self._free_connection(origin, may_connect) or await self._connect(origin, may_connect)
                 try:
                     return HttpResponse(url, method, await connection.send_request(request), connection)
                 except StaleConnection:
@@ -155,10 +152,17 @@ class HttpClient:
             lines += proxy_credentials(proxy)
         return encode_head(lines, headers, _RESERVED_HEADERS)
 
+    async def _wait_for_slot(self) -> None:
+        try:
+            async with time_limit(self._limits.head_time):
+                await self._slots.take()
+        except TimeoutError:
+            raise HttpTimeout(f"all {self._limits.connections} connections of this client are in use") from None
+
     async def _release(self, connection: ClientConnection | None, extra: bool, reusable: bool) -> None:
         """Free the slot of a request, and keep its connection for another request or close it."""
         if not extra:
-            self._slots.release()
+            self._slots.give_back()
         if connection is None:
             return
         if reusable and not self._closed and not connection.has_more_to_send():
@@ -167,8 +171,8 @@ class HttpClient:
         else:
             await self._discard(connection)
 
-    async def _take_connection(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection:
-        """Return a free or a new connection, and close those that were unused for too long."""
+    def _free_connection(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection | None:
+        """Return a free connection to the origin, or None. Close connections that were unused for too long."""
         if self._closed:
             raise HttpError("the client is closed")
         oldest = asyncio.get_running_loop().time() - self._limits.keep
@@ -180,7 +184,7 @@ class HttpClient:
                 if connection.is_open():
                     return connection
                 self._abort(connection)
-        return await self._connect(origin, may_connect)
+        return None
 
     def _abort(self, connection: ClientConnection) -> None:
         self._all.discard(connection)

@@ -76,6 +76,16 @@ class ResponseHead:
         self.status, self._version, self.headers = parse_response_head(received, max_headers)
 
     @cached_property
+    def is_interim(self) -> bool:
+        """True if another response follows. Status 101 has none."""
+        return 100 <= self.status < 200 and self.status != 101
+
+    @cached_property
+    def coding(self) -> str:
+        """The coding of the body, such as "gzip"; "identity" for none."""
+        return (self.headers.get("content-encoding") or "identity").lower()
+
+    @cached_property
     def length(self) -> int | None:
         """The body's length in bytes, CHUNKED, or None if the body ends with the connection."""
         # [RFC 9112 6.3, rule 1] these responses have no body, even if they have a Content-Length
@@ -103,7 +113,7 @@ class ClientConnection(asyncio.Protocol):
         self._last_head: ResponseHead | None = None
         self._arrival: asyncio.Future[None] | None = None  # of more bytes, or of the end
         self._closed: asyncio.Future[None] = self._loop.create_future()
-        self._has_ended = False
+        self._has_ended = self._is_paused = False
         self._error: Exception | None = None  # the error that ended the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -115,6 +125,7 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.received += data
         if len(self.received) >= MAX_RECEIVED_BYTES:
+            self._is_paused = True
             self.transport.pause_reading()  # until `wait` or `keep`
         self._wake()
 
@@ -135,7 +146,7 @@ class ClientConnection(asyncio.Protocol):
         """Wait for more received bytes. Return False if the connection has ended. Raise OSError if it broke."""
         size = len(self.received)
         if not self._has_ended:
-            self.transport.resume_reading()
+            self._resume_reading()
             self._arrival = self._loop.create_future()
             await self._arrival
         if len(self.received) > size:
@@ -147,7 +158,12 @@ class ClientConnection(asyncio.Protocol):
     def keep(self) -> None:
         """Keep the connection for another request."""
         self.used_before, self.free_since = True, self._loop.time()
-        self.transport.resume_reading()  # or the end of the connection would not be noticed
+        self._resume_reading()  # else the end of the connection would not be noticed
+
+    def _resume_reading(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self.transport.resume_reading()
 
     def is_open(self) -> bool:
         """Return True if the server has not closed the connection, and has sent no unrequested bytes."""
@@ -158,34 +174,43 @@ class ClientConnection(asyncio.Protocol):
 
     async def send_request(self, request: bytes) -> ResponseHead:
         """Send a request. Return the head of the final response."""
-        try:
-            async with time_limit(self.limits.head_time):
-                # Do not wait until the request is sent, because the server may respond before it has read all of it.
-                self.transport.write(request)
-                head = await self.read_head()
-                while 100 <= head.status < 200 and head.status != 101:
-                    head = await self.read_head()  # [RFC 9110 15.2] interim responses precede the final one
-        except TimeoutError:
-            raise HttpTimeout(f"the server sent no response within {self.limits.head_time:g} s") from None
+        # Do not wait until the request is sent: the server can respond before it has read the whole request.
+        self.transport.write(request)
+        if self.limits.head_time is None:
+            head = await self.read_head()
+        else:
+            try:
+                async with asyncio.timeout(self.limits.head_time):
+                    head = await self.read_head()
+            except TimeoutError:
+                raise HttpTimeout(f"the server sent no response within {self.limits.head_time:g} s") from None
         if head.status == 101:
             raise HttpError("the server sent status 101 (Switching Protocols), which the request did not ask for")
         return head
 
     async def read_head(self) -> ResponseHead:
-        """Return the head of the next response."""
-        received, max_size = self.received, self.limits.head_size + len(_END_OF_HEAD)
+        """Return the head of the next final response."""
         try:
-            while (end := received.find(_END_OF_HEAD)) < 0 and len(received) < max_size:
-                if not await self.wait():
-                    if received:
+            # [RFC 9110 15.2] interim responses precede the final one
+            while (head := self._take_head()) is None or head.is_interim:
+                if head is None and not await self.wait():
+                    if self.received:
                         raise HttpError("the connection ended in the middle of the response's head")
                     is_tls = self.used_before or self.origin.scheme == "https"
                     hint = "" if is_tls else "; if the server uses TLS, write https://"
                     raise StaleConnection(f"the connection ended without a response{hint}")
         except OSError as error:
             raise StaleConnection(f"the connection broke before the response: {error}") from error
-        if not 0 <= end <= self.limits.head_size:
+        return head
+
+    def _take_head(self) -> ResponseHead | None:
+        """Remove a head from `received`. Return None if it is incomplete."""
+        end = self.received.find(_END_OF_HEAD)
+        size = len(self.received) - len(_END_OF_HEAD) if end < 0 else end
+        if size > self.limits.head_size or (end < 0 and size == self.limits.head_size):
             raise HttpError(f"the head of the response is larger than {self.limits.head_size} bytes")
+        if end < 0:
+            return None
         head, last = self.take(end + len(_END_OF_HEAD)), self._last_head
         if last is None or head != last.received:
             last = self._last_head = ResponseHead(head, self.limits.header_count)
@@ -226,6 +251,7 @@ class HttpResponse:
         length = 0 if method == "HEAD" else head.length
         self.is_complete = length == 0
         self.keep_alive = head.keep_alive and length is not None
+        self._coding = head.coding
         self._length = length  # None: the body ends with the connection
         self._left = MAX_RECEIVED_BYTES if length is None else length
         self._chunk_decoder = ChunkDecoder(connection.received) if length == CHUNKED else None
@@ -241,7 +267,7 @@ class HttpResponse:
         """
         if self._length is not None and self._length > limit:
             raise HttpError(f"the response has {self._length} bytes, more than the limit of {limit}")
-        body: bytes | bytearray = b"" if self.is_complete else await self._read_piece()
+        body: bytes | bytearray = b"" if self.is_complete else self._take_piece()
         if not self.is_complete:  # most bodies arrive whole, with their head
             body = bytearray(body)
         while not self.is_complete and len(body) <= limit:
@@ -259,11 +285,7 @@ class HttpResponse:
 
     async def _read_piece(self) -> bytes:
         """Return the next bytes of the body; b"" at its end."""
-        coding = self.headers.get("content-encoding") or "identity"
-        if coding.lower() != "identity":
-            raise HttpError(f"the response is encoded with {coding[:40]}, which the request did not accept")
-        piece = self._take_piece()
-        while not piece and not self.is_complete:
+        while not (piece := self._take_piece()) and not self.is_complete:
             idle = self.connection.limits.idle
             try:
                 async with time_limit(idle):
@@ -279,7 +301,9 @@ class HttpResponse:
         return piece
 
     def _take_piece(self) -> bytes:
-        """Return the received bytes of the body, and set `is_complete` if they contain its end."""
+        """Return the received bytes of the body. Set `is_complete` if they contain the end that the head announced."""
+        if self._coding != "identity":
+            raise HttpError(f"the response is encoded with {self._coding[:40]}, which the request did not accept")
         if self._chunk_decoder is not None:
             try:
                 piece = self._chunk_decoder.decode()

@@ -19,11 +19,11 @@ from urllib.parse import urljoin, urlsplit
 from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.large_messages import decode_from_server
 from ...jsonrpc.messages import Outgoing, Request, RequestFailure, RequestId, encode
-from ...jsonrpc.time_limits import TimeLimits
 from ...lib.http.client import HttpSender
 from ...lib.http.origin import public_url
 from ...lib.http.response import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
+from ...lib.time_limits import TimeLimits
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish
 from ..streamable_http.checks import JSON_TYPE, SSE_TYPE
 
@@ -63,9 +63,8 @@ class SseClientTransport(Transport):
         self._receive = receive
         self._reader = asyncio.create_task(self._read())
         try:
-            with contextlib.suppress(TimeoutError):
-                async with self._time_limits.timeout(ENDPOINT_SECONDS):
-                    await asyncio.wait([self._endpoint])
+            with contextlib.suppress(TimeoutError), self._time_limits.timeout(ENDPOINT_SECONDS):
+                await asyncio.wait([self._endpoint])
             if not self._endpoint.done():
                 raise ConnectionClosed(f"{public_url(self.url)} sent no endpoint event within {ENDPOINT_SECONDS:g} s")
             self._endpoint.result()
@@ -128,9 +127,10 @@ class SseClientTransport(Transport):
         if self._trace is not None:
             self._trace("->", frame)
         try:
-            async with self._time_limits.timeout(POST_SECONDS), posting as response:
-                await response.read(MAX_REFUSAL)
-                why = f"the server answered HTTP {response.status}" if response.status >= 400 else None
+            with self._time_limits.timeout(POST_SECONDS):
+                async with posting as response:
+                    await response.read(MAX_REFUSAL)
+                    why = f"the server answered HTTP {response.status}" if response.status >= 400 else None
         except TimeoutError:
             why = f"the message was not accepted within {POST_SECONDS:g} s"
         except (HttpError, ValueError) as error:

@@ -48,11 +48,11 @@ from ...jsonrpc.messages import (
     encode,
 )
 from ...jsonrpc.outline import MAX_UNREQUESTED
-from ...jsonrpc.time_limits import TimeLimits
 from ...lib.http.client import HttpClient, HttpSender
 from ...lib.http.origin import public_url
 from ...lib.http.response import ClientLimits, HttpError, HttpResponse
 from ...lib.http.sse import EventTooLarge
+from ...lib.time_limits import TimeLimits
 from ...revisions import Revision, find_revision
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish
 from ..http_sse.client import SseClientTransport
@@ -120,8 +120,7 @@ class StreamableHttpClientTransport(Transport):
         self._receive: Receive = lambda message: None  # until `start`
         self._end = EndReport()
         self._initialize: Request | None = None  # before this request, only stateless requests are in flight
-        self._session: str | None = None
-        self._revision: Revision | None = None
+        self._use_session(None, None)
         self._posts: dict[asyncio.Task[None], set[RequestId]] = {}  # with the ids of the requests not cancelled
         self._last_one_way_post: asyncio.Task[None] | None = None  # the last POST of a notification or response
         self._listener: asyncio.Task[None] | None = None
@@ -150,9 +149,9 @@ class StreamableHttpClientTransport(Transport):
         frame = encode(message)
         if isinstance(message, Request) and message.method == "initialize":
             self._initialize = message
-        task = asyncio.get_running_loop().create_task(self._post_in_order(message, frame, ids, self._last_one_way_post))
+        # never an eager task, which could end before it is in the table
+        task = asyncio.Task(self._post_in_order(message, frame, ids, self._last_one_way_post))
         self._posts[task] = set(ids)
-        task.add_done_callback(self._posts.pop)
         if not ids:
             self._last_one_way_post = task
         if isinstance(message, Notification):
@@ -202,8 +201,8 @@ class StreamableHttpClientTransport(Transport):
         await self._stateless.close()
         await finish(*self._posts, self._listener, self._renewal, cancel=True, timeout=CLOSE_SECONDS)
         if self._session is not None:
-            # [2025-11-25 basic/transports#session-management] a client SHOULD DELETE a session that it no longer needs
-            deleting = self._http.request("DELETE", self.url, self._headers(), extra=True)
+            # [2025-11-25 basic/transports#session-management] a client SHOULD DELETE a session it no longer needs
+            deleting = self._http.request("DELETE", self.url, self._headers, extra=True)
             try:
                 async with asyncio.timeout(DELETE_SECONDS), deleting:
                     pass
@@ -217,14 +216,14 @@ class StreamableHttpClientTransport(Transport):
     async def _post_in_order(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None
     ) -> None:
-        earlier = [task for task in (before, self._renewal) if task is not None and not task.done()]
-        if earlier:
-            await finish(*earlier)
         try:
-            if ids:  # a request has the time limit of the session
+            for earlier in (before, self._renewal):
+                if earlier is not None and not earlier.done():
+                    await finish(earlier)
+            if ids:  # the session limits the time of its requests
                 await self._post(message, frame, ids, self._receive)
             else:
-                async with self._time_limits.timeout(ACCEPT_SECONDS):
+                with self._time_limits.timeout(ACCEPT_SECONDS):
                     await self._post(message, frame, ids, self._receive)
         except TimeoutError:
             log.warning("%s did not accept a message within %g s", public_url(self.url), ACCEPT_SECONDS)
@@ -232,13 +231,17 @@ class StreamableHttpClientTransport(Transport):
             self._fail_requests(ids, str(error), self._receive)
         except McpError as error:  # the authorization failed
             self._fail_requests(ids, str(error), self._receive, error)
+        finally:
+            # a done callback of the task would cost another iteration of the event loop
+            self._posts.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
 
     async def _post(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: Receive, repeated: bool = False
     ) -> None:
         """POST a message and read the response. If the session has ended, begin another and repeat the POST, once."""
         is_initialize = message is self._initialize
-        posting = self._http.request("POST", self.url, self._post_headers(is_initialize), frame, extra=not ids)
+        headers = self._stateless.headers if is_initialize else self._post_headers
+        posting = self._http.request("POST", self.url, headers, frame, extra=not ids)
         if self._trace is not None and not repeated:
             self._trace("->", frame)
         session, ended = None if is_initialize else self._session, False
@@ -252,7 +255,7 @@ class StreamableHttpClientTransport(Transport):
             else:
                 if is_initialize:
                     # [2025-11-25 basic/transports#session-management] the client MUST send it with all later requests
-                    self._session = response.headers.get(SESSION_HEADER)
+                    self._use_session(response.headers.get(SESSION_HEADER), self._revision)
                 await self._read(response, ids, deliver)
         if ended:
             await self._renew_session(session)
@@ -270,7 +273,9 @@ class StreamableHttpClientTransport(Transport):
                 why = f"the response is {kind or 'without content type'}, not {JSON_TYPE} or {SSE_TYPE}"
                 return self._fail_requests(ids, f"{why}; {NOT_AN_ENDPOINT}", deliver)
             if kind == JSON_TYPE and body:
-                await self._deliver_frame(unanswered, deliver, body)
+                self._deliver(unanswered, deliver, body)
+                if not self._stateless.readable.is_set():
+                    await self._stateless.readable.wait()
         if unanswered:
             self._fail_requests(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
 
@@ -327,54 +332,54 @@ class StreamableHttpClientTransport(Transport):
         log.info("%s has ended the session; a new one begins", public_url(self.url))
         responses: list[Incoming] = []
         try:
-            async with self._time_limits.timeout(RENEWAL_SECONDS):
+            with self._time_limits.timeout(RENEWAL_SECONDS):
                 # [2025-11-25 basic/transports#session-management] the client MUST begin a new one, without the old id
                 await self._post(initialize, encode(initialize), [initialize.id], responses.append)
                 why = _failure_in(responses) or ("the revision has changed" if self._revision != revision else None)
                 if why is None:
                     notice = encode(Notification("notifications/initialized"))
-                    async with self._http.request("POST", self.url, self._post_headers(), notice, extra=True):
+                    async with self._http.request("POST", self.url, self._post_headers, notice, extra=True):
                         pass
         except TimeoutError:
             why = f"the handshake took more than {RENEWAL_SECONDS:g} s"
         except (HttpError, McpError, EventTooLarge) as error:
             why = str(error)
         if why is not None:
-            self._session, self._revision = session, revision
+            self._use_session(session, revision)
         elif self._listener is not None and self._listener.done():
             self._listener = asyncio.create_task(self._listen())
         return why
 
-    def _headers(self) -> dict[str, str]:
-        headers = dict(self._own_headers)
-        if self._session is not None:
-            headers[SESSION_HEADER] = self._session
-        if self._revision is not None and self._revision.version_header:
+    def _use_session(self, session: str | None, revision: Revision | None) -> None:
+        """Send further messages in this session and revision."""
+        self._session, self._revision = session, revision
+        self._headers = dict(self._own_headers)
+        if session is not None:
+            self._headers[SESSION_HEADER] = session
+        if revision is not None and revision.version_header:
             # [2025-11-25 basic/transports#protocol-version-header] the client MUST send it with all later requests
-            headers[VERSION_HEADER] = self._revision.name
-        return headers
-
-    def _post_headers(self, is_initialize: bool = False) -> dict[str, str]:
-        headers = self._own_headers if is_initialize else self._headers()
+            self._headers[VERSION_HEADER] = revision.name
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both types in Accept
-        return {**headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
+        self._post_headers = {**self._headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
 
-    def _get(self, resume_headers: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:
-        headers = {**self._headers(), "Accept": SSE_TYPE, **resume_headers}
-        return self._http.request("GET", self.url, headers, extra=True)
+    def _get(self, more: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:
+        return self._http.request("GET", self.url, {**self._headers, "Accept": SSE_TYPE, **more}, extra=True)
 
     async def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
-        """Decode and deliver a message, and remove its request from `unanswered` if it is a response."""
+        self._deliver(unanswered, deliver, frame)
+        await self._stateless.readable.wait()
+
+    def _deliver(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
+        """Decode and deliver a message. If it is a response, remove its request from `unanswered`."""
         if self._trace is not None:
             self._trace("<-", frame)
         message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, self.waits_for)
         if isinstance(message, Response) and self._initialize is not None and message.id == self._initialize.id:
-            self._revision = find_revision(message.result.get("protocolVersion"))
+            self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
         for member in _members(message):
             if isinstance(member, (Response, ErrorResponse, Malformed)) and member.id is not None:
                 unanswered.discard(member.id)
         deliver(message)
-        await self._stateless.readable.wait()
 
     def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive, error: McpError | None = None) -> None:
         if not ids:

@@ -52,7 +52,7 @@ class StatelessRequests:
     ) -> None:
         self._url, self._http = url, http
         # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST list both types in Accept
-        self._headers = {**headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
+        self.headers = {**headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
         self._trace, self._parameters = trace, parameters
         self.readable = asyncio.Event()  # set unless reading is paused
         self.readable.set()
@@ -61,22 +61,23 @@ class StatelessRequests:
     def send(self, request: Request, receive: Receive) -> None:
         """POST a request, and deliver the messages of its response to `receive`. Raises the exceptions of `encode`."""
         frame = encode(request)
-        headers = {**self._headers, **request_headers(request, self._parameters)}
-        task = asyncio.get_running_loop().create_task(self._post(request, frame, headers, receive))
-        self._in_flight[request.id] = task
-        task.add_done_callback(lambda _: self._in_flight.pop(request.id, None))
+        headers = {**self.headers, **request_headers(request, self._parameters)}
+        # never an eager task, which could end before it is in the table
+        self._in_flight[request.id] = asyncio.Task(self._post(request, frame, headers, receive))
 
     def cancel(self, id: object) -> bool:
-        """Cancel a request by closing its HTTP response. Return False if it is not in flight."""
-        task = self._in_flight.get(id) if isinstance(id, (str, int)) else None
-        if task is not None:
-            # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing the response cancels
-            task.cancel()
-        return task is not None
+        """Cancel a request: close its HTTP response. Return False if no such request is in flight."""
+        if not isinstance(id, (str, int)) or id not in self._in_flight:
+            return False
+        # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing the response cancels
+        self._in_flight[id].cancel()
+        self._in_flight[id].add_done_callback(lambda _: self._in_flight.pop(id, None))  # perhaps `_post` never begins
+        return True
 
     def cancel_all(self) -> None:
-        for task in self._in_flight.values():
-            task.cancel()
+        """Cancel all requests."""
+        for id in self._in_flight:
+            self.cancel(id)
 
     async def close(self) -> None:
         await finish(*self._in_flight.values(), cancel=True, timeout=CLOSE_SECONDS)
@@ -96,6 +97,8 @@ class StatelessRequests:
             receive(RequestFailure(request.id, f"{public_url(self._url)}: {error}"))
         except McpError as error:  # the authorization failed
             receive(RequestFailure(request.id, str(error), error=error))
+        finally:
+            self._in_flight.pop(request.id, None)
 
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
         """Deliver the messages of an HTTP response. If the JSON-RPC response is missing, return the reason."""

@@ -33,7 +33,7 @@ from mcp_ref.extensions.tasks import requestor as tasks_client
 from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MIN_POLL_SECONDS
 from mcp_ref.extensions.tasks.types import Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import EXTENSION, RELATED_TASK
-from mcp_ref.jsonrpc import time_limits
+from mcp_ref.jsonrpc import bounded_waits
 from mcp_ref.jsonrpc.messages import Object
 from tests.raw_peers import Wire, answer, handshake, raw_server
 from tests.settings import PATIENCE
@@ -483,7 +483,7 @@ async def test_a_task_that_asks_what_it_may_not_is_cancelled(shown: Object, why:
 async def test_call_ends_although_a_handler_ignores_its_cancellation_after_the_end_of_the_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(time_limits, "CANCEL_SECONDS", 0.02)
+    monkeypatch.setattr(bounded_waits, "CANCEL_SECONDS", 0.02)
     go = asyncio.Event()
 
     async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:

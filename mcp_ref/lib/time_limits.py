@@ -1,0 +1,139 @@
+"""Time limits that share one timer, and that can be stopped, for example while a user signs in.
+
+    with limits.timeout(60.0):           raises TimeoutError after 60 s
+        ...
+    with limits.stopped():               inside this block, no limit can end
+        ...                              a user types a password
+                                         after the block, each limit continues with the time that it had left
+
+Without the stop, every request would time out before its user has found the password, and a protected server would look
+like one that does not respond.
+
+Most requests end long before their limit. A timer for each of them, as `asyncio.timeout` makes it, would take a tenth
+of a client's time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Iterator
+from types import TracebackType
+
+
+class TimeLimit:
+    """A time limit, as a context manager. At its end, the block is cancelled, and TimeoutError is raised after it."""
+
+    __slots__ = ("_before", "_limits", "_task", "deadline", "end", "has_ended", "seconds")
+
+    def __init__(self, limits: TimeLimits, seconds: float | None, most: float | None) -> None:
+        now = asyncio.get_running_loop().time()
+        self._limits, self.seconds, self.has_ended = limits, seconds, False
+        self.deadline = now + most if most is not None else math.inf
+        """The latest end that `restart` can set, on the event loop's clock."""
+        self.end = min(now + seconds if seconds is not None else math.inf, self.deadline)
+        """The end on the event loop's clock; infinity without a limit."""
+
+    def __enter__(self) -> TimeLimit:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._before = task, task.cancelling()
+        self._limits.begin(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._limits.running.discard(self)
+        # if somebody else has cancelled the task too, the cancellation goes on
+        if self.has_ended and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def restart(self) -> None:
+        """Begin again with the whole time, up to the deadline. Do nothing without a deadline."""
+        if self.seconds is not None and self.deadline < math.inf and not self.has_ended:
+            self.end = min(asyncio.get_running_loop().time() + self.seconds, self.deadline)
+            self._limits.watch(self.end)
+
+    def postpone(self, seconds: float) -> None:
+        """Move the end and the deadline."""
+        self.end += seconds
+        self.deadline += seconds
+
+    def finish(self) -> None:
+        """End the limit: cancel its block."""
+        self.has_ended = True
+        self._task.cancel()
+
+
+class TimeLimits:
+    """The running time limits of one connection. Call its methods on one event loop."""
+
+    def __init__(self) -> None:
+        self.running: set[TimeLimit] = set()
+        self._stops = 0  # number of open `stopped` blocks
+        self._stopped: dict[TimeLimit, float] = {}  # the time since when each limit is stopped
+        self._timer: asyncio.TimerHandle | None = None  # of the earliest end, or earlier
+
+    def timeout(self, seconds: float | None, most: float | None = None) -> TimeLimit:
+        """Return a context manager that raises TimeoutError at the end of the time. It can be restarted up to `most`.
+
+        Args:
+            seconds: The time; None for no limit.
+            most: The total time with all restarts, in seconds; None if it cannot be restarted.
+        """
+        return TimeLimit(self, seconds, most)
+
+    def begin(self, limit: TimeLimit) -> None:
+        """Watch a limit until its block ends."""
+        self.running.add(limit)
+        if self._stops:
+            self._stopped[limit] = asyncio.get_running_loop().time()
+        else:
+            self.watch(limit.end)
+
+    def watch(self, end: float) -> None:
+        """Call `_check` at this time, unless it is called earlier anyway."""
+        if end == math.inf or (self._timer is not None and self._timer.when() <= end):
+            return
+        self.close()
+        self._timer = asyncio.get_running_loop().call_at(end, self._check)
+
+    def _check(self) -> None:
+        """End the limits whose time is over, and watch the others."""
+        self.close()
+        if self._stops:
+            return
+        now, following = asyncio.get_running_loop().time(), math.inf
+        for limit in tuple(self.running):
+            if limit.has_ended:
+                continue
+            if limit.end <= now:
+                limit.finish()
+            else:
+                following = min(following, limit.end)
+        self.watch(following)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Return a context manager that stops all limits. Several may overlap."""
+        self._stops += 1
+        if self._stops == 1:
+            self._stopped = dict.fromkeys(self.running, asyncio.get_running_loop().time())
+        try:
+            yield
+        finally:
+            self._stops -= 1
+            if not self._stops:
+                self._continue()
+
+    def _continue(self) -> None:
+        stopped, self._stopped, now = self._stopped, {}, asyncio.get_running_loop().time()
+        for limit, since in stopped.items():
+            limit.postpone(now - since)
+        self._check()
+
+    def close(self) -> None:
+        """Stop the timer. Later limits start it again."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,124 @@
+"""Time limits that stop while a user signs in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+
+import pytest
+
+from mcp_ref.lib.time_limits import TimeLimits
+
+
+async def test_time_limit_ends_after_its_time() -> None:
+    with pytest.raises(TimeoutError), TimeLimits().timeout(0.01):
+        await asyncio.Event().wait()
+
+
+async def test_time_limits_that_begin_later_can_end_earlier() -> None:
+    limits, ended = TimeLimits(), list[float]()
+
+    async def wait(seconds: float) -> None:
+        with contextlib.suppress(TimeoutError), limits.timeout(seconds):
+            await asyncio.Event().wait()
+        ended.append(seconds)
+
+    await asyncio.wait_for(asyncio.gather(wait(0.03), wait(0.01), wait(0.02)), 5)
+    assert ended == [0.01, 0.02, 0.03]
+    assert not limits.running
+
+
+async def test_time_limit_leaves_a_cancellation_of_its_task_alone() -> None:
+    async def wait() -> None:
+        with TimeLimits().timeout(100):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_time_limit_that_ends_with_a_cancellation_of_its_task_goes_on_as_a_cancellation() -> None:
+    limits = TimeLimits()
+
+    async def wait() -> None:
+        with limits.timeout(100):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    (limit,) = limits.running
+    limit.finish()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_time_limit_without_seconds_never_ends() -> None:
+    limits = TimeLimits()
+    with limits.timeout(None) as limit:
+        with limits.stopped():
+            pass
+        assert limit.end == math.inf
+
+
+async def test_time_limit_restarts_up_to_its_deadline() -> None:
+    limits, begun = TimeLimits(), asyncio.get_running_loop().time()
+    with limits.timeout(1000, 1500) as limit:
+        first = limit.end
+        limit.restart()
+        assert first <= limit.end <= begun + 1001
+        limit.deadline = begun + 1  # as if most of the time were over
+        limit.restart()
+        assert limit.end == begun + 1
+    with limits.timeout(1000) as limit:
+        first = limit.end
+        limit.restart()
+        assert limit.end == first
+
+
+async def test_stopped_limit_keeps_the_time_that_is_left() -> None:
+    limits = TimeLimits()
+    with limits.timeout(100, 200) as limit:
+        end, deadline, began = limit.end, limit.deadline, time.monotonic()
+        with limits.stopped():
+            await asyncio.sleep(0.02)
+        stop = time.monotonic() - began
+    assert 0.02 <= limit.end - end == pytest.approx(stop, abs=0.01)
+    assert limit.deadline - deadline == pytest.approx(limit.end - end)
+
+
+async def test_limits_that_begin_during_a_stop_are_stopped_too() -> None:
+    limits = TimeLimits()
+    with limits.stopped(), limits.timeout(0.01):
+        await asyncio.sleep(0.03)
+
+
+async def test_limits_go_on_after_the_last_of_several_stops() -> None:
+    limits = TimeLimits()
+    with pytest.raises(TimeoutError), limits.timeout(0.01):
+        with limits.stopped():
+            with limits.stopped():
+                pass
+            await asyncio.sleep(0.03)
+        await asyncio.wait_for(asyncio.Event().wait(), 5)
+
+
+async def test_limit_that_ended_during_a_stop_is_left_alone() -> None:
+    limits = TimeLimits()
+    with limits.stopped(), limits.timeout(100):
+        pass
+    began = time.monotonic()
+    with pytest.raises(TimeoutError), limits.timeout(0.01):
+        with limits.stopped():
+            pass
+        time.sleep(0.02)
+        with limits.stopped():
+            await asyncio.sleep(0)
+        await asyncio.sleep(10)
+    assert time.monotonic() < began + 5
+    assert not limits.running
