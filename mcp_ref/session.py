@@ -241,8 +241,8 @@ class Session(Channel):
     def is_serving(self, id: RequestId) -> bool:
         return self.dispatcher.is_serving(id)
 
-    async def drain(self, related: RequestId | None = None) -> None:
-        await self.transport.drain(related)
+    def drain(self, related: RequestId | None = None) -> Coroutine[object, object, None]:
+        return self.transport.drain(related)
 
     def close_stream(self, related: RequestId) -> bool:
         return self.transport.close_stream(related)

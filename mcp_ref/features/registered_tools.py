@@ -12,7 +12,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TypedDict, Unpack, cast, get_args
 
@@ -110,7 +110,7 @@ class RegisteredTool:
         if not self.wraps_result(revision):
             return self.tool
         wrapper: Object = {"type": "object", "properties": {"result": self.tool.output_schema}, "required": ["result"]}
-        return replace(self.tool, output_schema=wrapper)
+        return Tool(**{**vars(self.tool), "output_schema": wrapper})  # `dataclasses.replace` takes seven times as long
 
 
 ToolRun = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]

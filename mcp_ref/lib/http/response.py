@@ -205,6 +205,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _take_head(self) -> ResponseHead | None:
         """Remove a head from `received`. Return None if it is incomplete."""
+        if not self.received:
+            return None
         end = self.received.find(_END_OF_HEAD)
         size = len(self.received) - len(_END_OF_HEAD) if end < 0 else end
         if size > self.limits.head_size or (end < 0 and size == self.limits.head_size):

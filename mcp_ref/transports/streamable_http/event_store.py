@@ -201,7 +201,9 @@ class MemoryEventStore:
 
     def _count(self, session: str, stored: SessionEvents, size: int) -> CallerEvents:
         """Add the size of new events to those of the session, of its caller, and of all. Return those of the caller."""
-        of_caller = self._by_caller.setdefault(stored.caller, CallerEvents())
+        of_caller = self._by_caller.get(stored.caller)
+        if of_caller is None:
+            of_caller = self._by_caller[stored.caller] = CallerEvents()
         of_caller.by_age[session] = stored
         for each in (stored, of_caller):
             each.size += size

@@ -224,10 +224,10 @@ class Stream:
         return self._response is None or self._response.has_room
 
     async def drain(self) -> None:
-        if self._response is not None:
-            await self._response.drain()
-        else:
+        if self._response is None:
             await asyncio.sleep(0)  # no client reads the stream, so only let other tasks run
+        elif not self._response.has_room:
+            await self._response.drain()
 
 
 class HttpSession(SessionTransport):
