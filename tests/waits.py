@@ -466,14 +466,12 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It has a time limit.",
     ("jsonrpc/dispatcher.py", "Dispatcher._run", "entry.slot"):
         "The queue ends it with a slot or after `Limits.patience`, and `stop` cancels the task.",
+    ("jsonrpc/dispatcher.py", "Dispatcher._run", "turn"):
+        "`Turns._wait_in` schedules the passing-on of the turn.",
     ("jsonrpc/dispatcher.py", "Dispatcher.close", "asyncio.wait(others, timeout=grace)"):
         "It has the time limit `grace`.",
     ("jsonrpc/dispatcher.py", "Dispatcher.finish", "asyncio.wait(self._tasks, timeout=left)"):
         "It has the time limit `grace`.",
-    ("jsonrpc/dispatcher.py", "respond", "result"):
-        "The author's handler ends it, or the peer cancels the request, or `close` cancels the task.",
-    ("jsonrpc/dispatcher.py", "respond", "turn"):
-        "`Turns._wait_in` schedules the passing-on of the turn.",
     ("jsonrpc/bounded_waits.py", "end_handlers", "asyncio.wait([ended], timeout=CANCEL_SECONDS)"):
         "It has the time limit `CANCEL_SECONDS`.",
     ("jsonrpc/bounded_waits.py", "wait_done", "asyncio.shield(future)"):
@@ -778,6 +776,8 @@ WAITS: dict[tuple[str, str, str], str] = {
         "The response to `initialize` or the end of the session ends it.",
     ("transports/streamable_http/session_table.py", "SessionTable.find", "asyncio.shield(session.initialized)"):
         "The response to `initialize` or the end of the session ends it.",
+    ("transports/streamable_http/stateless.py", "StatelessExchange.serve", "turn"):
+        "`Turns._wait_in` schedules the passing-on of the turn.",
     ("transports/streamable_http/stateless_client.py", "StatelessRequests._post", "posting"):
         "See `HttpClient.request`, of which this is the context manager.",
     ("transports/streamable_http/stateless_client.py", "StatelessRequests._read_events", "response"):

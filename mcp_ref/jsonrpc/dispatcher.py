@@ -219,12 +219,14 @@ class Dispatcher(Requester):
         if not entry.cancelled:
             try:
                 if entry.slot is None or await entry.slot:
-                    response = await respond(request, self._serve(request))
+                    result = await self._serve(request)
+                    if (turn := turn_for(result)) is not None:
+                        await turn
+                    response = Response(request.id, result)
                 else:
                     response = ErrorResponse(request.id, self._no_slot())
-            except asyncio.CancelledError:
-                # [2025-11-25 basic/utilities/cancellation#behavior-requirements] the receiver SHOULD send no response
-                response = None
+            except BaseException as error:  # including SystemExit, because a handler must not end the server
+                response = error_response(request, error)
         del self.serving[request.id]
         if entry.slot is not None:
             self._queue.remove(request.id)
@@ -366,24 +368,16 @@ class Dispatcher(Requester):
                 log.warning("the connection is closed, but %d cancelled request handlers still run", len(stuck))
 
 
-async def respond(request: Request, result: Awaitable[Object]) -> Response | ErrorResponse:
-    """Await a handler's result, and return the response to its request. An exception becomes an error response.
-
-    Even a CancelledError does, if the handler itself raised it. If our own task was cancelled, it is raised.
-    """
-    try:
-        response = await result
-        if (turn := turn_for(response)) is not None:
-            await turn
-        return Response(request.id, response)
-    except BaseException as error:  # including SystemExit, because a handler must not end the server
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise
-        fault = error_for_peer(error)
-        if fault.message not in str(error):  # the peer gets another text, so this one goes to the log
-            log.exception("the handler of %s failed", request.method)
-        return ErrorResponse(request.id, fault)
+def error_response(request: Request, error: BaseException) -> ErrorResponse | None:
+    """Return the response for an exception of a request's handler, or None if the current task was cancelled."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        # [2025-11-25 basic/utilities/cancellation#behavior-requirements] the receiver SHOULD send no response
+        return None
+    fault = error_for_peer(error)
+    if fault.message not in str(error):  # the peer gets another text, so this one goes to the log
+        log.exception("the handler of %s failed", request.method)
+    return ErrorResponse(request.id, fault)
 
 
 def writable(response: Message | Malformed) -> Message:

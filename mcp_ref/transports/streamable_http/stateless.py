@@ -30,13 +30,13 @@ from collections.abc import Callable, Coroutine
 from ...basic.access import Access
 from ...basic.headers import ArgumentPath, check_headers, check_parameters, mirrored_fields
 from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless, unsupported_revision
-from ...jsonrpc.dispatcher import respond, writable
+from ...jsonrpc.dispatcher import error_response, writable
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...lib.shares import ShareExceeded, Shares
-from ...lib.turns import note_size
+from ...lib.turns import note_size, turn_for
 from ...revisions import find_revision
 from ..base import Drain, HeldResponse, Hold, Notify, Trace
 from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest, HttpRefusal
@@ -153,10 +153,13 @@ class StatelessExchange:
         self._exchange.on_disconnect(self._cancel)
         response: Response | ErrorResponse | None = None
         try:
-            result = serve_request(self._request, self.notify, self.drain, access.id, self.hold)
-            response = await respond(self._request, result)
-        except asyncio.CancelledError:
-            if task.cancelling() > self._expected_cancellations:
+            result = await serve_request(self._request, self.notify, self.drain, access.id, self.hold)
+            if (turn := turn_for(result)) is not None:
+                await turn
+            response = Response(self._request.id, result)
+        except BaseException as error:  # SystemExit too: a handler must not end the server
+            response = error_response(self._request, error)
+            if response is None and task.cancelling() > self._expected_cancellations:
                 raise  # the server shuts down
         finally:
             self.task = None
