@@ -511,6 +511,8 @@ WAITS: dict[tuple[str, str, str], str] = {
      "loop.create_connection(lambda: connection, host, port, ssl=tls, ssl_shutdown_timeout=1.0 if tls "
      "else None)"):
         "It has the time limit `connect`.",
+    ("lib/http/client.py", "HttpClient._send", "connection.send_request(request)"):
+        "See `ClientConnection.wait`.",
     ("lib/http/client.py", "HttpClient.close",
      "asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))"):
         "Each connection has 1 second to close, see `ClientConnection.close`.",

@@ -133,7 +133,10 @@ class HttpClient:
                         raise
                     await self._discard(connection)
         except BaseException as error:
-            await self._release(connection, extra, reusable=False)
+            if not extra:
+                self._slots.give_back()
+            if connection is not None:
+                await self._discard(connection)
             if isinstance(error, BadMessage):
                 raise HttpError(f"the response is not HTTP/1: {error}") from error
             raise
@@ -159,17 +162,15 @@ class HttpClient:
         except TimeoutError:
             raise HttpTimeout(f"all {self._limits.connections} connections of this client are in use") from None
 
-    async def _release(self, connection: ClientConnection | None, extra: bool, reusable: bool) -> None:
-        """Free the slot of a request, and keep its connection for another request or close it."""
+    def _release(self, connection: ClientConnection, extra: bool, reusable: bool) -> bool:
+        """Free the slot of a request. Return True if the connection is kept for another request."""
         if not extra:
             self._slots.give_back()
-        if connection is None:
-            return
-        if reusable and not self._closed and not connection.has_more_to_send():
-            connection.keep()
-            self._free.append(connection)
-        else:
-            await self._discard(connection)
+        if not reusable or self._closed or connection.has_more_to_send():
+            return False
+        connection.keep()
+        self._free.append(connection)
+        return True
 
     def _free_connection(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection | None:
         """Return a free connection to the origin, or None. Close connections that were unused for too long."""
@@ -310,7 +311,9 @@ class _Exchange:
 
     async def __aexit__(self, *_: object) -> None:
         response = self._response
-        await self._client._release(response.connection, self._extra, response.is_complete and response.keep_alive)
+        reusable = response.is_complete and response.keep_alive
+        if not self._client._release(response.connection, self._extra, reusable):
+            await self._client._discard(response.connection)
 
 
 class RequestOptions(TypedDict, total=False):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -172,21 +172,18 @@ class ClientConnection(asyncio.Protocol):
     def has_more_to_send(self) -> bool:
         return self.transport.get_write_buffer_size() > 0
 
-    async def send_request(self, request: bytes) -> ResponseHead:
-        """Send a request. Return the head of the final response."""
+    def send_request(self, request: bytes) -> Coroutine[object, object, ResponseHead]:
+        """Send a request. Return an awaitable for the head of the final response."""
         # Do not wait until the request is sent: the server can respond before it has read the whole request.
         self.transport.write(request)
-        if self.limits.head_time is None:
-            head = await self.read_head()
-        else:
-            try:
-                async with asyncio.timeout(self.limits.head_time):
-                    head = await self.read_head()
-            except TimeoutError:
-                raise HttpTimeout(f"the server sent no response within {self.limits.head_time:g} s") from None
-        if head.status == 101:
-            raise HttpError("the server sent status 101 (Switching Protocols), which the request did not ask for")
-        return head
+        return self.read_head() if self.limits.head_time is None else self._read_head_within(self.limits.head_time)
+
+    async def _read_head_within(self, seconds: float) -> ResponseHead:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.read_head()
+        except TimeoutError:
+            raise HttpTimeout(f"the server sent no response within {seconds:g} s") from None
 
     async def read_head(self) -> ResponseHead:
         """Return the head of the next final response."""
@@ -201,6 +198,8 @@ class ClientConnection(asyncio.Protocol):
                     raise StaleConnection(f"the connection ended without a response{hint}")
         except OSError as error:
             raise StaleConnection(f"the connection broke before the response: {error}") from error
+        if head.status == 101:
+            raise HttpError("the server sent status 101 (Switching Protocols), which the request did not ask for")
         return head
 
     def _take_head(self) -> ResponseHead | None:
