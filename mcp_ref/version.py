@@ -19,6 +19,7 @@ CHANGES
 - New for the command line: `call --save DIR` and `read --save DIR` write images, audio and blobs to files.
 - `toc PAGE` and `toc --search WORD` list the lines of the package that cite the specification.
 - New for hosts: `Host` and `SyncHost` connect several servers with one policy. The command line has `--config FILE`.
+- New: `python3 -m mcp_ref bridge` lets clients of any revision use a server of any other revision (`bridge/`).
 - A variable such as `{+path}` of a resource template does not match an absolute path, unless `absolute_paths=True`.
 - On stdio, `initialize` can begin a new session. Before, a second `initialize` was refused.
 - Large results over HTTP take turns, each client has a share of the worker threads, sessions and tasks, and all clients

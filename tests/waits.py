@@ -149,7 +149,7 @@ WAITS: dict[tuple[str, str, str], str] = {
         "It is done, because the other one is not.",
     ("bridge/held.py", "ReplayedCall.run", "task.result()"):
         "It is done.",
-    ("bridge/relay.py", "Relay._call_for_modern_client", "replayed.run(work(replayed))"):
+    ("bridge/relay.py", "Relay._call_for_modern_client", "replayed.run(call_server(replayed))"):
         "See `ReplayedCall.run`.",
     ("bridge/relay.py", "Relay.connect",
      "asyncio.gather(*(server.shared(caller) for server in self.servers.values()), return_exceptions=True)"):

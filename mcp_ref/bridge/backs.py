@@ -49,7 +49,7 @@ from ..server.session import ServerSession
 from ..server.stateless import StatelessRequest
 from .calls import Call, OutsideCall
 from .conversion import Losses
-from .relayed import RelayedObject, relayed_method, without_hop_meta
+from .relayed import RelayedObject, relayed_method
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ _NATIVE: Final = frozenset({
 """The notifications of a server that the client handles itself."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Caller:
     """A client in front of the bridge, as far as the choice of a client for the server depends on it."""
 
@@ -150,7 +150,6 @@ class BackClient(Client):
         Raise ProtocolError for an error of the server, and for a lost connection.
         """
         session = self.connector.usable or await self.connector.ready()
-        params = without_hop_meta(params)
         if self.is_modern:
             meta: Object = params.get("_meta") or {}  # type: ignore[assignment]
             params = {**params, "_meta": {**meta, **self._own_meta(call)}}
@@ -190,9 +189,11 @@ class BackClient(Client):
         fields = dict(self.session.request_meta)
         if call is None:
             return fields
-        source, target = codec_for(call.revision), codec_for(self.revision)
-        with contextlib.suppress(ShapeError):
-            fields[CLIENT_CAPABILITIES] = target.encode(source.decode(ClientCapabilities, call.capabilities))
+        if call.revision is self.revision:
+            fields[CLIENT_CAPABILITIES] = call.capabilities
+        else:
+            declared = codec_for(call.revision).decode(ClientCapabilities, call.capabilities)
+            fields[CLIENT_CAPABILITIES] = codec_for(self.revision).encode(declared)
         if call.level is not None and self.server_can("logging"):
             fields[LOG_LEVEL] = call.level
         return fields
@@ -332,17 +333,16 @@ class BackServer:
             if connecting.done() and pool.connecting is connecting:
                 pool.connecting = None
 
+    def needs_lease(self, caller: Caller) -> bool:
+        """Return True if a client can serve only one call of this caller at a time. The era must be known."""
+        return not self.is_modern and caller.session is None and bool(caller.capabilities)
+
     @contextlib.asynccontextmanager
     async def leased(self, caller: Caller) -> AsyncIterator[BackClient]:
         """Return a context manager with a client for one call.
 
         Raise ProtocolError if the pool stays full, or if the server cannot be started.
         """
-        if self.is_modern is None:
-            await self.shared(caller)
-        if self.is_modern or caller.session is not None or not caller.capabilities:
-            yield await self.shared(caller)
-            return
         pool = self._pool(caller)
         try:
             async with asyncio.timeout(POOL_SECONDS):

@@ -254,8 +254,8 @@ class Relay:
             if server.is_modern and caller.session is None:
                 own = self._with_open_state(method, params, own, caller)
             call = SessionCall(context, server.losses, self.names.prefix(name))
-            async with server.leased(caller) as client:
-                result = await self._exchange_with_headers(client, method, own, call, context)
+            client = await server.shared(caller)
+            result = await self._exchange_with_headers(client, method, own, call, context)
         if result.get("resultType") != "input_required":
             return self.names.result_for_client(name, method, result)
         return self._with_sealed_state(method, params, result, caller) if server.is_modern else result
@@ -301,18 +301,22 @@ class Relay:
         own = {key: value for key, value in own.items() if key not in ("requestState", "inputResponses")}
         losses, prefix = server.losses, self.names.prefix(server.name)
 
-        async def work(call: Call) -> Object:
+        async def call_server(call: Call) -> Object:
+            if not server.needs_lease(caller):
+                client = await server.shared(caller)
+                await self._set_level_for(client, call)
+                return await self.exchange(client, method, own, call)
             async with server.leased(caller) as client:
                 await self._set_level_for(client, call)
                 return await self.exchange(client, method, own, call)
 
         if not caller.capabilities or not self.holds:
-            return await work(RefusingCall(context, losses, prefix))
+            return await call_server(RefusingCall(context, losses, prefix))
         if method == "tools/call" and params.get("name") in self.replayed:
             replayed = ReplayedCall(context, losses, prefix)
-            return await replayed.run(work(replayed))
+            return await replayed.run(call_server(replayed))
         call = HeldCall(context, losses, prefix, digest, caller.principal, self.held)
-        call.start(work(call))
+        call.start(call_server(call))
         return await call.proceed()
 
     def _with_open_state(self, method: str, params: Object, own: Object, caller: Caller) -> Object:

@@ -205,6 +205,9 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.say("This tool needs the client's model. A server of this revision cannot send requests.")
     screen.say("So the result is `input_required`. The client sends the call again, with the input and `requestState`.")
     screen.say("The tool runs again from its first line. The server keeps nothing between the two calls.")
+    screen.say(
+        "The command `bridge` turns such results into requests for old clients, and an old server's into results."
+    )
     before = screen.sent_counts["tools/call"]
     result = await client.call_tool("summarize", {"text": "Buy bread, milk and eggs."})
     screen.claim("the tool used the reply of the model", result.text == "Groceries")

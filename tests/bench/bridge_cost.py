@@ -82,12 +82,10 @@ async def measure(revision: str) -> bool:
             process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
             assert process.stdout is not None
             ports[name] = (await process.stdout.readline()).decode().strip()
-            stack.callback(process.kill)
             stack.push_async_callback(process.wait)
-        targets: dict[str, Any] = {
-            "direct stdio": program("stdio", "server", revision, ""),
-            "direct http": ports["server"],
-        }
+            stack.callback(process.kill)
+        direct = program("stdio", "server", revision, "")
+        targets: dict[str, Any] = {"direct stdio": direct, "direct http": ports["server"]}
         for kind in ("bridge", "naive"):
             for back in ("stdio", "http"):
                 targets[f"{kind} stdio-{back}"] = program("stdio", f"{kind}-{back}", revision, ports["server"])
@@ -155,7 +153,9 @@ async def memory() -> bool:
             await opened()
         await asyncio.sleep(0.5)
         size = (tracemalloc.get_traced_memory()[0] - before) / SESSIONS
-    print(f"{size / 1024:.1f} KiB for each idle session, both sides of it in this process (limit: 100 KiB)")
+    print(
+        f"{size / 1024:.1f} KiB for each idle session; the server's sessions are in this process too (limit: 100 KiB)"
+    )
     return size <= 100 * 1024
 
 

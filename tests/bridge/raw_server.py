@@ -34,7 +34,7 @@ def main() -> None:
             waiting.append(id)
         elif method is not None and id is not None:
             send({"id": id, "error": {"code": -32601, "message": "Method not found"}})
-        elif id == "roots":
+        elif id == "roots" and "result" in message:
             roots = " ".join(root["uri"] for root in message["result"]["roots"])
         while roots is not None and waiting:
             send({"id": waiting.pop(), "result": {"content": [{"type": "text", "text": roots}]}})
