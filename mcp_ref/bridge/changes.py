@@ -1,7 +1,7 @@
 """Changes: the notifications about resources and lists that a server sends outside of calls.
 
     subscription of a client -> a subscription of our own client to the same resource -> updates -> this client only
-    changed list of a server -> all clients of the bridge, at most once a second, because its own list has changed
+    changed list of a server -> all clients of the bridge, because its own list has changed
 
 If the connection to a server is lost, its resources are subscribed to again, and each client gets one update for each
 of them, because it can have missed one. A server that reports a change after every list gets ever rarer attention.
@@ -35,8 +35,11 @@ from .namespaces import Namespace
 
 log = logging.getLogger(__name__)
 
+BURST: Final = 5
+"""Number of changes of one list that are reported without a pause."""
+
 MIN_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Shortest and longest pause between two reports of one changed list, in seconds."""
+"""Shortest and longest pause between two further reports, in seconds."""
 
 RESUBSCRIBE_SECONDS: Final = 60.0
 """Time for which a lost subscription is tried again, in seconds."""
@@ -121,7 +124,7 @@ class Changes:
         """The sessions and subscriptions of the front."""
         self._servers, self._names = servers, names
         self._watches: dict[tuple[object, str], Watch] = {}  # of legacy sessions, by session and URI
-        self._pauses: dict[str, float] = {}
+        self._reports: dict[str, int] = {}  # number of changes of each list since it was last quiet
         self._waiting: dict[str, asyncio.TimerHandle] = {}
 
     async def subscribe(self, method: str, params: Object, context: Context) -> Object:
@@ -198,19 +201,20 @@ class Changes:
         if kind in self._waiting:
             return
         loop = asyncio.get_running_loop()
-        pause = self._pauses.get(kind, 0.0)
+        number = self._reports.get(kind, 0)
+        pause = min(MIN_PAUSE * 2.0 ** (number - BURST), MAX_PAUSE) if number >= BURST else 0.0
+        self._reports[kind] = number + 1
         self._waiting[kind] = loop.call_later(pause, self._report_list, kind)
-        self._pauses[kind] = min(max(pause * 2, MIN_PAUSE), MAX_PAUSE)
-        loop.call_later(2 * self._pauses[kind], self._calm_down, kind, self._pauses[kind])
+        loop.call_later(2 * max(pause, MIN_PAUSE), self._calm_down, kind, number + 1)
 
     def _report_list(self, kind: str) -> None:
         del self._waiting[kind]
         self.announcers.announce(f"notifications/{kind}/list_changed")
 
-    def _calm_down(self, kind: str, pause: float) -> None:
+    def _calm_down(self, kind: str, number: int) -> None:
         """Report the next change at once, if the list did not change for a while."""
-        if self._pauses.get(kind) == pause and kind not in self._waiting:
-            del self._pauses[kind]
+        if self._reports.get(kind) == number and kind not in self._waiting:
+            del self._reports[kind]
 
     async def close(self) -> None:
         for timer in self._waiting.values():

@@ -24,7 +24,7 @@ from ..basic.lifecycle import declares
 from ..basic.versioning import HEADER_MISMATCH
 from ..codec import codec_for
 from ..features.logging import LEVELS
-from ..features.pagination import MAX_PAGES
+from ..host.supervisor import MAX_PAGES
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object, Request
 from ..revisions import SPECIFIED, find_method

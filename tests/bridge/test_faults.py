@@ -1,0 +1,194 @@
+"""Faults around the bridge: servers that flood, loop or die, and clients that vanish."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import Any, cast
+
+import pytest
+
+from mcp_ref import Client, Context, McpError, RemoteError, Server, TextContent
+from mcp_ref.bridge.bridge import Bridge
+from mcp_ref.bridge.calls import MAX_NOTIFICATIONS
+from mcp_ref.bridge.changes import BURST
+from mcp_ref.host.supervisor import MAX_PAGES
+from mcp_ref.jsonrpc.messages import Object
+from tests.bridge.back import make_back
+from tests.bridge.links import linked, send
+from tests.bridge.test_held import ALL, CALL
+from tests.settings import ROOT
+
+LATEST = "2026-07-28"
+
+
+def dying_at(method: str) -> dict[str, Any]:
+    """Return the entry of a server that ends at the first request of a method in each life."""
+    script = (
+        "import json, os, sys\n"
+        "for line in sys.stdin:\n"
+        "    message = json.loads(line)\n"
+        "    method, id = message.get('method'), message.get('id')\n"
+        f"    if method == {method!r}: os._exit(1)\n"
+        "    if method == 'initialize':\n"
+        "        result = {'protocolVersion': '2025-11-25', 'serverInfo': {'name': 'd', 'version': '1'},\n"
+        "                  'capabilities': {'tools': {}, 'resources': {'subscribe': True}, 'prompts': {},\n"
+        "                                   'tasks': {'requests': {'tools': {'call': {}}}}}}\n"
+        "    elif method == 'tools/list': result = {'tools': [{'name': 't', 'inputSchema': {'type': 'object'}}]}\n"
+        "    elif id is None: continue\n"
+        "    else: print(json.dumps({'jsonrpc': '2.0', 'id': id, 'error': {'code': -32601, 'message': 'no'}}),\n"
+        "                flush=True); continue\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': id, 'result': result}), flush=True)\n"
+    )
+    return {"command": sys.executable, "args": ["-c", script]}
+
+
+@pytest.mark.parametrize(
+    ("method", "play"),
+    [
+        ("tools/list", lambda client: client.list_tools()),
+        ("tools/call", lambda client: client.call_tool("t")),
+        ("prompts/get", lambda client: client.get_prompt("p")),
+        ("resources/read", lambda client: client.read_resource("a://b")),
+        ("resources/subscribe", lambda client: client.subscribe("a://b").__aenter__()),
+        ("tasks/get", lambda client: client.find_task("x")),
+    ],
+)
+async def test_bridge_reports_a_server_that_dies_at_a_request_and_lives_on(method: str, play: Any) -> None:
+    async with linked({"back": dying_at(method)}, "2025-11-25") as (client, bridge):
+        start = time.monotonic()
+        with pytest.raises(McpError):
+            await play(client)
+        assert time.monotonic() - start < 5
+        if method != "tools/list":
+            assert [tool.name for tool in await client.list_tools()] == ["t"]
+        assert bridge.backs["back"].starts <= 3
+
+
+async def test_bridge_reports_a_server_that_dies_in_the_handshake() -> None:
+    with pytest.raises(RemoteError, match="back could not be started"):
+        async with linked({"back": dying_at("initialize")}, "2025-11-25"):
+            pass
+
+
+async def test_bridge_limits_the_notifications_of_a_call() -> None:
+    server = Server("back", revisions=["2025-11-25"])
+
+    @server.tool()
+    async def flood(context: Context) -> TextContent:
+        for number in range(5000):
+            await context.log("error", number)
+        return TextContent("done")
+
+    seen: list[object] = []
+    async with linked(server, LATEST, on_log=lambda message: seen.append(message.data)) as (client, bridge):
+        start = time.monotonic()
+        assert (await client.call_tool("flood")).text == "done"
+        seconds = int(time.monotonic() - start) + 2
+        assert len(seen) <= MAX_NOTIFICATIONS * seconds
+        if len(seen) < 5000:
+            assert bridge.status()[0].losses["notifications/message came too often"] == 5000 - len(seen)
+
+
+async def test_bridge_reports_a_list_that_changes_at_every_list_ever_more_rarely() -> None:
+    server, lists = make_back("2025-11-25"), []
+
+    @server.middleware
+    async def change(request: Any, context: Any, proceed: Any) -> object:
+        if request.method == "tools/list":
+            lists.append(1)
+            server.list_changed("tools")
+        return await proceed(request)
+
+    changes: list[int] = []
+    async with linked(server, "2025-11-25", on_tools_changed=lambda: changes.append(1)) as (client, _):
+        for _ in range(200):
+            await client.list_tools()
+        assert len(lists) == 200 and len(changes) <= BURST + 2
+
+
+async def test_bridge_lists_an_endless_server_for_a_client_without_pages_only_to_the_limit() -> None:
+    server = make_back("2025-11-25")
+
+    @server.middleware
+    async def endless(request: Any, context: Any, proceed: Any) -> object:
+        if request.method != "tools/list":
+            return await proceed(request)
+        request.params.cursor = None
+        result = await proceed(request)
+        result.next_cursor = "again"
+        return result
+
+    async with linked(server, "2024-10-07") as (client, _):
+        tools = await client.session.dispatcher.request("tools/list", {}, timeout=20.0)
+        assert len(cast(Any, tools)["tools"]) <= (MAX_PAGES + 1) * 20
+
+
+@pytest.mark.parametrize("front", ["2025-11-25", LATEST])
+@pytest.mark.parametrize("back", ["2025-06-18", LATEST])
+async def test_bridge_cancels_the_call_of_a_client_that_vanishes(front: str, back: str) -> None:
+    server, events = Server("back", revisions=[back]), asyncio.Queue[str]()
+
+    @server.tool()
+    async def work() -> str:
+        events.put_nowait("began")
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            events.put_nowait("cancelled")
+            raise
+        return "done"
+
+    bridge = Bridge(servers={"back": server})
+    async with asyncio.timeout(10):
+        client = Client(bridge, revision=front)
+        await client.connect()
+        calling = asyncio.create_task(client.call_tool("work"))
+        assert await events.get() == "began"
+        await client.connector.session.transport.close()  # without a cancellation
+        assert await events.get() == "cancelled"
+        with pytest.raises(McpError):
+            await calling
+        await client.close()
+        assert bridge.backs["back"].clients == []
+
+
+async def test_bridge_ends_its_held_calls_and_processes_with_the_last_client() -> None:
+    entry = {"command": sys.executable, "args": ["-m", "tests.bridge.back", "2025-06-18"], "cwd": str(ROOT)}
+    async with linked({"back": entry}) as (client, bridge):
+        assert (await send(client, "tools/call", CALL, ALL))["resultType"] == "input_required"
+        processes = [cast(Any, each.transport)._process for each in bridge.backs["back"].clients]
+    assert not bridge.relay.held.calls and bridge.backs["back"].clients == []
+    assert processes and all(process.get_returncode() is not None for process in processes)
+
+
+async def test_bridge_passes_a_large_result_on() -> None:
+    server = Server("back", revisions=["2025-11-25"])
+
+    @server.tool()
+    async def large() -> TextContent:
+        return TextContent("x" * 8_000_000)
+
+    async with linked(server, LATEST) as (client, _):
+        assert len((await client.call_tool("large")).text) == 8_000_000
+
+
+async def test_bridge_waits_for_a_free_client_of_a_full_pool() -> None:
+    server, running, most = Server("back", revisions=["2025-06-18"]), [], []
+
+    @server.tool()
+    async def work() -> TextContent:
+        running.append(1)
+        most.append(len(running))
+        await asyncio.sleep(0.01)
+        running.pop()
+        return TextContent("done")
+
+    params: Object = {"name": "work", "arguments": {}}
+    async with linked(server, bridge_options={"clients": 1}) as (client, _):
+        await asyncio.gather(*(send(client, "tools/call", params, ALL) for _ in range(5)))
+        assert max(most) == 1
+        most.clear()
+        await asyncio.gather(*(send(client, "tools/call", params, {}) for _ in range(5)))
+        assert max(most) > 1  # without capabilities, the server cannot ask, and calls overlap
