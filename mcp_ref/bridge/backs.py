@@ -32,7 +32,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import ClientCapabilities, declares
@@ -298,6 +298,8 @@ class BackServer:
         self.starts, self.last_error = 0, ""
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The HTTP headers that mirror arguments, by the server's own name of the tool."""
+        self.task_tools: set[str] = set()
+        """The tools that a server of 2025-11-25 runs only as tasks, by the server's own names."""
         self.mask: Callable[[str], str] = lambda text: text
         """Replaces the secrets of the configuration in a text."""
         self.allows: Callable[[str], bool] = lambda tool: True
@@ -421,6 +423,14 @@ class BackServer:
         pool = self._pools.pop(("session", session), None)
         for client in tuple(pool.clients) if pool is not None else ():
             self.discard(client)
+
+    def note_task_tools(self, page: Object) -> None:
+        """Note the tools of a page that the server runs only as tasks."""
+        tools = page.get("tools")
+        for tool in tools if isinstance(tools, list) else ():
+            execution = tool.get("execution") if isinstance(tool, dict) else None
+            if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+                self.task_tools.add(str(cast(Object, tool).get("name")))
 
     def offers(self, capability: str) -> bool:
         return self.facts is not None and declares(self.facts.server_capabilities, capability)

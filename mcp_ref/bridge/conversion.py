@@ -25,6 +25,7 @@ from ..basic.versioning import MODERN_ERROR_CODES
 from ..codec import ShapeError, codec_for, members_of
 from ..features.caching import CacheableResult
 from ..features.elicitation import URL_ELICITATION_REQUIRED
+from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from ..revisions import METHODS, Availability, NotInRevision, Revision
@@ -80,7 +81,11 @@ def converted(wire: Object, cls: type, source: Revision, target: Revision, losse
         value.ttl_ms, value.cache_scope = 0, "private"
     for kind in lost_members(value, source, target):
         losses.add(f"{kind} is not in {target}")
-    return without_hop_meta(codec_for(target).encode(value))
+    converted = without_hop_meta(codec_for(target).encode(value))
+    meta = converted.get("_meta")
+    if isinstance(meta, dict) and RELATED_TASK in meta:
+        converted["_meta"] = {key: member for key, member in meta.items() if key != RELATED_TASK}
+    return converted
 
 
 def lost_members(value: object, source: Revision, target: Revision) -> Iterator[str]:

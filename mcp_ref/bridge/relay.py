@@ -127,6 +127,11 @@ class Relay:
                     return await client.send(method, params, call, timeout)
 
                 result = await complete_call(call, wire, send, back)
+            elif method == "tools/call" and not front.tasks_are_core and wire["name"] in client.back.task_tools:
+                # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
+                created = await client.send(method, {**wire, "task": {}}, call, timeout)
+                id = cast(Object, created["task"])["taskId"]
+                result = await client.send("tasks/result", {"taskId": id}, call, timeout)
             else:
                 result = await client.send(method, wire, call, timeout)
         except ProtocolError as error:
@@ -135,6 +140,8 @@ class Relay:
             call.end()
         if result.get("resultType") == "input_required" or method not in SPECIFIED:
             return result
+        if method == "tools/list" and back.tasks_are_core:
+            client.back.note_task_tools(result)
         shown = convert_result(method, result, back, front, call.losses)
         if method in LISTS and result.get("nextCursor") is not None:
             shown["nextCursor"] = result["nextCursor"]  # also for a client without pages, which gets all of them
@@ -255,9 +262,9 @@ class Relay:
                 own = self._with_open_state(method, params, own, caller)
             call = SessionCall(context, server.losses, self.names.prefix(name))
             client = await server.shared(caller)
-            result = await self._exchange_with_headers(client, method, own, call, context)
+            result = await self._exchange_listed(client, method, own, call, context)
         if result.get("resultType") != "input_required":
-            return self.names.result_for_client(name, method, result)
+            return self.names.result_for_client(name, method, self._with_sealed_tasks(result, name, caller))
         return self._with_sealed_state(method, params, result, caller) if server.is_modern else result
 
     async def _check_tool(self, server: BackServer, own: Object, params: Object, context: Context) -> None:
@@ -272,14 +279,16 @@ class Relay:
         # [2026-07-28 basic/transports/streamable-http#server-validation] an intermediary MUST check, or refuse
         check_parameters(sent, params.get("arguments"), self.headers.get(cast(str, name), {}))
 
-    async def _exchange_with_headers(
+    async def _exchange_listed(
         self, client: BackClient, method: str, own: Object, call: Call, context: Context
     ) -> Object:
-        """Send a request. If the server misses an HTTP header, list the tools, and send the request again."""
+        """Send a request. If it needs an HTTP header or a task, list the tools, and send it again."""
         try:
             return await self.exchange(client, method, own, call)
         except ProtocolError as error:
-            if error.code != HEADER_MISMATCH or own.get("name") in client.back.parameter_headers:
+            is_known = method != "tools/call" or own.get("name") in client.back.parameter_headers
+            needs_task = error.code == METHOD_NOT_FOUND and client.revision.tasks_are_core
+            if is_known or not (error.code == HEADER_MISMATCH or needs_task):
                 raise
         await self._note_all_headers(client.back, context)
         return await self.exchange(client, method, own, call)
@@ -305,10 +314,10 @@ class Relay:
             if not server.needs_lease(caller):
                 client = await server.shared(caller)
                 await self._set_level_for(client, call)
-                return await self.exchange(client, method, own, call)
+                return await self._exchange_listed(client, method, own, call, context)
             async with server.leased(caller) as client:
                 await self._set_level_for(client, call)
-                return await self.exchange(client, method, own, call)
+                return await self._exchange_listed(client, method, own, call, context)
 
         if not caller.capabilities or not self.holds:
             return await call_server(RefusingCall(context, losses, prefix))
@@ -373,7 +382,28 @@ class Relay:
             same = same and client.server_can(extension) and declares(context.channel.peer_capabilities, extension)
         if not same or not self.names.is_plain:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-        return await self.exchange(client, method, params, SessionCall(context, server.losses))
+        caller, call = caller_of(context), SessionCall(context, server.losses)
+        if caller.principal is not None and "taskId" in params:
+            _, id = unsealed(self.held.key, "task id", caller.principal, params["taskId"])
+            params = {**params, "taskId": id}
+        return self._with_sealed_tasks(await self.exchange(client, method, params, call), server.name, caller)
+
+    def _with_sealed_tasks(self, result: Object, server: str, caller: Caller) -> Object:
+        """Return a result whose task ids are valid for this principal only, because all share our credentials."""
+
+        def seal(task: JSON) -> JSON:
+            if not isinstance(task, dict) or not isinstance(id := task.get("taskId"), str):
+                return task
+            return {**task, "taskId": sealed(self.held.key, "task id", server, caller.principal, id)}
+
+        if caller.principal is None:
+            return result
+        changed = cast(Object, seal(result))
+        if isinstance(changed.get("task"), dict):
+            changed = {**changed, "task": seal(changed["task"])}
+        if isinstance(tasks := changed.get("tasks"), list):
+            changed = {**changed, "tasks": [seal(task) for task in tasks]}
+        return changed
 
 
 def _prefixed(request: JSON, prefix: str) -> JSON:
