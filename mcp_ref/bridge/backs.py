@@ -9,7 +9,8 @@ decides which callers can use it:
                                     client capabilities
 
 A legacy server's request does not say to which call it belongs. So a client of a pool serves one call at a time, if the
-caller has declared a capability, which the server could use: the client is *leased*. Over Streamable HTTP, a request
+caller has declared a capability, which the server could use: the client is *leased*. A held call keeps its client, but
+not its place in the pool, because a user can take minutes. Over Streamable HTTP, a request
 arrives on the stream of its call, but the lease holds there too, because a server can use the GET stream instead. Log
 messages do not name their call either: if calls of several callers are in flight, they are dropped and counted.
 
@@ -121,6 +122,8 @@ class BackClient(Client):
         """The log level that the server has got."""
         self.uses = 0
         """Number of requests in flight, for which the client must stay open."""
+        self.free_slot: Callable[[], None] = lambda: None
+        """Lets another call begin while the call of this leased client is held. With `clients=1`, it does nothing."""
         self._call_began = asyncio.Event()
         for name in _FROM_SERVER:
             if name in _NATIVE:
@@ -351,16 +354,23 @@ class BackServer:
                 await pool.slots.acquire()
         except TimeoutError:
             raise ProtocolError(INTERNAL_ERROR, f"{self.name}: all clients are in use; try again later") from None
+        slot = [pool.slots]
+
+        def free_slot() -> None:
+            if slot:
+                slot.pop().release()
+
         try:
             client = next((each for each in pool.idle if each.is_open), None) or await self._connect(caller)
             pool.idle.remove(client)
+            client.free_slot = free_slot if self._most > 1 else lambda: None
             try:
                 yield client
             finally:
                 if client.is_open:
                     pool.idle.append(client)
         finally:
-            pool.slots.release()
+            free_slot()
 
     async def _connect(self, caller: Caller) -> BackClient:
         """Return a new client, which is idle. Raise ProtocolError if the server cannot be started now."""

@@ -38,7 +38,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -129,6 +129,8 @@ class HeldCall(Call):
         super().__init__(context, losses, prefix)
         self.principal, self.round, self._digest, self._held = principal, 0, digest, held
         self.handle = os.urandom(16).hex()
+        self.on_held: Callable[[], None] = lambda: None
+        """Called each time when the client has to respond to input requests."""
         self._open: dict[str, _OpenRequest] = {}
         self._count = 0
         self._changed = asyncio.Event()
@@ -204,6 +206,7 @@ class HeldCall(Call):
         """Return the input requests to the client, and hold the call until it sends the responses."""
         self.round += 1
         self.context = None
+        self.on_held()
         self._held.calls[self.handle] = self
         if self._timer is not None:
             self._timer.cancel()

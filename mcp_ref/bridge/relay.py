@@ -316,6 +316,8 @@ class Relay:
                 await self._set_level_for(client, call)
                 return await self._exchange_listed(client, method, own, call, context)
             async with server.leased(caller) as client:
+                if isinstance(call, HeldCall):
+                    call.on_held = client.free_slot
                 await self._set_level_for(client, call)
                 return await self._exchange_listed(client, method, own, call, context)
 

@@ -114,10 +114,7 @@ async def test_held_call_expires_and_the_server_gets_a_response_and_a_cancellati
 
 
 async def test_held_calls_are_limited_and_the_server_gets_an_error() -> None:
-    async with linked(make_back("2025-11-25"), bridge_options={"clients": MAX_HELD_PER_PRINCIPAL + 1}) as (
-        client,
-        bridge,
-    ):
+    async with linked(make_back("2025-11-25")) as (client, bridge):
         for _ in range(MAX_HELD_PER_PRINCIPAL):
             assert (await send(client, "tools/call", CALL, ALL))["resultType"] == "input_required"
         result = await send(client, "tools/call", CALL, ALL)
