@@ -84,11 +84,11 @@ WAITS: dict[tuple[str, str, str], str] = {
     ("basic/channel.py", "RequestContext.run_in_worker",
      "self.channel.loop.run_in_executor(executor, within.run, _result_and_error, function)"):
         "The author's function ends it; a cancellation ends the wait, but not the thread.",
-    ("bridge/backs.py", "BackClient._ask", "self._call_began.wait()"):
+    ("bridge/back_client.py", "BackClient._ask", "self._call_began.wait()"):
         "It has the time limit `ROOTS_SECONDS`.",
-    ("bridge/backs.py", "BackClient._serve", "asking.result()"):
+    ("bridge/back_client.py", "BackClient._serve", "asking.result()"):
         "It is done, because `asyncio.wait` has returned it.",
-    ("bridge/backs.py", "BackClient._serve", "asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS)"):
+    ("bridge/back_client.py", "BackClient._serve", "asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS)"):
         "It has a time limit. The loop ends with the client's response, or with its session or held call.",
     ("bridge/backs.py", "BackServer._connect", "self._make(self, caller)"):
         "It makes a client; the user's consent before the first one has a time limit (`Policy.check`).",

@@ -11,10 +11,13 @@ relayed.py      params and results as JSON, and sealed cursors
 conversion.py   a message in another revision, and the losses
 calls.py        the requests in flight: progress, log messages, input requests of a server to a legacy client
 held.py         input requests of a legacy server to a modern client
-backs.py        the clients of the bridge towards one server
+back_client.py  one client of the bridge towards one server
+backs.py        all clients towards one server: who shares which
 namespaces.py   the names and URIs of several servers
 changes.py      subscriptions and changed lists
-relay.py        the requests of the clients
+exchange.py     one request to a server, and its result
+lists.py        lists in pages
+relay.py        all requests of the clients
 front.py        the server in front
 bridge.py       `Bridge`
 explain.py      the data that are kept, converted and lost between two revisions

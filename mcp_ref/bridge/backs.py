@@ -11,8 +11,7 @@ decides which callers can use it:
 A legacy server's request does not say to which call it belongs. So a client of a pool serves one call at a time, if the
 caller has declared a capability, which the server could use: the client is *leased*. A held call keeps its client, but
 not its place in the pool, because a user can take minutes. Over Streamable HTTP, a request
-arrives on the stream of its call, but the lease holds there too, because a server can use the GET stream instead. Log
-messages do not name their call either: if calls of several callers are in flight, they are dropped and counted.
+arrives on the stream of its call, but the lease holds there too, because a server can use the GET stream instead.
 
 Reasons to share no more: a bridge that shares one session sends the messages of one user to others. Every key has the
 principal, and the credentials for the server come from the bridge's own configuration, never from the caller.
@@ -33,24 +32,14 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Final
 
-from ..basic.channel import RequestContext
-from ..basic.lifecycle import ClientCapabilities, declares
-from ..basic.progress import progress_token
-from ..basic.versioning import CLIENT_CAPABILITIES, LOG_LEVEL
-from ..client.client import Client
+from ..basic.lifecycle import declares
 from ..client.connector import ConnectionState
-from ..codec import ShapeError, codec_for
-from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RemoteError, RequestTimeout
-from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object, RequestId
-from ..revisions import METHODS, Revision
-from ..server.context import Context
+from ..jsonrpc.errors import ProtocolError
+from ..jsonrpc.messages import INTERNAL_ERROR
 from ..server.session import ServerSession
-from ..server.stateless import StatelessRequest
-from .calls import Call, OutsideCall
-from .conversion import Losses
-from .relayed import RelayedObject, relayed_method
+from .back_client import BackClient, Caller, PassNotification, ServerNotes
 
 log = logging.getLogger(__name__)
 
@@ -62,203 +51,8 @@ MAX_CLIENTS: Final = 32
 POOL_SECONDS: Final = 30.0
 """Time that a call waits for a client of a full pool, in seconds."""
 
-ROOTS_SECONDS: Final = 30.0
-"""Time that a request of a server outside of a call waits for the next call, in seconds."""
-
-KEEP_ALIVE_SECONDS: Final = 15.0
-"""Pause between the progress notifications for a server that waits for a user, in seconds."""
-
 MAX_PAUSE: Final = 60.0
 """Longest pause between two attempts to start a server, in seconds. The first pause is one second."""
-
-_FROM_SERVER: Final = [row.name for row in METHODS if row.sender in ("server", "both") and row.name != "ping"]
-_NATIVE: Final = frozenset({
-    "notifications/cancelled", "notifications/subscriptions/acknowledged", "notifications/resources/updated",
-    "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed",
-})  # fmt: skip
-"""The notifications of a server that the client handles itself."""
-
-
-@dataclass(slots=True)
-class Caller:
-    """A client in front of the bridge, as far as the choice of a client for the server depends on it."""
-
-    revision: Revision
-    principal: str | None
-    capabilities: Object
-    session: ServerSession | None = None
-    """The legacy session; None for a modern request."""
-
-    @property
-    def key(self) -> Hashable:
-        if self.session is not None:
-            return "session", self.session
-        return "pool", self.principal, repr(sorted(self.capabilities.items()))
-
-
-def caller_of(context: RequestContext) -> Caller:
-    """Return the client that has sent a request."""
-    channel = context.channel
-    if isinstance(channel, ServerSession):
-        return session_caller(channel, channel.revision, channel.peer_capabilities)
-    principal = channel.principal if isinstance(channel, StatelessRequest) else None
-    return Caller(channel.revision, principal, channel.peer_capabilities)
-
-
-def session_caller(session: ServerSession, revision: Revision, capabilities: Object) -> Caller:
-    """Return the client of a legacy session. During the handshake, the session does not know the last two yet."""
-    return Caller(revision, session.transport.principal, capabilities, session)
-
-
-class BackClient(Client):
-    """A client of the bridge, which passes all messages on as JSON."""
-
-    def __init__(self, server: Any, *, back: BackServer, caller: Caller, **options: Any) -> None:
-        super().__init__(server, **options)
-        self.back, self.caller = back, caller
-        self.calls: dict[RequestId, Call] = {}
-        """The calls in flight, by the ids of the requests to the server."""
-        self.level: str | None = None
-        """The log level that the server has got."""
-        self.uses = 0
-        """Number of requests in flight, for which the client must stay open."""
-        self.free_slot: Callable[[], None] = lambda: None
-        """Lets another call begin while the call of this leased client is held. With `clients=1`, it does nothing."""
-        self._call_began = asyncio.Event()
-        for name in _FROM_SERVER:
-            if name in _NATIVE:
-                continue
-            is_notification = name.startswith("notifications/")
-            receive = self._receive if is_notification else None
-            self.custom_methods[name] = relayed_method(name, self._serve, receive)
-
-    def capabilities(self) -> ClientCapabilities:
-        wire = {name: value for name, value in self.caller.capabilities.items() if name != "tasks"}
-        try:
-            return codec_for(self.caller.revision).decode(ClientCapabilities, wire)
-        except ShapeError:
-            return ClientCapabilities()
-
-    @property
-    def is_open(self) -> bool:
-        return self.connector.state is ConnectionState.CONNECTED
-
-    @property
-    def is_modern(self) -> bool:
-        return self.revision.era == "modern"
-
-    async def send(self, method: str, params: Object, call: Call | None, timeout: float | None = None) -> Object:
-        """Send a request, and return the result as JSON, which can be an `input_required` result.
-
-        Raise ProtocolError for an error of the server, and for a lost connection.
-        """
-        session = self.connector.usable or await self.connector.ready()
-        if self.is_modern:
-            meta: Object = params.get("_meta") or {}  # type: ignore[assignment]
-            params = {**params, "_meta": {**meta, **self._own_meta(call)}}
-        token: list[RequestId] = []
-
-        def began(id: RequestId) -> None:
-            token.append(id)
-            if call is not None:
-                self.calls[id] = call
-                self._call_began.set()
-
-        def progressed(notification: object) -> None:
-            if call is not None and isinstance(notification, dict):
-                call.report_progress(notification, self.revision)
-
-        wants_progress = call is not None and call.token is not None
-        self.uses += 1
-        try:
-            return await session.dispatcher.request(
-                method, params, timeout=timeout, on_progress=progressed if wants_progress else None, before_send=began
-            )
-        except RequestTimeout as error:
-            raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {error}") from None
-        except ConnectionClosed as error:
-            log.warning("%s: the connection was lost during %s: %s", self.back.name, method, self.back.mask(str(error)))
-            unknown = "; it is not known whether the tool ran" if method == "tools/call" else ""
-            raise ProtocolError(INTERNAL_ERROR, f"{self.back.name}: the connection was lost{unknown}") from None
-        finally:
-            self.uses -= 1
-            for id in token:
-                self.calls.pop(id, None)
-            if not self.calls:
-                self._call_began.clear()
-
-    def _own_meta(self, call: Call | None) -> Object:
-        """Return the fields of a stateless request: the capabilities are those of the caller of this request."""
-        fields = dict(self.session.request_meta)
-        if call is None:
-            return fields
-        if call.revision is self.revision:
-            fields[CLIENT_CAPABILITIES] = call.capabilities
-        else:
-            declared = codec_for(call.revision).decode(ClientCapabilities, call.capabilities)
-            fields[CLIENT_CAPABILITIES] = codec_for(self.revision).encode(declared)
-        if call.level is not None and self.server_can("logging"):
-            fields[LOG_LEVEL] = call.level
-        return fields
-
-    def _receive(self, method: str, params: Object) -> None:
-        """Pass a notification of the server on."""
-        if method == "notifications/progress":
-            token = progress_token({"progressToken": params.get("progressToken")})
-            pending = self.session.dispatcher.pending.get(token) if token is not None else None
-            if pending is not None and pending.on_progress is not None:
-                pending.extend()
-                pending.on_progress(params)
-        elif method == "notifications/message" and (call := self._current_call()) is not None:
-            call.log(params, self.revision)
-        else:
-            self.back.pass_notification(self, method, params)
-
-    def _current_call(self) -> Call | None:
-        """Return the call to which a message of the server belongs, which does not say it; None if that is unknown.
-
-        Several calls can be in flight: then they must be of one session.
-        """
-        calls = list(self.calls.values())
-        of_session = self.caller.session is not None and not self.is_modern
-        return calls[0] if len(calls) == 1 or (calls and of_session) else None
-
-    async def _serve(self, method: str, params: Object, context: RequestContext) -> Object:
-        """Serve a request of the server: pass it on to the caller, and report progress while its user thinks."""
-        token = progress_token(context.meta)
-        asking = asyncio.ensure_future(self._ask(method, params))
-        progress = 0
-        try:
-            while not (await asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS))[0]:
-                progress += 1
-                if token is not None:
-                    wire: Object = {"progressToken": token, "progress": progress}
-                    context.channel.notify("notifications/progress", RelayedObject(wire), context.request_id)
-            return asking.result()
-        except RemoteError as error:
-            raise ProtocolError(error.code, error.message, error.data) from None
-        except ProtocolError:
-            raise
-        except McpError as error:
-            raise ProtocolError(METHOD_NOT_FOUND, f"{method} cannot reach the client: {error}") from None
-        finally:
-            asking.cancel()
-
-    async def _ask(self, method: str, params: Object) -> Object:
-        call = self._current_call()
-        if call is None and self.caller.session is not None:
-            outside = OutsideCall(Context(self.caller.session, -1, None), self.back.losses)
-            return await outside.ask(method, params, self.revision)
-        if call is None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ROOTS_SECONDS):
-                    await self._call_began.wait()
-            call = self._current_call()
-        if call is not None:
-            return await call.ask(method, params, self.revision)
-        if method == "roots/list":
-            return {"roots": []}
-        raise ProtocolError(METHOD_NOT_FOUND, f"{method} came outside of a call, so no client can respond")
 
 
 @dataclass(eq=False)
@@ -278,11 +72,8 @@ class _Pool:
 MakeClient = Callable[["BackServer", Caller], Awaitable[BackClient]]
 """A function that returns a new client for a caller. It is async, because it can ask for consent first."""
 
-PassNotification = Callable[[BackClient, str, Object], None]
-"""A function that gets the notifications that belong to no call: client, method and params."""
 
-
-class BackServer:
+class BackServer(ServerNotes):
     """One server behind the bridge, and the clients for it.
 
     Args:
@@ -293,20 +84,12 @@ class BackServer:
     """
 
     def __init__(self, name: str, make: MakeClient, clients: int, pass_notification: PassNotification) -> None:
-        self.name, self.pass_notification, self.losses = name, pass_notification, Losses(name)
+        super().__init__(name, pass_notification)
         self.is_modern: bool | None = None
         """True if the server speaks the modern era; None until the first client has connected."""
         self.facts: BackClient | None = None
         """The client that has connected last. It knows the server's name, capabilities and instructions."""
         self.starts, self.last_error = 0, ""
-        self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
-        """The HTTP headers that mirror arguments, by the server's own name of the tool."""
-        self.task_tools: set[str] = set()
-        """The tools that a server of 2025-11-25 runs only as tasks, by the server's own names."""
-        self.mask: Callable[[str], str] = lambda text: text
-        """Replaces the secrets of the configuration in a text."""
-        self.allows: Callable[[str], bool] = lambda tool: True
-        """The rule of the configuration: True for a tool that clients can use."""
         self._make, self._most = make, clients
         self._pools: dict[Hashable, _Pool] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -433,14 +216,6 @@ class BackServer:
         pool = self._pools.pop(("session", session), None)
         for client in tuple(pool.clients) if pool is not None else ():
             self.discard(client)
-
-    def note_task_tools(self, page: Object) -> None:
-        """Note the tools of a page that the server runs only as tasks."""
-        tools = page.get("tools")
-        for tool in tools if isinstance(tools, list) else ():
-            execution = tool.get("execution") if isinstance(tool, dict) else None
-            if isinstance(execution, dict) and execution.get("taskSupport") == "required":
-                self.task_tools.add(str(cast(Object, tool).get("name")))
 
     def offers(self, capability: str) -> bool:
         return self.facts is not None and declares(self.facts.server_capabilities, capability)

@@ -24,7 +24,8 @@ from ..server.options import ServerOptions
 from ..server.server import Server
 from ..transports.base import Transport
 from ..version import __version__
-from .backs import MAX_CLIENTS_PER_KEY, BackClient, BackServer, Caller
+from .back_client import BackClient, Caller
+from .backs import MAX_CLIENTS_PER_KEY, BackServer
 from .front import FrontCatalog
 from .held import HeldCalls
 from .namespaces import Namespace

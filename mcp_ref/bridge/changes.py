@@ -29,7 +29,8 @@ from ..lib.uri import canonical_uri
 from ..server.announcements import Announcers
 from ..server.context import Context
 from ..server.session import ServerSession
-from .backs import BackServer, Caller, caller_of
+from .back_client import Caller, caller_of
+from .backs import BackServer
 from .conversion import convert_error
 from .namespaces import Namespace
 

@@ -27,7 +27,7 @@ from ..server.context import Context
 from ..server.options import ServerOptions
 from ..server.session import FINISH_SECONDS, ServerSession
 from ..session import Handler
-from .backs import caller_of, session_caller
+from .back_client import caller_of, session_caller
 from .changes import FrontResources
 from .relay import Relay, pass_to_servers
 from .relayed import relayed_method
@@ -100,7 +100,7 @@ class FrontCatalog(Catalog):
     @cached_property
     def tools(self) -> Tools:
         tools = FrontTools(Context, 1, lambda: None, lambda *call: self.tasks.call_tool(*call))
-        tools.known = self._relay.headers
+        tools.known = self._relay.lists.headers
         return tools
 
     @cached_property

@@ -3,55 +3,38 @@
     request of the client -> Namespace: which server? -> BackServer: which client of ours? -> conversion of the params
         -> Call: progress, log messages, input requests -> the server -> conversion of the result -> response
 
-Lists of several servers come in the order of the configuration, one page of one server at a time. A cursor names its
-server, and is sealed (relayed.py). A server that is away contributes its last known page.
-
-Spec:  2026-07-28 server/utilities/pagination, basic/patterns/mrtr, basic/transports/streamable-http;
+Spec:  2026-07-28 basic/patterns/mrtr, basic/transports/streamable-http;
        server/utilities/logging (2024-11-05 to 2025-11-25)
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Collection
-from typing import Final, cast
+from typing import cast
 
 from ..basic import mrtr
-from ..basic.headers import check_parameters, parameter_headers
+from ..basic.headers import check_parameters
 from ..basic.lifecycle import declares
 from ..basic.versioning import HEADER_MISMATCH
-from ..codec import codec_for
 from ..features.logging import LEVELS
-from ..host.supervisor import MAX_PAGES
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object, Request
 from ..revisions import SPECIFIED, find_method
 from ..server.context import Context
 from ..server.session import ServerSession
 from ..server.stateless import StatelessRequest
-from .backs import BackClient, BackServer, Caller, caller_of
-from .calls import Call, SessionCall, complete_call
+from .back_client import BackClient, Caller, caller_of
+from .backs import BackServer
+from .calls import Call, SessionCall
 from .changes import Changes
-from .conversion import convert_error, convert_params, convert_result, converted, params_type, result_type
+from .conversion import converted, params_type
+from .exchange import LIST_SECONDS, LISTS, exchange, exchange_simply
 from .held import HeldCall, HeldCalls, RefusingCall, ReplayedCall
+from .lists import Lists
 from .namespaces import Namespace
 from .relayed import RelayedObject, sealed, unsealed, without_hop_meta
-
-log = logging.getLogger(__name__)
-
-LISTS: Final = {
-    "tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources",
-    "resources/templates/list": "resourceTemplates",
-}  # fmt: skip
-"""The list methods, and the members of their results."""
-
-MAX_LAST_PAGES: Final = 256
-"""Maximum number of pages that the bridge keeps for servers that are away."""
-
-LIST_SECONDS: Final = 60.0
-"""Time limit of each request that is not a call, in seconds. A call has the time limit of the client."""
 
 
 class Relay:
@@ -70,9 +53,7 @@ class Relay:
     ) -> None:
         self.servers, self.names, self.held, self.holds, self.replayed = servers, names, held, holds, replayed
         self.changes = Changes(servers, names)
-        self.headers: dict[str, dict[str, tuple[str, ...]]] = {}
-        """The HTTP headers that mirror arguments, by the name of the tool that clients see."""
-        self._last_pages: dict[tuple[str, str, str | None], Object] = {}
+        self.lists = Lists(servers, names, held.key)
 
     async def connect(self, caller: Caller) -> None:
         """Connect to all servers for a client. Raise ProtocolError if all of them fail."""
@@ -94,7 +75,7 @@ class Relay:
         if method in SPECIFIED and find_method(method, context.revision, "client") is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
         if method in LISTS:
-            return await self._list(method, params, context)
+            return await self.lists.serve(method, params, context)
         if method in mrtr.INPUT_METHODS:
             return await self._call(method, params, context)
         if method == "logging/setLevel":
@@ -103,149 +84,8 @@ class Relay:
             return await self.changes.subscribe(method, params, context)
         if method == "completion/complete":
             name, params = self.names.route(method, params)
-            return await self._exchange_simply(self.servers[name], method, params, context)
+            return await exchange_simply(self.servers[name], method, params, context)
         return await self._other(method, params, context)
-
-    # ------------------------------------------------------------------------------------------------ one exchange
-
-    async def _exchange_simply(self, server: BackServer, method: str, params: Object, context: Context) -> Object:
-        client = await server.shared(caller_of(context))
-        return await self.exchange(client, method, params, SessionCall(context, server.losses), LIST_SECONDS)
-
-    async def exchange(
-        self, client: BackClient, method: str, params: Object, call: Call, timeout: float | None = None
-    ) -> Object:
-        """Send a request to a server, and return the result, both converted. Raise ProtocolError for its error."""
-        front, back = call.revision, client.revision
-        if method in SPECIFIED and find_method(method, back, "client") is None:
-            raise ProtocolError(METHOD_NOT_FOUND, f"{method} does not exist in {back}, the revision of the server")
-        wire = convert_params(method, params, front, back, call.losses) if method in SPECIFIED else params
-        try:
-            if front.era == "legacy" and back.era == "modern" and method in mrtr.INPUT_METHODS:
-
-                async def send(params: Object) -> Object:
-                    return await client.send(method, params, call, timeout)
-
-                result = await complete_call(call, wire, send, back)
-            elif method == "tools/call" and not front.tasks_are_core and wire["name"] in client.back.task_tools:
-                # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
-                created = await client.send(method, {**wire, "task": {}}, call, timeout)
-                id = cast(Object, created["task"])["taskId"]
-                result = await client.send("tasks/result", {"taskId": id}, call, timeout)
-            else:
-                result = await client.send(method, wire, call, timeout)
-        except ProtocolError as error:
-            raise convert_error(error, method, back, front) from None
-        finally:
-            call.end()
-        if result.get("resultType") == "input_required" or method not in SPECIFIED:
-            return result
-        if method == "tools/list" and back.tasks_are_core:
-            client.back.note_task_tools(result)
-        shown = convert_result(method, result, back, front, call.losses)
-        if method in LISTS and result.get("nextCursor") is not None:
-            shown["nextCursor"] = result["nextCursor"]  # also for a client without pages, which gets all of them
-        return shown
-
-    # ------------------------------------------------------------------------------------------------ lists
-
-    async def _list(self, method: str, params: Object, context: Context) -> Object:
-        """Return one page of one server; for a revision without pages, all pages of all servers."""
-        caller, names = caller_of(context), list(self.servers)
-        server, cursor = names[0], params.get("cursor")
-        if cursor is not None and self._seals(caller):
-            server, cursor = unsealed(self.held.key, "cursor", caller.principal, cursor)
-            cursor = cursor or None
-        page = await self._page(method, server, cursor, params, context)
-        if context.revision.pagination:
-            return self._with_cursor(page, server, caller)
-        member = LISTS[method]
-        items = list(cast("list[JSON]", page.get(member, [])))
-        for _ in range(MAX_PAGES):
-            server, cursor = self._following(page, server)
-            if not server:
-                break
-            page = await self._page(method, server, cursor, params, context)
-            items += cast("list[JSON]", page.get(member, []))
-        page = {name: value for name, value in page.items() if name != "nextCursor"}
-        return {**page, member: items}
-
-    def _seals(self, caller: Caller) -> bool:
-        return not self.names.is_plain or caller.principal is not None
-
-    def _following(self, page: Object, server: str) -> tuple[str, JSON]:
-        """Return the server and the cursor of the next page, or ("", None) after the last page."""
-        if page.get("nextCursor") is not None:
-            return server, page["nextCursor"]
-        names = list(self.servers)
-        after = names.index(server) + 1
-        return (names[after], None) if after < len(names) else ("", None)
-
-    def _with_cursor(self, page: Object, server: str, caller: Caller) -> Object:
-        if not self._seals(caller):
-            return page
-        following, cursor = self._following(page, server)
-        page = {name: value for name, value in page.items() if name != "nextCursor"}
-        if following:
-            text = cursor if isinstance(cursor, str) else ""
-            page["nextCursor"] = sealed(self.held.key, "cursor", following, caller.principal, text)
-        return page
-
-    async def _page(self, method: str, name: str, cursor: JSON, params: Object, context: Context) -> Object:
-        """Return a page of one server, with the names that clients see."""
-        server, caller = self.servers[name], caller_of(context)
-        own: Object = {key: value for key, value in params.items() if key != "cursor"}
-        if cursor is not None:
-            own["cursor"] = cursor
-        if self.names.is_plain:
-            return self._noted(server, await self._exchange_simply(server, method, own, context))
-        last = name, method, caller.principal
-        try:
-            await server.shared(caller)
-            if not server.offers(method.partition("/")[0]):
-                return codec_for(context.revision).encode(result_type(method)([]))
-            page = self._noted(server, await self._exchange_simply(server, method, own, context))
-        except ProtocolError as error:
-            log.warning("%s is not in the list: %s", name, error)
-            return self._last_pages.get(last) or codec_for(context.revision).encode(result_type(method)([]))
-        self._last_pages[last] = page
-        if len(self._last_pages) > MAX_LAST_PAGES:
-            del self._last_pages[next(iter(self._last_pages))]
-        return page
-
-    def _noted(self, server: BackServer, page: Object) -> Object:
-        """Note the HTTP headers of the listed tools, and leave out the tools that are not allowed."""
-        tools = page.get("tools")
-        if not isinstance(tools, list):
-            return self.names.result_for_client(server.name, "", page)
-        kept: list[JSON] = []
-        for tool in tools:
-            own = tool.get("name") if isinstance(tool, dict) else None
-            if not isinstance(own, str) or not server.allows(own):
-                continue
-            try:
-                server.parameter_headers[own] = parameter_headers(cast(Object, tool).get("inputSchema"))
-            except ValueError as error:
-                # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude the tool, SHOULD log
-                log.warning("left out the tool %.100r of %s: %s", own, server.name, error)
-                continue
-            kept.append(tool)
-        shown = self.names.result_for_client(server.name, "", {**page, "tools": kept})
-        for before, after in zip(kept, cast("list[JSON]", shown["tools"]), strict=True):
-            own_name, name = cast(Object, before)["name"], cast(Object, after)["name"]
-            self.headers[cast(str, name)] = server.parameter_headers[cast(str, own_name)]
-        return shown
-
-    async def _note_all_headers(self, server: BackServer, context: Context) -> None:
-        """List the tools of a server, because their headers are needed for a call."""
-        params: Object = {}
-        for _ in range(MAX_PAGES):
-            page = self._noted(server, await self._exchange_simply(server, "tools/list", params, context))
-            if page.get("nextCursor") is None:
-                return
-            params = {"cursor": page["nextCursor"]}
-
-    # ------------------------------------------------------------------------------------------------ calls
 
     async def _call(self, method: str, params: Object, context: Context) -> Object:
         """Serve a request whose result can be `input_required`: a tool call, a prompt, or a resource."""
@@ -273,25 +113,25 @@ class Relay:
         if isinstance(tool, str) and not server.allows(tool):
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {tool[:200]}")
         sent = context.access.headers if context.access is not None else None
-        if sent is None or not isinstance(context.channel, StatelessRequest) or name in self.headers:
+        if sent is None or not isinstance(context.channel, StatelessRequest) or name in self.lists.headers:
             return  # the endpoint has checked the headers of a known tool
-        await self._note_all_headers(server, context)
+        await self.lists.note_all_headers(server, context)
         # [2026-07-28 basic/transports/streamable-http#server-validation] an intermediary MUST check, or refuse
-        check_parameters(sent, params.get("arguments"), self.headers.get(cast(str, name), {}))
+        check_parameters(sent, params.get("arguments"), self.lists.headers.get(cast(str, name), {}))
 
     async def _exchange_listed(
         self, client: BackClient, method: str, own: Object, call: Call, context: Context
     ) -> Object:
         """Send a request. If it needs an HTTP header or a task, list the tools, and send it again."""
         try:
-            return await self.exchange(client, method, own, call)
+            return await exchange(client, method, own, call)
         except ProtocolError as error:
             is_known = method != "tools/call" or own.get("name") in client.back.parameter_headers
             needs_task = error.code == METHOD_NOT_FOUND and client.revision.tasks_are_core
             if is_known or not (error.code == HEADER_MISMATCH or needs_task):
                 raise
-        await self._note_all_headers(client.back, context)
-        return await self.exchange(client, method, own, call)
+        await self.lists.note_all_headers(self.servers[client.back.name], context)
+        return await exchange(client, method, own, call)
 
     async def _call_for_modern_client(
         self, server: BackServer, caller: Caller, method: str, params: Object, own: Object, context: Context
@@ -359,8 +199,6 @@ class Relay:
             client.level = call.level
             await client.send("logging/setLevel", {"level": call.level}, None, LIST_SECONDS)
 
-    # ------------------------------------------------------------------------------------------------ other methods
-
     async def _set_level(self, params: Object, context: Context) -> Object:
         level, channel = params.get("level"), context.channel
         if level not in LEVELS:
@@ -388,7 +226,7 @@ class Relay:
         if caller.principal is not None and "taskId" in params:
             _, id = unsealed(self.held.key, "task id", caller.principal, params["taskId"])
             params = {**params, "taskId": id}
-        return self._with_sealed_tasks(await self.exchange(client, method, params, call), server.name, caller)
+        return self._with_sealed_tasks(await exchange(client, method, params, call), server.name, caller)
 
     def _with_sealed_tasks(self, result: Object, server: str, caller: Caller) -> Object:
         """Return a result whose task ids are valid for this principal only, because all share our credentials."""
