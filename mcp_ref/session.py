@@ -197,7 +197,6 @@ class Session(Channel):
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
 
     def _check_sendable(self, name: str) -> None:
-        """Raise NotInRevision or CapabilityError if this method must not be sent."""
         method = find_method(name, self.revision, self.role)
         if method is None and name in SPECIFIED:
             raise NotInRevision(f"{name} does not exist in revision {self.revision}, the revision of this session")

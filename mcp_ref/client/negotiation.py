@@ -185,7 +185,6 @@ def _supported_in(error: RemoteError) -> list[JSON]:
 
 
 def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
-    """Return the latest revision that client and server speak. Raise UnsupportedRevision if none exists."""
     theirs = {find_revision(name) for name in names}
     # Try twice, because during an update, a server's old processes may refuse a revision that its new ones list.
     common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]

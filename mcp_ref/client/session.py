@@ -115,7 +115,6 @@ class ClientSession(Session):
         return result
 
     async def _send_cacheable(self, method: str, params: Object, send: SendRequest) -> Object:
-        """Return the result in the cache, or send the request and store its result there."""
         key = self._cache_key()
         cached = self._cache.get(*key, method, params)
         if cached is not None:

@@ -202,9 +202,6 @@ def result_fault(validator: Validator | None, result: CallToolResult) -> str | N
     return "; ".join(map(str, errors)) if errors else None
 
 
-# ---------------------------------------------------------------------------------------------------- client
-
-
 class ResultChecker:
     """The client's validator of results, which uses the output schemas from `tools/list`."""
 

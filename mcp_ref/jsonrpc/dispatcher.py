@@ -68,8 +68,6 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class _ActiveRequest:
-    """A request of the peer that this side is serving."""
-
     __slots__ = ("cancelled", "running", "slot", "task")
 
     def __init__(self, slot: asyncio.Future[bool] | None) -> None:

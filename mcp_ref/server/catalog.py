@@ -128,7 +128,6 @@ class Catalog:
         self.announcers.announce(f"notifications/{feature}/list_changed")
 
     def _completable_arguments(self, ref: Reference) -> list[str] | None:
-        """Return the names of the arguments of a prompt or template, or None if it is not registered."""
         if ref.type == "ref/prompt":
             return self.prompts.arguments_of(ref.name) if "prompts" in self.used_features else None
         return self.resources.variables_of(ref.uri) if "resources" in self.used_features else None

@@ -95,7 +95,6 @@ class HttpApp:
     def _open(
         self, session_limits: Limits | None, trace: Trace | None, options: HttpOptions, authorize: Authorize | None
     ) -> None:
-        """Create the endpoints, which serve nothing more after `close`."""
         catalog, limits = self._catalog, options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._subscriptions = OpenSubscriptions(shares_stream=False)

@@ -120,7 +120,6 @@ class LineTransport(Transport):
         raise NotImplementedError
 
     def _input(self) -> asyncio.ReadTransport | None:
-        """Return the pipe that the peer writes to, or None if it is not open."""
         raise NotImplementedError
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:

@@ -187,8 +187,6 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
 
 
 class _OutputProtocol(asyncio.Protocol):
-    """The asyncio protocol of a descriptor that is only written to."""
-
     def __init__(self, owner: StdioServerTransport) -> None:
         self._owner = owner
 

@@ -389,7 +389,6 @@ class StreamableHttpClientTransport(Transport):
 
 
 def _failure_in(responses: list[Incoming]) -> str | None:
-    """Return the reason why `initialize` failed, or None if it succeeded."""
     for response in responses:
         if isinstance(response, Response):
             return None

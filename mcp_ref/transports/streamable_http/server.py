@@ -237,7 +237,6 @@ class StreamableHttpEndpoint:
                 self.table.end(session)
 
     async def _find_session(self, checked: CheckedRequest, access: Access) -> HttpSession:
-        """Return the session that a request names. Raises HttpRefusal for an unknown id or revision."""
         if checked.session_id is None:
             raise _session_missing()
         self._check_revision(checked)
