@@ -1,7 +1,7 @@
 """Two processes exchange JSON, one value on each line, over two pipes. MCP's stdio transport works in this way.
 
-New here: *framing*. A pipe transports only a sequence of bytes, so both sides must agree where a message ends. JSON
-writes a newline inside a string as the two characters \\n. So a real newline can only separate two values.
+New here: *framing*. A pipe transports only a sequence of bytes, so both sides must agree where a message ends. Because
+JSON writes a newline inside a string as the two characters \\n, a real newline can only separate two values.
 
     python3 examples/01_bytes.py                    starts a second process, sends three values, ends the process
 

@@ -1,6 +1,6 @@
 """Two peers send requests to each other, several at a time, in both directions: JSON-RPC 2.0, still without MCP.
 
-New here: an *id* in each request. The response has the same id. So responses can arrive in any order, and both
+New here: an *id* in each request, which the response repeats, so that responses can arrive in any order and both
 directions can share one connection. `mcp_ref.jsonrpc.Dispatcher` stores our requests that wait for a response, and the
 peer's requests that we serve. It sends messages with a transport, and passes received messages to two functions.
 

@@ -1,14 +1,14 @@
 """A server with a tool, by hand: the messages `tools/list` and `tools/call`, without `mcp_ref.Server`.
 
-New here: a *feature*. The server declares the capability `tools`. `tools/list` describes each tool, with a JSON Schema
-for the arguments. `tools/call` calls a tool. The server is the server of 03_handshake.py with thirty more lines. The
-client is `mcp_ref.Client`. It accepts this server, because any program that sends the right messages is an MCP server.
+New here: a *feature*. The server declares the capability `tools`; `tools/list` describes each tool, with a JSON Schema
+for its arguments, and `tools/call` calls one. It is the server of 03_handshake.py with thirty more lines. The client is
+`mcp_ref.Client`, which accepts this server, because any program that sends the right messages is an MCP server.
 
     python3 examples/04_tools.py                    starts the server, lists its tool, calls it
     python3 examples/04_tools.py --trace            also prints every message on standard error
 
 Watch it fail in two ways. If the client calls an unknown tool, the response is an error. If a tool fails, the response
-is a result with `isError`. The model reads this result and can try again.
+is a result with `isError` instead, so that the model reads it and can try again.
 
     python3 examples/04_tools.py count_sheep text=baa
     python3 examples/04_tools.py count_words language=en

@@ -2,7 +2,7 @@
 
 New here: *statelessness* (from revision 2026-07-28 on). After a handshake the server must remember the capabilities of
 its client, so only the process that received the handshake can serve the client's requests. A stateless request has
-these facts in its own `_meta`. So any process can serve the request, and a server can restart between two requests.
+these facts in its own `_meta`, so any process can serve it, and a server can restart between two requests.
 
     python3 examples/05_stateless.py                calls the tool of 04_tools.py with a single request
 
@@ -11,7 +11,7 @@ Watch it fail: name a revision that the server does not speak, or leave out the 
     python3 examples/05_stateless.py --revision 2025-11-25
     python3 examples/05_stateless.py --no-capabilities
 
-Next: 06_post.py. A pipe connects two processes of one machine. HTTP connects different machines.
+Next: 06_post.py. A pipe connects two processes of one machine, while HTTP connects different machines.
 """
 
 import argparse

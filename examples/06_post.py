@@ -1,8 +1,8 @@
 """A stateless request over HTTP, by hand. A POST transports the request, and the HTTP response transports the response.
 
-New here: *headers that mirror the body*. A proxy between client and server can route, count or block requests by method
-and tool, without parsing a body. So the headers repeat the revision, the method and the tool's name. The server must
-compare the headers with the body. Otherwise an attacker could show the proxy one tool and call another tool.
+New here: *headers that mirror the body*. They repeat the revision, the method and the tool's name, so that a proxy
+between client and server can route, count or block requests without parsing a body. The server must compare them with
+the body, because an attacker could otherwise show the proxy one tool and call another.
 
     python3 examples/06_post.py                     starts a server, sends one POST, prints both messages
 

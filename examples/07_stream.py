@@ -5,8 +5,8 @@ empty lines, with one message each. Notifications about the request come first, 
 
     python3 examples/07_stream.py                   calls a slow tool and prints each event when it arrives
 
-Watch it fail: the server closes the connection after two events. In 2026-07-28 a client cannot resume a stream. It can
-only send the request again. A server treats a closed connection as a cancellation of the request.
+Watch it fail: the server closes the connection after two events. In 2026-07-28 a client cannot resume a stream, but can
+only send the request again, because a server treats a closed connection as a cancellation of the request.
 
     python3 examples/07_stream.py --cut 2
 

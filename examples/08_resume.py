@@ -2,7 +2,7 @@
 
 New here: *resumability*, a part of Streamable HTTP from 2025-03-26 to 2025-11-25. The server numbers and stores the
 events of a session. After a lost connection, the client sends a GET with the number of the last event that it has
-received. The server then sends all later events. The session id is random, so that no other client can guess it.
+received, and the server sends all later ones. The session id is random, so that no other client can guess it.
 
     python3 examples/08_resume.py                   breaks the stream after two events and resumes it
 

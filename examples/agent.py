@@ -1,8 +1,8 @@
 """An agent: a loop in which a model calls the tools of a host, and the user allows each call.
 
-New here: *the loop*. The model gets the definitions of all tools and the messages so far. It responds with a text, or
+New here: *the loop*. The model gets the definitions of all tools and the messages so far, and responds with a text or
 with calls. The host makes each call, if `approve` allows it, and the result is the next message. `origin="model"` says
-that a model chose the call. Without `approve`, the host refuses such calls. A refusal or an error becomes a result too,
+that a model chose the call; without `approve`, the host refuses such calls. A refusal or an error becomes a result too,
 because the model can react to it.
 
 The model here is a script, so that the example needs no key. A real program sends a request to a model provider.

@@ -1,15 +1,15 @@
 """A restaurant that asks the user for the number of guests before it books a table.
 
 New here: *elicitation*. A tool asks the user through the client, and continues with the reply. (In 2026-07-28 the
-function runs again from its first line with the reply. So it changes nothing before it asks.) The form is a dataclass.
-The server checks the reply against the form before the tool receives it. The user can accept, decline, or close the
-form. Each outcome has a different text, which tells the model how to continue.
+function runs again from its first line with the reply, so it changes nothing before it asks.) The form is a dataclass,
+against which the server checks the reply before the tool receives it. The user can accept, decline, or close the form,
+and each outcome has a different text, which tells the model how to continue.
 
     python3 examples/ask_user.py                        serves over stdio
     python3 examples/ask_user_client.py --ask           asks you
     python3 examples/ask_user_client.py                 replies without a user
 
-Watch it fail: this client cannot ask a user. So the result tells the model to send the missing argument.
+Watch it fail: this client cannot ask a user, so the result tells the model to send the missing argument.
 
     python3 -m mcp_ref call book_table day=2030-01-01 -- python3 examples/ask_user.py
 

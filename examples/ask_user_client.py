@@ -1,7 +1,7 @@
 """A client that shows a server's form to its user, field by field, and returns the reply.
 
-New here: an *elicitation handler*. A client with this handler declares the capability `elicitation`. The handler
-receives a message and the schema of a form. It lets the user refuse, and returns `accept`, `decline` or `cancel`.
+New here: an *elicitation handler*. A client that has one declares the capability `elicitation`. The handler receives a
+message and the schema of a form, lets the user refuse, and returns `accept`, `decline` or `cancel`.
 
     python3 examples/ask_user_client.py                 replies without a user, in three ways
     python3 examples/ask_user_client.py --ask           asks you on the terminal; an empty line means the value in []

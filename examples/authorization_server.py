@@ -1,8 +1,9 @@
 """An authorization server to learn from. It asks its user for consent, and issues tokens for MCP servers.
 
 New here: the third program of authorization. First read the flow in `mcp_ref/basic/authorization/__init__.py`. A client
-opens /authorize in a browser. The user signs in and agrees. The client gets a *code*, and exchanges it at /token for an
-access token. MCP servers check it with the public key at /jwks. `registered_clients.py` keeps the clients.
+opens /authorize in a browser, where the user signs in and agrees. The client then gets a *code*, and exchanges it at
+/token for an access token, which MCP servers check with the public key at /jwks. `registered_clients.py` keeps the
+clients.
 
     python3 examples/authorization_server.py            serves until Ctrl-C; the user signs in with the printed password
     python3 examples/authorization_server.py --yes      serves until Ctrl-C, and agrees without a user
@@ -15,11 +16,11 @@ A *grant* is the access that the user agrees to. A *ticket* is a secret that con
     authorization_code    the code                      1 minute      an access token and a refresh token
     refresh_token         the refresh token             8 hours       an access token and a new refresh token
 
-A ticket is valid once. Any other use ends its grant, because two programs have the ticket, and one of them is a thief.
-Then the user must sign in again. Access tokens are signed and not stored. So they cannot be revoked, and end soon.
+A ticket is valid once. Any other use ends its grant, because two programs have the ticket, and one of them is a thief;
+the user must then sign in again. Access tokens are signed and not stored, so they cannot be revoked, but end soon.
 
-Use this server on your own machine only. It speaks plain http, so everybody on a network could read the tokens. Any
-program can register. Nothing slows down guesses of the password. At its end, its user, key and grants are gone.
+Use this server on your own machine only. It speaks plain http, so everybody on a network could read the tokens; any
+program can register, and nothing slows down guesses of the password. At its end, its user, key and grants are gone.
 
 Watch it fail: it refuses to serve other machines.
 

@@ -1,8 +1,8 @@
 """A travel desk that asks the user twice before it books. Each request can go to another process.
 
 New here: *multi round-trip requests* with a signed state (2026-07-28). If a tool asks the user, the result of the call
-is a form and a `requestState`. The client sends the call again, with the user's reply and the same state. The state
-contains the earlier replies, so the server stores nothing, and another process can serve the next request. All
+is a form and a `requestState`, and the client sends the call again, with the user's reply and the same state. Because
+the state contains the earlier replies, the server stores nothing, and another process can serve the next request. All
 processes sign the state with the same key, so that a client cannot change it or use it for another call.
 
     export FLIGHT_KEY=$(python3 -c 'import secrets; print(secrets.token_hex(32))')

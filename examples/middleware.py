@@ -2,9 +2,9 @@
 
 New here: *middleware*. `@server.middleware` runs a function around each request that the server serves, in all
 revisions and on every transport: also around `initialize` and `server/discover`. The function calls `proceed(request)`
-to get the result. Before this call, the function can raise an error to refuse the request, or change the params. After
-this call, it can change the result. The function that was added first is the outermost: here, the log also contains
-the requests that the limit refuses.
+to get the result. Before this call, it can raise an error to refuse the request, or change the params, and after it, it
+can change the result. The function that was added first is the outermost, so here the log also contains the requests
+that the limit refuses.
 
     python3 examples/middleware.py                      serves over stdio
     python3 -m mcp_ref call roll dice=2 --stderr -- python3 examples/middleware.py

@@ -1,8 +1,8 @@
 """Notes as resources: a user selects them, a model writes them, and subscribers are notified of changes.
 
-New here: *resources*. Each note has a URI. `resources/list` lists the existing notes. A URI template describes all
-URIs, and clients can complete its variable. A client subscribes to one note, or to all notes with `note://all`. The
-notes are files in the folder NOTES, or in a temporary folder. The server announces only changes by its own tools.
+New here: *resources*. Each note has a URI. `resources/list` lists the existing notes, while a URI template describes
+all URIs, and clients can complete its variable. A client subscribes to one note, or to all of them with `note://all`.
+The notes are files in the folder NOTES, or in a temporary folder. The server announces only changes by its own tools.
 
     NOTES=~/notes python3 examples/notes.py             serves over stdio
     python3 examples/notes_client.py                    changes a note and receives the notification

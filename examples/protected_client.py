@@ -1,8 +1,8 @@
 """A client of protected.py. The user signs in with a browser, and agrees again when a tool needs a further scope.
 
-New here: `authorization=AuthorizationCode()`. The first request gets the status 401. The client then finds the
-authorization server, registers itself, and opens the browser. It repeats the request with the token. `add_note` gets
-the status 403, because the token lacks its scope. The client asks the user for both scopes, and repeats the call.
+New here: `authorization=AuthorizationCode()`. The first request gets the status 401, after which the client finds the
+authorization server, registers itself, opens the browser, and repeats the request with the token. `add_note` gets the
+status 403, because the token lacks its scope, so the client asks the user for both scopes and repeats the call.
 
     python3 examples/protected_client.py            opens your browser; first start both servers, which run until Ctrl-C
     python3 examples/protected_client.py --alone    runs all three programs, signs in without a browser, prints requests

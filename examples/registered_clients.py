@@ -9,7 +9,7 @@ to know a client in three ways:
                                        owner of the domain vouches for them
 
 At /token, a *confidential* client proves its identity with a secret or a signature. A program on the user's machine
-cannot keep a secret from its user. It is a *public* client: it proves nothing, and PKCE protects its codes.
+cannot keep a secret from its user, so it is a *public* client: it proves nothing, and PKCE protects its codes.
 
     python3 examples/registered_clients.py              prints the terms of a registration
     python3 examples/protected_client.py --alone        prints all requests, also that of the registration

@@ -1,6 +1,6 @@
 """A client that begins the task of report.py, does other work, and then fetches the result, in both eras.
 
-New here: `client.start_tool` does not wait for the result. It returns an object with `status()` and `result()`. While
+New here: `client.start_tool` does not wait for the result, but returns an object with `status()` and `result()`. While
 `result()` waits, the client's handlers serve the elicitations of the task. `call_tool` does all these steps at once.
 
     python3 examples/report_client.py

@@ -1,8 +1,8 @@
 """A server that needs a secret from its user. The user types the secret on a web page of the server, not in the client.
 
 New here: *elicitation by URL* (from 2025-11-25 on). The client shows the URL and asks for consent. `accept` means only
-that the user agrees to open the URL, not that the user has typed the secret. The browser sends the secret directly to
-this process. The client and the model never see the secret: messages, logs and URLs do not contain it.
+that the user agrees to open the URL, not that the user has typed the secret. Because the browser sends the secret
+directly to this process, the client and the model never see it: messages, logs and URLs do not contain it.
 
     python3 examples/sign_in.py                         serves over stdio
     python3 examples/sign_in_client.py --browser        asks you, and opens your browser

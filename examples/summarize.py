@@ -1,7 +1,7 @@
 """A server without a language model that uses the model of its client.
 
 New here: *sampling*. A tool sends a conversation to the client, and receives the next message of the client's model.
-The client chooses the model, limits the cost, and asks its user for consent. So the server does not need an API key.
+The client chooses the model, limits the cost, and asks its user for consent, so the server does not need an API key.
 The tool cuts a long text into parts, summarizes the parts in parallel, and then summarizes the summaries.
 
     python3 examples/summarize.py                       serves over stdio

@@ -1,8 +1,8 @@
 """A client that subscribes to a file in the folder of watch.py, with the same code for both eras.
 
 New here: `client.subscribe(uri)` works in all revisions. It is a context manager that yields the URIs of changed
-resources. In 2025-11-25 it sends `resources/subscribe`. In 2026-07-28 it keeps a `subscriptions/listen` request open,
-and sends this request again after a restart of the server process.
+resources. In 2025-11-25 it sends `resources/subscribe`, while in 2026-07-28 it keeps a `subscriptions/listen` request
+open, and sends this request again after a restart of the server process.
 
     python3 examples/watch_client.py
     python3 examples/watch_client.py --trace            also prints every message on standard error

@@ -1,7 +1,7 @@
 """A weather server: forecasts and warnings of the US National Weather Service, and sunrise anywhere on Earth.
 
 New here: a *typed function is a tool*. `tools/list` shows its name, its docstring and its parameters. The server checks
-the arguments before the function runs. It sends a returned dataclass as text and as structured data. A plain `def`
+the arguments before the function runs, and sends a returned dataclass as text and as structured data. A plain `def`
 function can wait, for example for the network, because it runs in a worker thread.
 
     python3 examples/weather.py                     serves over stdio (the command for your host)

@@ -1,8 +1,8 @@
 """The command line: `python3 -m mcp_ref COMMAND`.
 
 The commands show the demo, serve a Python file, send requests to any server, and compare the revisions. This module
-parses the command line. The modules in `cli/` and `demo/` run the commands. With the option `--json`, a command prints
-one JSON value to standard output, and nothing else.
+parses the command line, and the modules in `cli/` and `demo/` run the commands. With the option `--json`, a command
+prints one JSON value to standard output, and nothing else.
 
 Threats:
     folder-with-modules: the user's account; the author of a downloaded folder; puts an `argparse.py` into it, which

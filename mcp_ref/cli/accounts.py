@@ -49,8 +49,8 @@ def run_account_command(options: argparse.Namespace) -> int:
 class NewSignIn(MemoryStore):
     """The changes of one sign-in to a store. It hides the grant that the sign-in replaces.
 
-    A sign-in can fail until its very end, and can replace the registration with which the old grant is refreshed. So
-    nothing is written before its success.
+    Nothing is written before the sign-in succeeds, because it can fail until its very end, and can replace the
+    registration with which the old grant is refreshed.
     """
 
     def __init__(self, store: MemoryStore, url: str) -> None:
@@ -100,7 +100,7 @@ def authorizer_of_login(options: argparse.Namespace, store: MemoryStore) -> Auth
 async def login(options: argparse.Namespace, url: str) -> int:
     """Sign in, also if the user is signed in already, and print the new sign-in.
 
-    A failure leaves the old sign-in as it is. A success does not revoke the old tokens, because some authorization
+    A failure leaves the old sign-in as it is. Nor does a success revoke the old tokens, because some authorization
     servers would revoke the new ones with them: all tokens of this user and this client.
     """
     file = FileStore()
@@ -111,7 +111,9 @@ async def login(options: argparse.Namespace, url: str) -> int:
     authorizer = authorizer_of_login(options, store)
     async with make_client(options, authorizer):
         grant = authorizer.server(url).grant
-    if grant is None and (grant := await sign_in(authorizer, url)) is None:
+    if grant is None:
+        grant = await sign_in(authorizer, url)
+    if grant is None:
         show.note(f"{url} needs no sign-in: it serves clients without a token, and names no authorization server")
         return 0
     if isinstance(authorizer, ClientCredentials):
@@ -166,11 +168,14 @@ async def whoami(options: argparse.Namespace, url: str) -> int:
 
 def show_grant(url: str, grant: Grant) -> None:
     """Print who has issued the tokens, for which client and scopes, and when they end."""
-    until, refreshed = "unknown", ", then refreshed" if grant.refresh_token else ""
+    is_refreshed = bool(grant.refresh_token)
     if not grant.is_fresh(0):
-        until, refreshed = "already", ", refreshed at the next use" if refreshed else ": sign in again"
-    elif grant.expires_at is not None:
-        ends = time.localtime(time.time() + grant.expires_at - time.monotonic())
-        until = time.strftime("%Y-%m-%d %H:%M:%S", ends)
+        expires = "already, refreshed at the next use" if is_refreshed else "already: sign in again"
+    else:
+        expires = "unknown"
+        if grant.expires_at is not None:  # in seconds of `time.monotonic`
+            ends = time.localtime(time.time() + grant.expires_at - time.monotonic())
+            expires = time.strftime("%Y-%m-%d %H:%M:%S", ends)
+        expires += ", then refreshed" if is_refreshed else ""
     show.out(f"server   {url}\nissuer   {grant.issuer}\nclient   {grant.client_id}\nscopes   {' '.join(grant.scopes)}")
-    show.out(f"expires  {until}{refreshed}")
+    show.out(f"expires  {expires}")

@@ -1,9 +1,10 @@
 """Tokens for the commands that take a URL.
 
-Tokens are kept in the file of `FileStore`, so the user signs in once. Without a terminal, a command does not wait for a
-user: it ends with exit code 4, and prints the command that signs in. A token is never an argument, because other users
-of the machine can list the arguments of all programs. And no environment variable is read unless an option names it,
-because any mistyped URL would get the token. [2026-07-28 basic/authorization/security-considerations#token-theft]
+Tokens are kept in the file of `FileStore`, so that the user signs in only once. Without a terminal, a command does not
+wait for a user, but ends with exit code 4 and prints the command that signs in. A token is never an argument, because
+other users of the machine can list the arguments of all programs. Nor is an environment variable read unless an option
+names it, because any mistyped URL would get the token.
+[2026-07-28 basic/authorization/security-considerations#token-theft]
 """
 
 from __future__ import annotations
@@ -89,6 +90,6 @@ def browser(url: str, options: argparse.Namespace, store: MemoryStore) -> OpenBr
 
 def login_advice(url: str, scopes: str = "") -> str:
     """Return a line with the command that signs in."""
-    words = ["login", *(("--scope", scopes) if scopes else ()), url]
-    more = " for more scopes" if scopes else ""
-    return f"sign in{more} with: python3 -m {__package__.rpartition('.')[0]} {shlex.join(words)}"
+    words = ["login", "--scope", scopes, url] if scopes else ["login", url]
+    purpose = " for more scopes" if scopes else ""
+    return f"sign in{purpose} with: python3 -m {__package__.rpartition('.')[0]} {shlex.join(words)}"

@@ -1,6 +1,6 @@
 """`list`, `call`, `read`, `watch`, `prompt` and `complete` connect to a server and print its results.
 
-The server checks names and arguments. If the server refuses a name, these commands suggest similar names.
+It is the server that checks names and arguments; when it refuses a name, these commands suggest similar ones.
 """
 
 from __future__ import annotations

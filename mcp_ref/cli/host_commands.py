@@ -1,9 +1,9 @@
 """`--config FILE`: the client commands with the servers of a configuration file, and with the user's consent.
 
-`list` starts all servers. The other commands start only the server of the given name: `call weather.forecast`. A file
-that was downloaded can name any program, so a server starts only if the user allows it, or with `--yes`. The decisions
-are stored in `mcp_ref/approvals.json` in the user's folder for state. If the start of a server (launch.py) or the
-definition of a tool has changed since then, the user must allow the change.
+`list` starts all servers, while the other commands start only the server of the given name: `call weather.forecast`.
+Since a file that was downloaded can name any program, a server starts only if the user allows it, or with `--yes`. The
+decisions are stored in `mcp_ref/approvals.json` in the user's folder for state. If the start of a server (launch.py) or
+the definition of a tool has changed since then, the user must allow the change.
 
 Spec:  architecture/index; 2026-07-28 index#key-principles
 """
@@ -227,8 +227,9 @@ def _summary(request: Approval) -> str:
     shown = replace(
         request, warnings=request.warnings[:MAX_REPEATED_WARNINGS], paths=(), settings=(), arguments=None, content=None
     )
-    more = len(request.warnings) - MAX_REPEATED_WARNINGS
-    return shown.text(show.columns(sys.stderr)) + (f"\nand {more} more warnings" if more > 0 else "")
+    hidden_count = len(request.warnings) - MAX_REPEATED_WARNINGS
+    rest = f"\nand {hidden_count} more warnings" if hidden_count > 0 else ""
+    return shown.text(show.columns(sys.stderr)) + rest
 
 
 async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> Tool:
@@ -237,8 +238,10 @@ async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> To
     Raise UnknownName for a missing or excluded tool, or Refused if the user does not allow a changed definition.
     """
     name, known = full_name(server, tool), {each.full_name: each.definition for each in await host.list_tools()}
-    if (reason := host.status()[0].unapproved_tools.get(tool)) is not None:
-        if (allowed := await consent.changed_tool) is not None:
+    reason = host.status()[0].unapproved_tools.get(tool)
+    if reason is not None:
+        allowed = await consent.changed_tool
+        if allowed is not None:
             return allowed
         advice = "" if has_terminal() else ": call it at a terminal, read its definition, and allow it"
         raise Refused(f"the definition of {name} is not allowed ({reason}){advice}")

@@ -1,7 +1,7 @@
 """`limits` prints the limits of the package, which it reads from the package's code.
 
-A limit is a positive number with a docstring, which contains the limit's meaning and unit. It is a constant of a
-module, or a field of a class such as `HttpLimits`. The folders `cli` and `demo` are skipped.
+A limit is a positive number with a docstring, which contains its meaning and unit, and is either a constant of a module
+or a field of a class such as `HttpLimits`. The folders `cli` and `demo` are skipped.
 """
 
 from __future__ import annotations

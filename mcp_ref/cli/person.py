@@ -44,9 +44,9 @@ def has_terminal() -> bool:
 
 
 class ServerTexts:
-    """The texts of servers at the terminal of this process. While a prompt waits for the user's reply, they wait too.
+    """The texts of servers at the terminal of this process, which wait while a prompt waits for the user's reply.
 
-    Otherwise a server could cover a prompt with its own text, and the user would reply to another prompt.
+    Otherwise a server could cover the prompt with its own text, and the user would reply to something else.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ def elicitation_handler(server: str = "The server", terminal: asyncio.Lock | Non
 
 async def ask_person(server: str, request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
     """Show the elicitation and return the user's action. Ctrl-D declines."""
-    # [2025-11-25 client/elicitation#security-considerations] show who asks, and let the user decline
+    # [2025-11-25 client/elicitation#security-considerations] the client shows the asker, and lets the user decline
     note("")
     note_of_server(f"{server} asks: {request.message}")
     if isinstance(request, ElicitRequestURLParams):
@@ -156,10 +156,14 @@ _BOOLEANS = {"y": True, "yes": True, "n": False, "no": False}
 
 def field_prompt(name: str, field: Object, is_boolean: bool) -> str:
     """Return the text that asks the user for a field."""
-    about = [str(field[name]) for name in ("title", "description") if name in field][:1]
-    if (default := field.get("default")) is not None:
-        about.append(f"default {('y' if default else 'n') if is_boolean else json.dumps(default)}")
-    text = f"{name} ({', '.join(['y/n' if is_boolean else type_text(field), *about])}): "
+    hints = ["y/n" if is_boolean else type_text(field)]
+    hints += [str(field[name]) for name in ("title", "description") if name in field][:1]
+    default = field.get("default")
+    if is_boolean and default is not None:
+        hints.append(f"default {'y' if default else 'n'}")
+    elif default is not None:
+        hints.append(f"default {json.dumps(default)}")
+    text = f"{name} ({', '.join(hints)}): "
     return fold(text, columns(sys.stderr))  # the name of a field cannot look like the next prompt
 
 

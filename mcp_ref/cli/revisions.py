@@ -1,7 +1,7 @@
 """`revisions [REVISION]` prints a table of all revisions, or the changes of one revision.
 
-The output comes from the data that the package itself uses. `Revision` has the features of one revision. `METHODS`
-has the methods of all revisions. `Availability` says which revisions have a type or a member.
+The output comes from the data that the package itself uses: `Revision` has the features of one revision, `METHODS` has
+the methods of all of them, and `Availability` says which revisions have a type or a member.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`--save DIR` of `call` and `read` writes images, audio and blobs of a result to files.
 
-The server chooses the data, the MIME type and the URI, and must not choose the place with them. So a name keeps only
-letters, digits, `.`, `_` and `-` of the URI's last segment, and a new file never replaces another one.
+The server chooses the data, the MIME type and the URI, but must not choose the place of the file with them. So a name
+keeps only letters, digits, `.`, `_` and `-` of the URI's last segment, and a new file never replaces another one.
 
     save_block(folder, "plot", ImageContent.of(png, "image/png"))  ->  DIR/plot.png, or else DIR/plot-2.png, ...
 
@@ -13,7 +13,6 @@ Threats:
 from __future__ import annotations
 
 import base64
-import itertools
 import mimetypes
 import os
 import re
@@ -121,8 +120,9 @@ def _write(folder: str, name: str, mime_type: str | None, data: str) -> str:
     except ValueError as error:
         raise InvalidMessage(f"the server's data of {name[:MAX_NAME]!r} is not Base64: {error}") from None
     stem, suffix = os.path.splitext(file_name(name, mime_type))
-    for number in itertools.islice(itertools.count(1), MAX_SAME_NAMES):
-        path = os.path.join(folder, f"{stem}{f'-{number}' if number > 1 else ''}{suffix}")
+    for number in range(1, MAX_SAME_NAMES + 1):
+        ending = f"-{number}" if number > 1 else ""
+        path = os.path.join(folder, f"{stem}{ending}{suffix}")
         try:
             file = open(path, "xb")  # noqa: SIM115 - "x" opens no existing file, and no target of a symbolic link
         except FileExistsError:

@@ -1,7 +1,7 @@
 """`run FILE[:NAME]` finds the `Server` object in a Python file or module, and serves it over stdio or HTTP.
 
-The command imports the file, so the block `if __name__ == "__main__":` of the file does not run. Text that the file
-prints goes to standard error, because standard output must contain only messages of the protocol.
+The command imports the file, so its block `if __name__ == "__main__":` does not run. Text that the file prints goes to
+standard error, because standard output must contain only messages of the protocol.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def split_target(target: str) -> tuple[str, str | None]:
 def load(path: str) -> ModuleType:
     """Import a file, or a module by its dotted name. Raise UsageError if the file or module does not exist."""
     if not os.path.exists(path) and not path.endswith(".py") and all(map(str.isidentifier, path.split("."))):
-        sys.path[:0] = [] if "" in sys.path or os.getcwd() in sys.path else [os.getcwd()]
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
         try:
             return importlib.import_module(path)
         except ModuleNotFoundError as error:
@@ -149,13 +150,13 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
         if name not in servers:
             raise UsageError(f"{path} has no Server called {name!r}{did_you_mean(name, servers)}")
         return servers[name]
-    for key, value in vars(module).items():
-        package = type(value).__module__.removesuffix(".server.server")
-        if not servers and type(value).__name__ == "Server" and package != type(value).__module__:
-            this = __package__.rpartition(".")[0]
-            raise UsageError(f"{path}: {key!r} is a Server of another copy of this package; "
-                             f"run it with that copy: python3 -m {package} (this copy is {this})")  # fmt: skip
     if not servers:
+        for key, value in vars(module).items():
+            package = type(value).__module__.removesuffix(".server.server")
+            if type(value).__name__ == "Server" and package != type(value).__module__:
+                this = __package__.rpartition(".")[0]
+                raise UsageError(f"{path}: {key!r} is a Server of another copy of this package; "
+                                 f"run it with that copy: python3 -m {package} (this copy is {this})")  # fmt: skip
         raise UsageError(f"{path} has no Server at its top level; write `server = Server(...)` outside any function")
     if len(set(map(id, servers.values()))) > 1:
         raise UsageError(f"{path} has several servers; choose one: {', '.join(f'{path}:{key}' for key in servers)}")

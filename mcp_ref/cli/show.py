@@ -1,7 +1,7 @@
 """Functions that print results: as plain text for people, or as JSON.
 
-A server can send escape sequences that move the cursor or change colors. On a terminal, the functions for text print
-escape sequences as text. A file or pipe receives them unchanged. [2025-11-25 server/tools#security-considerations]
+A server can send escape sequences that move the cursor or change colors, so on a terminal these functions print them as
+text, while a file or pipe receives them unchanged. [2025-11-25 server/tools#security-considerations]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parsers for words of the command line: arguments such as `NAME=VALUE` and `NAME:=JSON`, headers, and variables.
 
-The tool's input schema gives the type of `VALUE`: `count=3` means 3 for an integer, and "3" for a string. A `VALUE`
-that is not JSON is sent as a string. The server checks the types.
+The tool's input schema gives the type of `VALUE`, so `count=3` means 3 for an integer, and "3" for a string. If `VALUE`
+is not JSON, it is sent as a string, because it is the server that checks the types.
 """
 
 from __future__ import annotations
@@ -37,15 +37,19 @@ def read_string_arguments(words: list[str]) -> dict[str, str]:
 
 def _split_all(words: list[str], names: list[str]) -> list[tuple[str, str, str]]:
     """Return (name, sign, value) of each word. For a word without a name, raise UsageError, which suggests `names`."""
-    pairs = [_PAIR.fullmatch(word) for word in words]
-    if None not in pairs:
-        return [(match[1], match[2], match[3]) for match in pairs if match is not None]
-    given = {match[1] for match in pairs if match is not None}
+    pairs, unreadable = list[tuple[str, str, str]](), list[str]()
+    for word in words:
+        match = _PAIR.fullmatch(word)
+        if match is None:
+            unreadable.append(word)
+        else:
+            pairs.append((match[1], match[2], match[3]))
+    if not unreadable:
+        return pairs
+    given = {name for name, _, _ in pairs}
     free = iter(name for name in names if name not in given)
-    better = [
-        word if pair else f"{next(free, 'NAME')}={word.lstrip('=')}" for word, pair in zip(words, pairs, strict=True)
-    ]
-    raise UsageError(f"cannot read the argument {words[pairs.index(None)]!r}: write {shlex.join(better)}")
+    advice = [f"{next(free, 'NAME')}={word.lstrip('=')}" if word in unreadable else word for word in words]
+    raise UsageError(f"cannot read the argument {unreadable[0]!r}: write {shlex.join(advice)}")
 
 
 def _json(name: str, value: str) -> JSON:
@@ -64,7 +68,9 @@ def read_value(text: str, wanted: set[str] | None) -> JSON:
         value: JSON = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return text if wanted is not None and "string" in wanted and json_type(value) not in wanted - {"string"} else value
+    if wanted is not None and "string" in wanted and json_type(value) not in wanted - {"string"}:
+        return text
+    return value
 
 
 def json_types(schema: JSON) -> set[str] | None:

@@ -3,8 +3,8 @@
     with SyncClient(["python3", "server.py"]) as client:
         print(client.call_tool("add", {"a": 1, "b": 2}).text)
 
-A `SyncClient` runs a `Client` on an event loop in a second thread. Each method call waits for the result from that
-thread. The options are those of `Client`. Callbacks run in the second thread.
+A `SyncClient` runs a `Client` on an event loop in a second thread, and each of its methods waits for the result from
+that thread. The options are those of `Client`, whose callbacks run in the second thread too.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class Synchronous(Generic[C]):
             loop.run_forever()
         finally:
             self._loop = None
-            waiting = asyncio.all_tasks(loop)
-            for task in waiting:
+            ending = asyncio.all_tasks(loop)
+            for task in ending:
                 task.cancel()
-            waiting.add(closing := loop.create_task(self._close()))
+            closing = loop.create_task(self._close())
             closing.add_done_callback(lambda task: task.cancelled() or task.exception())  # `__exit__` has raised it
-            loop.run_until_complete(asyncio.wait(waiting, timeout=10.0))
+            loop.run_until_complete(asyncio.wait({*ending, closing}, timeout=10.0))
             generators = loop.create_task(loop.shutdown_asyncgens())
             loop.run_until_complete(asyncio.wait([generators], timeout=10.0))
             loop.close()

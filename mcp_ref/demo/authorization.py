@@ -1,7 +1,7 @@
 """Authorization, as a chapter of the demo: a client gets a token for a protected server. Both run in this process.
 
-The client is a normal `Client`, and the MCP server has a normal `Protection`. The authorization server is a toy that
-asks no user. Real authorization servers are separate products. basic/authorization/__init__.py numbers the steps.
+The client is a normal `Client`, and the MCP server has a normal `Protection`. Only the authorization server is a toy,
+which asks no user, because real ones are separate products. basic/authorization/__init__.py numbers the steps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The demo's connections, over stdio or over Streamable HTTP.
 
-Most chapters are the same over both transports. This module has the differences: how a server process starts and ends,
-and the chapters about HTTP itself.
+Most chapters are the same over both transports, so this module has only the differences: how a server process starts
+and ends, and the chapters about HTTP itself.
 """
 
 from __future__ import annotations

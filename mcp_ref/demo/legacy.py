@@ -1,6 +1,6 @@
 """Second half of the demo: the same server and client in the legacy era (the revisions with a handshake).
 
-`tour.py` shows the features in the modern era. These chapters show the differences: a session that both sides
+`tour.py` shows the features in the modern era, so these chapters show only the differences: a session that both sides
 remember, requests that the server sends, and a subscription for each resource.
 """
 
@@ -21,8 +21,8 @@ async def handshake(screen: Screen, connections: Connections) -> None:
     """Show the handshake that begins every session, and a negotiation that fails."""
     screen.chapter("The legacy era: a handshake", "basic/lifecycle")
     screen.say(f"Up to {LEGACY[-1]} a session begins with a handshake. The same server still supports older clients.")
-    screen.say("The client offers a revision, and the server agrees. Both send their names and capabilities.")
-    screen.say("Both sides remember the result of the handshake until the session ends.")
+    screen.say("The client offers a revision, and the server agrees. Both send their names and capabilities, and")
+    screen.say("remember the result of the handshake until the session ends.")
     async with connections.connect(screen, revision=LEGACY[-1]) as client:
         claim_server_info(screen, client, LEGACY[-1])
         await client.ping()
@@ -72,7 +72,7 @@ async def session(screen: Screen, connections: Connections) -> None:
 async def server_requests(screen: Screen, client: Client, completed: list[str]) -> None:
     """Show the requests that a server sends: sampling, elicitation and roots."""
     screen.chapter("Requests of the server", "client/sampling, client/elicitation, client/roots")
-    screen.say("The tools are the same, but here the server sends requests. The tool waits for the responses.")
+    screen.say("The tools are the same, but here the server sends requests, and the tool waits for the responses.")
     result = await client.call_tool("summarize", {"text": "Buy bread, milk and eggs."})
     screen.claim("the tool used the reply of the model", result.text == "Groceries")
     result = await client.call_tool("book_table")

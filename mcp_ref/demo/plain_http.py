@@ -83,8 +83,8 @@ async def show_headers(screen: Screen, plain: PlainHttp) -> None:
 async def show_session(screen: Screen, plain: PlainHttp) -> dict[str, str]:
     """Show how a session begins. Return the header with the session's id."""
     screen.chapter("Over HTTP: sessions", "basic/transports#session-management")
-    screen.say("In the legacy era the requests of one client form a session. The session's id is a header.")
-    screen.say("The server sends the id with the result of `initialize`. The client repeats the id in each request.")
+    screen.say("In the legacy era the requests of one client form a session, whose id is in a header.")
+    screen.say("The server sends it with the result of `initialize`, and the client repeats it in each request.")
     info: Object = {"name": "plain-http", "version": "1"}
     params: Object = {"protocolVersion": LEGACY[-1].name, "capabilities": {}, "clientInfo": info}
     response = await plain.post({}, {"id": 1, "method": "initialize", "params": params})
@@ -106,7 +106,7 @@ async def show_stream(screen: Screen, plain: PlainHttp, session: dict[str, str])
     async with plain.request("POST", session, {"id": 3, "method": "tools/call", "params": params}) as response:
         seen = await plain.events(response, max_count=2)
     screen.claim("the result has not arrived", not any(b'"result"' in event.data for event in seen))
-    screen.say("The call continues in the server. The client resumes the stream after the last event that arrived.")
+    screen.say("The call continues in the server, and the client resumes the stream after the last event it got.")
     last = {"Last-Event-ID": seen[-1].id}
     async with plain.request("GET", {**session, "Accept": "text/event-stream", **last}, None) as response:
         rest = await plain.events(response)

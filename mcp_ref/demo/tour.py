@@ -71,7 +71,7 @@ async def discovery(screen: Screen, connections: Connections) -> None:
         claim_server_info(screen, client, REVISIONS[-1])
 
         screen.chapter("A stateless request", "basic/index#statelessness")
-        screen.say("There is no handshake and no session. Any process of the server can serve this request.")
+        screen.say("Without a handshake or a session, any process of the server can serve this request.")
         result = await client.call_tool("add", {"a": 1, "b": 2})
         screen.claim("the result is 3", result.text == "3")
 
@@ -81,8 +81,8 @@ async def features(screen: Screen, connections: Connections) -> None:
     logged: list[LoggingMessageNotificationParams] = []
     changed: asyncio.Queue[str] = asyncio.Queue()
     screen.chapter("A client with capabilities", "basic/index#meta, basic/patterns/subscriptions")
-    screen.say("This client has a model, a user and directories. It declares these capabilities in each request.")
-    screen.say("One request stays open for notifications of changes. Each notification repeats the request's id.")
+    screen.say("This client has a model, a user and directories, and declares these capabilities in each request.")
+    screen.say("One request stays open for notifications of changes, each of which repeats the request's id.")
     async with connections.connect(
         screen,
         **ALL_FEATURES,
@@ -105,10 +105,10 @@ async def features(screen: Screen, connections: Connections) -> None:
 async def tools(screen: Screen, client: Client) -> None:
     """Show tools: the functions that a model can call."""
     screen.chapter("Tools", "server/tools")
-    screen.say("A server can divide a list into pages. A page of this server has at most six tools.")
+    screen.say("A server can divide a list into pages; those of this server have at most six tools.")
     listed = await client.list_tools()
     screen.claim(f"{len(listed)} tools, in several pages", len(listed) > 6)
-    screen.say("`ttlMs` and `cacheScope` allow the client to cache a page. The client lists the tools again:")
+    screen.say("`ttlMs` and `cacheScope` allow the client to cache a page, so when it lists the tools again:")
     before = screen.messages
     screen.claim("the same list, without a message", await client.list_tools() == listed and screen.messages == before)
 
@@ -121,7 +121,7 @@ async def tools(screen: Screen, client: Client) -> None:
     types = [block.type for block in (await client.call_tool("gallery")).content]
     screen.claim(f"the blocks are {', '.join(types)}", types == ["text", "image", "audio", "resource_link"])
 
-    screen.say("An error inside a tool is a result with `isError`. The model sees the error and can try again.")
+    screen.say("An error inside a tool is a result with `isError`, so that the model sees it and can try again.")
     result = await client.call_tool("divide", {"a": 1, "b": 0})
     screen.claim(f"isError is true, and the text is: {result.text}", result.is_error)
     result = await client.call_tool("add", {"a": "one", "b": 2})
@@ -134,7 +134,7 @@ async def tools(screen: Screen, client: Client) -> None:
 async def while_a_tool_runs(screen: Screen, client: Client, logged: list[LoggingMessageNotificationParams]) -> None:
     """Show progress, log messages, cancellation and timeouts."""
     screen.chapter("Progress and logging", "basic/patterns/progress, server/utilities/logging")
-    screen.say("The request has a progress token, so the server can report progress. It also has a minimum log level.")
+    screen.say("The request has a progress token, so the server can report progress, and a minimum log level.")
     await client.set_logging_level("info")
     seen: list[float] = []
     await client.call_tool("count", {"to": 2}, on_progress=lambda progress, total, message: seen.append(progress))
@@ -143,9 +143,9 @@ async def while_a_tool_runs(screen: Screen, client: Client, logged: list[Logging
 
     screen.chapter("Cancellation and timeouts", "basic/patterns/cancellation")
     screen.say("The caller cancels a call of 30 seconds, and the server sends no result.")
-    screen.say("Over stdio the client sends a notification. Over HTTP the client closes the response.")
+    screen.say("Over stdio the client sends a notification; over HTTP it closes the response instead.")
     screen.claim("the caller continues at once", await cancel_call(client))
-    screen.say("Every request has a time limit. When the time is over, the client cancels the request.")
+    screen.say("Every request has a time limit, after which the client cancels it.")
     try:
         await client.call_tool("sleep", {"seconds": 30}, timeout=0.2)
     except RequestTimeout as error:
@@ -158,7 +158,7 @@ async def while_a_tool_runs(screen: Screen, client: Client, logged: list[Logging
 async def resources(screen: Screen, client: Client) -> None:
     """Show resources: data that the host can read and watch."""
     screen.chapter("Resources", "server/resources")
-    screen.say("A resource is data with a URI. A resource template describes many URIs.")
+    screen.say("A resource is data with a URI, and a resource template describes many URIs.")
     uris = [resource.uri for resource in await client.list_resources()]
     templates = [template.uri_template for template in await client.list_resource_templates()]
     screen.claim(f"there is a resource {uris[0]} and a template {templates[0]}", "{day}" in templates[0])
@@ -168,7 +168,7 @@ async def resources(screen: Screen, client: Client) -> None:
     screen.claim("the client can read a URI of the template", getattr(words, "text", None) == '["Buy", "milk."]')
     await screen.claim_error("an unknown URI", -32602, client.read_resource("notes://"))
 
-    screen.say("The client subscribes to the note with a request that stays open. Then a tool changes the note.")
+    screen.say("The client subscribes to the note with a request that stays open, and then a tool changes the note.")
     async with client.subscribe("notes://today") as updates:
         await client.call_tool("write_note", {"text": "Buy bread."})
         changed = await anext(updates)
@@ -178,7 +178,7 @@ async def resources(screen: Screen, client: Client) -> None:
 async def prompts(screen: Screen, client: Client) -> None:
     """Show prompts: messages that a user chooses, and suggestions for their arguments."""
     screen.chapter("Prompts and completion", "server/prompts, server/utilities/completion")
-    screen.say("The user chooses a prompt, for example from a menu. The server suggests values for its arguments.")
+    screen.say("The user chooses a prompt, for example from a menu, and the server suggests values for its arguments.")
     (prompt,) = await client.list_prompts()
     screen.claim("the prompt has two arguments", [one.name for one in prompt.arguments or []] == ["text", "language"])
     suggested = await client.complete(PromptReference("translate"), "language", "fr")
@@ -191,7 +191,7 @@ async def prompts(screen: Screen, client: Client) -> None:
 async def changing_lists(screen: Screen, client: Client, changed: asyncio.Queue[str]) -> None:
     """Show the notifications of a server that changes its tools, resources and prompts while it runs."""
     screen.chapter("Lists that change", "server/tools#list-changed-notification")
-    screen.say("This tool adds a tool, a resource and a prompt. The server notifies the client of the changed lists.")
+    screen.say("This tool adds a tool, a resource and a prompt, so the server tells the client that the lists changed.")
     await client.call_tool("learn")
     lists = {await changed.get() for _ in range(3)}
     screen.claim("one notification for each list", lists == {"tools", "resources", "prompts"})
@@ -202,9 +202,9 @@ async def changing_lists(screen: Screen, client: Client, changed: asyncio.Queue[
 async def input_requests(screen: Screen, client: Client) -> None:
     """Show a server that asks the client for input: sampling, elicitation and roots."""
     screen.chapter("Input from the client: several rounds", "basic/patterns/mrtr, client/sampling")
-    screen.say("This tool needs the client's model. A server of this revision cannot send requests.")
-    screen.say("So the result is `input_required`. The client sends the call again, with the input and `requestState`.")
-    screen.say("The tool runs again from its first line. The server keeps nothing between the two calls.")
+    screen.say("This tool needs the client's model, but a server of this revision cannot send requests.")
+    screen.say("So the result is `input_required`, and the client repeats the call with the input and `requestState`.")
+    screen.say("The tool runs again from its first line, because the server keeps nothing between the two calls.")
     screen.say(
         "The command `bridge` turns such results into requests for old clients, and an old server's into results."
     )
@@ -212,22 +212,22 @@ async def input_requests(screen: Screen, client: Client) -> None:
     result = await client.call_tool("summarize", {"text": "Buy bread, milk and eggs."})
     screen.claim("the tool used the reply of the model", result.text == "Groceries")
     screen.claim("one call in the program became two requests", screen.sent_counts["tools/call"] == before + 2)
-    screen.say("The server signs each state for one call. It refuses every other state, such as this forged state:")
+    screen.say("The server signs each state for one call, and refuses every other state, such as this forged one:")
     again: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
     params = with_request_meta(again, client.revision, {}, {"name": "forger", "version": "1"})
     forged = client.session.dispatcher.request("tools/call", params, timeout=DEFAULT_TIMEOUT)
     await screen.claim_error("a forged state", -32602, forged)
 
     screen.chapter("Elicitation", "client/elicitation")
-    screen.say("The server asks the user. The host shows a form for the schema. A skipped field keeps its default.")
+    screen.say("The server asks the user, for whom the host shows a form. A skipped field keeps its default.")
     result = await client.call_tool("book_table")
     screen.claim("the tool has the input of the user", result.text == "a table for 2 at 20:00")
-    screen.say("A secret such as a password must not reach the client. The user types it on a web page instead.")
+    screen.say("A secret such as a password must not reach the client, so the user types it on a web page instead.")
     result = await client.call_tool("connect_account")
     screen.claim("the user agreed to visit the page", result.text == "connected")
 
     screen.chapter("Roots", "client/roots")
-    screen.say("The server asks which directories the user works in. The directories can change between two calls.")
+    screen.say("The server asks which directories the user works in, because they can change between two calls.")
     result = await client.call_tool("where")
     screen.claim("there is one directory", result.structured_content == [PROJECT])
     await client.set_roots([PROJECT, NOTES])
@@ -238,8 +238,8 @@ async def input_requests(screen: Screen, client: Client) -> None:
 async def tasks(screen: Screen, client: Client) -> None:
     """Show a call that continues as a task."""
     screen.chapter("Tasks", "the extension io.modelcontextprotocol/tasks")
-    screen.say("The result of a slow tool can be a task. The client gets the status of the task from time to time.")
-    screen.say("Here the status is `input_required`: the task waits for the user.")
+    screen.say("The result of a slow tool can be a task, whose status the client gets from time to time.")
+    screen.say("Here it is `input_required`, because the task waits for the user.")
     task = await client.start_tool("bake")
     status = await task.status()
     screen.claim("the task has begun, and the caller does not wait", task.id is not None and status is not None)

@@ -2,12 +2,12 @@
 
 A server registers its handlers with `@server.method(name)`, and a client with `@client.method(name)`. The other side
 sends the messages with `client.request`, `client.notify`, `context.request` and `context.notify`. A handler of a
-notification runs on the event loop and blocks it, so it must be short.
+notification blocks the event loop while it runs, so it must be short.
 
-    legacy era  No capability declares a custom method. A peer without a handler for a request returns -32601.
-    2026-07-28  A custom method belongs to an extension. Both sides MUST declare the extension, and both sides declare
-                the extensions of their handlers automatically. A server refuses a request from a client that did not
-                declare the extension, with -32021. Only clients send requests, and only servers send notifications.
+    legacy era  No capability declares a custom method, so a peer without a handler for a request returns -32601.
+    2026-07-28  A custom method belongs to an extension, which both sides MUST declare; for the extensions of their
+                handlers, this package does so. If a client did not declare the extension, the server refuses its
+                request with -32021. Only clients send requests, and only servers send notifications.
 
 The name of a method begins with the name of its extension, unless the program names another extension: the extension of
 `com.example/search` and `com.example/search/cancel` is `com.example/search`.
@@ -123,8 +123,8 @@ def _custom_method(
             log.exception("the handler of the notification %s failed", name)
 
     data = "features.custom_methods:CustomData"
-    row = Method(name, "both", data, None if notification else data, f"extensions.{extension}")
-    return CustomMethod(row, serve, receive)
+    method = Method(name, "both", data, None if notification else data, f"extensions.{extension}")
+    return CustomMethod(method, serve, receive)
 
 
 def data_of(value: object) -> CustomData:

@@ -1,27 +1,27 @@
 r"""Elicitation: a server asks the client's user for information while the server works on a request.
 
-*Form mode*: the server sends a message and a flat JSON Schema. The client shows a form and returns the values.
-*URL mode*: the server sends a URL. The user opens the URL in a browser and enters the data there, not in the client.
+*Form mode*: the server sends a message and a flat JSON Schema; the client shows a form for it and returns the values.
+*URL mode*: the server sends a URL, which the user opens in a browser to enter the data there, not in the client.
 The user accepts, declines (an explicit no), or cancels (closes the dialog). In URL mode, "accept" means only that the
-user agreed to open the URL. The user has perhaps not finished the work on that web page.
+user agreed to open the URL, and perhaps has not finished the work on that web page.
 
-Secrets. Servers MUST NOT request passwords, API keys, tokens or payment data with a form. Servers MUST use URL mode for
+Secrets. Servers MUST NOT request passwords, API keys, tokens or payment data with a form, but MUST use URL mode for
 such data [2025-11-25 client/elicitation#user-interaction-model], because the client, its logs, the model and other
-servers can see the values of a form. URL mode (SEP-1036) is for API keys, payments, and third-party OAuth. In
-third-party OAuth, the server is an OAuth client of another service. The tokens of this service MUST NOT reach the MCP
-client. A server MUST NOT use URL mode to authorize the MCP client itself.
+servers can see the values of a form. URL mode (SEP-1036) is for API keys, payments, and third-party OAuth, in which the
+server is an OAuth client of another service. The tokens of this service MUST NOT reach the MCP client. Nor may URL mode
+authorize the MCP client itself: a server MUST NOT use it for that.
 
-Phishing [2025-11-25 client/elicitation#phishing]. Alice starts an elicitation and sends its URL to Bob. Bob opens the
-URL and logs in. The server believes that Bob's tokens belong to Alice. So the server MUST verify that the user who
-opens the URL is the user who sent the MCP request. The URL leads to a web page of the server. Before this page
-redirects, the server compares the browser's user with the MCP user (the `sub` claim of the access token).
+Phishing [2025-11-25 client/elicitation#phishing]. Suppose that Alice starts an elicitation and sends its URL to Bob. If
+Bob opens it and logs in, the server believes that Bob's tokens belong to Alice. So the server MUST verify that the same
+user opens the URL and sent the MCP request: the URL leads to a web page of the server, which compares the browser's
+user with the MCP user (the `sub` claim of the access token) before it redirects.
 
-Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent. The
-client MUST NOT fetch the URL by itself. The client MUST open the URL in a way that neither client nor model can read
-the web page: in a browser, not in an embedded web view. The client SHOULD highlight the domain, and warn of Punycode (a
-domain in other letters can look like a known domain). The URL MUST NOT contain credentials or other sensitive data,
-because a malicious client could use them. A form SHOULD NOT contain clickable links. The client MUST show the
-server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
+Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent, and
+MUST NOT fetch the URL by itself. It MUST open the URL in a way that neither client nor model can read the web page: in
+a browser, not in an embedded web view. It SHOULD highlight the domain, and warn of Punycode, with which a domain in
+other letters can look like a known one. The URL MUST NOT contain credentials or other sensitive data, because a
+malicious client could use them. A form SHOULD NOT contain clickable links. The client MUST show the server's name.
+Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
 
     2025-06-18  Forms only. Servers MUST NOT request sensitive data. Clients SHOULD show the server's name, and let the
                 user review the values, decline or cancel. `enumNames` names the choices. Only booleans have defaults.
@@ -30,10 +30,10 @@ server's name. Until 2025-11-25, the client SHOULD also limit the rate of elicit
                 `{}` means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse such a mode with
                 -32602. Adds choices with `oneOf` and `const`, multiple choices, defaults for all types (SEP-1330,
                 SEP-1034). The server MUST bind the state of an elicitation to the user, not only to a session.
-    2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The client then retries its
-                request, and the new result shows the outcome. So `elicitationId`, the notification and -32042 were
-                removed. The server stores its own identifier in `requestState`. A client that cannot get the
-                information does not retry; servers MUST handle that.
+    2026-07-28  `elicitation/create` is an input request inside an `input_required` result. Since the client then
+                retries its request, whose new result shows the outcome, `elicitationId`, the notification and -32042
+                were removed. The server stores its own identifier in `requestState`. If a client cannot get the
+                information, it does not retry, and servers MUST handle that.
 
 Threats:
     elicitation-url: the user's trust in a web page; a hostile server; writes a URL whose shown host differs from the

@@ -188,7 +188,7 @@ class ResourceAccess(Generic[R, T]):
         return next((found for found in every if found), [])
 
     def listed_scopes_of(self, key: str) -> frozenset[str]:
-        """Return the scopes of a registered resource or template. Many callers can ask for all of them in a list."""
+        """Return the scopes of a registered resource or template. They are stored, because each list asks for all."""
         index = self._current_index()
         if (known := index.listed.get(key)) is None:
             known = index.listed[key] = self.scopes_of(key)

@@ -1,20 +1,20 @@
 """Roots: the directories and files that a server should work on, such as the project that is open in the client.
 
-The server requests the list (`roots/list`). Clients SHOULD ask the user for consent before they expose a root
+The server requests the list with `roots/list`. Before a client exposes a root, it SHOULD ask the user for consent
 [2025-11-25 client/roots#implementation-guidelines].
 
-Roots are deprecated since 2026-07-28 (SEP-2577), because few clients support roots, and their meaning stayed vague. The
-first revision on or after 2027-07-28 can remove roots. Use tool parameters, resource URIs or the server's configuration
-instead [2026-07-28 changelog#deprecated].
+Roots are deprecated since 2026-07-28 (SEP-2577), because few clients support them and their meaning stayed vague. The
+first revision on or after 2027-07-28 can remove them, so use tool parameters, resource URIs or the server's
+configuration instead [2026-07-28 changelog#deprecated].
 
-Roots are not access control: the protocol cannot prevent a server from reading other directories. A server SHOULD
-respect the roots, and check its paths against the roots. A client MUST expose only roots for which it has permission. A
-client MUST validate the URIs against path traversal [2025-11-25 client/roots#security-considerations]. Otherwise
+Roots are not access control, because the protocol cannot prevent a server from reading other directories. A server
+SHOULD respect the roots, and check its paths against them. A client MUST expose only roots for which it has permission,
+and MUST validate their URIs against path traversal [2025-11-25 client/roots#security-considerations], since
 `file:///home/ada/project/../..` would expose more directories than the user chose.
 
     2024-10-07  Adds `roots/list` (the early schemas of this revision lack it).
     2024-11-05  A client that declares `listChanged` MUST send `notifications/roots/list_changed`. The URI MUST be a
-                `file://` URI. A client that does not support roots SHOULD return -32601.
+                `file://` URI. If a client does not support roots, it SHOULD return -32601.
     2025-06-18  Roots have `_meta`.
     2026-07-28  The specification calls roots "informational guidance", no longer "boundaries". `roots/list` is an input
                 request inside an `input_required` result. A client that cannot list its roots does not retry its

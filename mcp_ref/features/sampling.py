@@ -1,21 +1,21 @@
 """Sampling: a server asks the client's language model to continue a conversation.
 
-The server needs no model and no API key. A human SHOULD be able to see, edit and deny the request and the model's
-message [2025-11-25 client/sampling#user-interaction-model]. Otherwise a malicious server could spend the user's money,
-or inject instructions into the user's model. Clients SHOULD limit the rate of requests.
+So the server needs neither a model nor an API key of its own. Since a malicious server could spend the user's money, or
+inject instructions into the user's model, a human SHOULD be able to see, edit and deny the request and the model's
+message [2025-11-25 client/sampling#user-interaction-model], and clients SHOULD limit the rate of requests.
 
-The client chooses the model. The server does not know the models of the client's provider, so it sends only
-preferences: parts of model names (hints), and priorities from 0 to 1 for cost, speed and intelligence.
+The client chooses the model, because the server does not know which ones the client's provider has. The server sends
+only preferences: parts of model names (hints), and priorities from 0 to 1 for cost, speed and intelligence.
 
-Tools in sampling (since 2025-11-25). A server can add tools to a request. A model that wants to call such a tool
-returns a `tool_use` block. The *server* then runs the tool, and sends the conversation again, with a `tool_result`
+Since 2025-11-25, a server can add tools to a request. If the model wants to call one of them, its message has a
+`tool_use` block. It is then the *server* that runs the tool, and sends the conversation again with a `tool_result`
 block at the end. The message after a tool use MUST contain one result for each tool use, and no other blocks
 [2025-11-25 client/sampling#tool-result-messages], because the APIs of some providers require this. Servers MUST NOT
-add tools if the client did not declare the capability `sampling.tools`. Both sides SHOULD limit the number of rounds,
-because a model could call tools forever.
+add tools if the client did not declare the capability `sampling.tools`. Because a model could go on calling tools
+forever, both sides SHOULD limit the number of rounds.
 
-Sampling is deprecated since 2026-07-28 (SEP-2577), because it is hard to implement, and few clients support it. The
-first revision on or after 2027-07-28 can remove sampling. Use a model provider's API instead
+Sampling is deprecated since 2026-07-28 (SEP-2577), because it is hard to implement and few clients support it. The
+first revision on or after 2027-07-28 can remove it, so use a model provider's API instead
 [2026-07-28 changelog#deprecated].
 
     2024-10-07  Messages have text and images. `stopReason` is one of three values.
@@ -23,10 +23,10 @@ first revision on or after 2027-07-28 can remove sampling. Use a model provider'
     2025-03-26  Messages have audio.
     2025-11-25  Adds `tools`, `toolChoice` and the stop reason "toolUse". `content` can be a list. The default of
                 `includeContext` is "none". Servers SHOULD avoid "thisServer" and "allServers", because their meaning is
-                unclear, and SHOULD NOT use these values without the capability `sampling.context`.
+                unclear, and SHOULD NOT use them without the capability `sampling.context`.
     2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. If the user refuses, the
-                client does not retry its own request. Removes the error -1. Clients MUST respect `maxTokens`.
-                Clients MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`.
+                client does not retry its own request, so the error -1 was removed. Clients MUST respect `maxTokens`,
+                but MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`.
                 "thisServer" and "allServers" are deprecated. Servers SHOULD NOT store messages between requests.
 
 Spec:  client/sampling (2024-11-05 to 2026-07-28); schema: CreateMessageRequest, SamplingMessage, CreateMessageResult

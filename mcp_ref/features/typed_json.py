@@ -27,7 +27,7 @@ def _compile(type_: Hashable, name: str) -> tuple[Object, Validator, Reader | No
 
 
 def _compiled(type_: type[object]) -> tuple[Object, Validator, Reader | None]:
-    # The name distinguishes `A | B` from `B | A`. They are equal, but the first type that fits a value reads the value.
+    # The name distinguishes `A | B` from `B | A`, which are equal, although the first type that fits reads the value.
     name = type_name(type_)
     try:
         return _compile(cast(Hashable, type_), name)

@@ -6,14 +6,14 @@
     "$${TOKEN}"        ->  "${TOKEN}"             a literal text
 
 Variables are replaced once: a value that contains `${...}` stays as it is. A variable that is unset and has no default
-is an error. Otherwise a remote server would report a wrong token, and nobody would see the reason.
+is an error, because a remote server would otherwise report a wrong token, and nobody would see the reason.
 
-The user's consent is valid for one digest. The digest contains everything that decides what runs, and where secrets go:
-the entry in the file, the absolute path of the program, the arguments, the folder, the variables with their values, the
-PATH, the URL and the headers. Only a secret can have a new value, because people replace tokens often, and because a
-token decides nothing: the value of a variable or header whose name ends like TOKEN or KEY. The content of programs and
-scripts is not in the digest. It changes with each update, and a script can load any other file. So the consent is to
-this program in this folder, with its updates, and the host asks again in another folder.
+The user's consent is valid for one digest, which contains everything that decides what runs, and where secrets go: the
+entry in the file, the absolute path of the program, the arguments, the folder, the variables with their values, the
+PATH, the URL and the headers. Only a secret (the value of a variable or header whose name ends like TOKEN or KEY) can
+have a new value, because people replace tokens often, and because a token decides nothing. Nor does the digest contain
+the content of programs and scripts, because it changes with each update, and a script can load any other file. So the
+consent is to this program in this folder, with its updates, and the host asks again in another folder.
 
 Threats:
     consent-in-another-folder: the user's account; a second cloned project; contains a program at the path that the user

@@ -8,8 +8,8 @@
     Reply(b"ok")  # TypeError: Reply.status must be int, not b'ok'; did you mean body=b'ok'?
 
 Python does not check annotations, so a wrong type would fail later, in another function, with an error that does not
-name the mistake. The objects that authors build once, such as limits, are checked when they are built. Messages are
-not: the codec checks them when it writes them, so the messages that it reads cost nothing.
+name the mistake. Objects that authors build once, such as limits, are therefore checked when they are built. Messages
+are not, because the codec checks them when it writes them, so that those that it reads cost nothing.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class _NamedClass(type):
 def hints_of(cls: type) -> dict[str, object]:
     """Return the types of a class's fields.
 
-    Every value fits an alias that is a string, such as the recursive type JSON, because Python cannot resolve it. A
-    class that is imported only for type checkers gets a stand-in, because few programs load it.
+    Python cannot resolve an alias that is a string, such as the recursive type JSON, so every value fits it. A class
+    that is imported only for type checkers gets a stand-in, because few programs load it.
     """
     aliases = [name for name, value in vars(sys.modules[cls.__module__]).items() if isinstance(value, str)]
     names: dict[str, object] = {**dict.fromkeys(aliases, object), "JSON": object, "Object": dict[str, object]}
@@ -169,8 +169,10 @@ def usual_types(hint: object) -> tuple[object, ...]:
 
 def without_none(hint: object) -> object:
     """Return `A` for the type `A | None`, and every other type as it is."""
-    members = [arg for arg in get_args(hint) if arg is not types.NoneType]
-    return members[0] if get_origin(hint) in (Union, types.UnionType) and len(members) == 1 else hint
+    if get_origin(hint) not in (Union, types.UnionType):
+        return hint
+    members = [member for member in get_args(hint) if member is not types.NoneType]
+    return members[0] if len(members) == 1 else hint
 
 
 def dataclasses_of(hint: object) -> tuple[type, ...]:

@@ -6,8 +6,8 @@ either: one hostile caller would take everything. So a table that keeps data of 
     shares.take(caller, size)         before an entry is stored; raises ShareExceeded
     shares.give_back(caller, size)    after it is removed
 
-JSON can need 25 times its size as Python objects: `[[],[],[],...]` has a list in each three bytes. So the size of a
-message says little about the memory that it needs, and `memory_of` counts the characters that begin objects.
+The size of a message says little about the memory that it needs, because JSON can need 25 times its size as Python
+objects: `[[],[],[],...]` has a list in each three bytes. So `memory_of` counts the characters that begin objects.
 
 Threats:
     request-memory: the server's memory; a caller; sends many requests whose small text becomes many objects, and whose
@@ -34,15 +34,19 @@ QUEUED_COST: Final = 300
 """Memory of a queued change in addition to its text, in bytes."""
 REQUEST_COST: Final = 16 * 1024
 """Memory of a request in flight beside its params, in bytes: its asyncio task, stream, context and frames."""
+ITEM_BYTES, LIST_BYTES, OBJECT_BYTES, STRING_BYTES = 40, 96, 200, 56
+"""Estimated memory of an item of a list or an object, of a list, an object, and a string beside its text, in bytes."""
 
 
 def memory_of(text: bytes | bytearray | memoryview) -> int:
     """Estimate the memory of a JSON text as Python objects, in bytes. The objects need at most this, usually half."""
     text = bytes(text)
     # one character above U+FFFF makes each character of its string need four bytes
-    wide = 1 if text.isascii() and b"\\u" not in text else 4
-    values = 40 * (text.count(b",") + text.count(b":")) + 96 * text.count(b"[") + 200 * text.count(b"{")
-    return wide * len(text) + values + 28 * text.count(b'"')
+    character_bytes = 1 if text.isascii() and b"\\u" not in text else 4
+    items = ITEM_BYTES * (text.count(b",") + text.count(b":"))
+    containers = LIST_BYTES * text.count(b"[") + OBJECT_BYTES * text.count(b"{")
+    strings = STRING_BYTES // 2 * text.count(b'"')  # a string has two quotation marks
+    return character_bytes * len(text) + items + containers + strings
 
 
 def request_memory(frame: bytes | bytearray | memoryview) -> int:

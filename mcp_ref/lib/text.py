@@ -3,10 +3,10 @@ r"""Hidden characters: the characters of a text that a person does not see, and 
 A text from somebody else can move the cursor of a terminal, turn the direction of the line, or carry instructions that
 only a model reads. `escape_hidden` writes such characters as `\u{202e}`, so that they are seen and have no effect.
 
-Hidden are controls, formats (such as marks of direction), surrogates, private characters, and separators of lines and
-paragraphs, by their general category; the Default_Ignorable_Code_Point characters; and letters and symbols without ink,
-such as the Hangul fillers and the blank Braille pattern. The variation selectors 15 and 16 are visible behind a symbol,
-because they choose between its two forms, as in a colored warning sign. Everywhere else they are hidden, too.
+These are, by their general category, controls, formats (such as marks of direction), surrogates, private characters,
+and separators of lines and paragraphs; the Default_Ignorable_Code_Point characters; and letters and symbols without
+ink, such as the Hangul fillers and the blank Braille pattern. The variation selectors 15 and 16 count as visible behind
+a symbol, where they choose between its two forms, as in a colored warning sign, and as hidden everywhere else.
 
 Threats:
     terminal-escapes: the user's terminal; a server or a client; puts escape sequences or hidden characters into a name,

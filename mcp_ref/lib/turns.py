@@ -1,12 +1,12 @@
 """Turns: large messages take turns, so that they do not delay small messages.
 
-To encode and send a message of 1 MB, the event loop needs some milliseconds. If a client asks for 400 such messages at
-once, all other clients would wait for seconds. So the loop encodes one large message in each of its iterations, and
-other work goes on in between. Small messages never wait.
+The event loop needs some milliseconds to encode and send a message of 1 MB, so if a client asked for 400 of them at
+once, all other clients would wait for seconds. Therefore one large message is encoded in every `ITERATIONS_PER_TURN`
+iterations of the loop, and other work goes on in between. Small messages never wait.
 
-If a few results wait already, requests wait too, before their handlers run. Otherwise all results would fill the
-memory. In each iteration the newest request starts, so that the queue of one client does not delay the others. While
-clients have too much unread, results wait, and requests start until `MAX_WAITING_FULL` results wait.
+When a few results wait already, requests wait too, before their handlers run, because all their results would fill the
+memory. At each turn the newest request starts, so that the queue of one client does not delay the others. While clients
+have too much unread, results wait, but requests go on starting until `MAX_WAITING_FULL` results wait.
 
     async def respond(result):
         if (turn := turn_for(result)) is not None:
@@ -130,7 +130,7 @@ def turn_for(value: object) -> Awaitable[None] | None:
 
 
 async def take_turn_to_start() -> None:
-    """Wait for a turn to start a request with a large body. To decode the body takes time too."""
+    """Wait for a turn to start a request with a large body, because decoding the body takes time too."""
     if (turns := current_turns.get()) is not None:
         if turns.is_taken:
             await turns.wait_to_start()
@@ -152,5 +152,6 @@ def is_large(value: object) -> bool:
             left -= len(one)
         elif isinstance(one, (dict, list)):
             left -= 4 * len(one)  # a small item, such as `1, `
-            values.extend(() if left < 0 else one.values() if isinstance(one, dict) else one)
+            if left >= 0:
+                values.extend(one.values() if isinstance(one, dict) else one)
     return left <= 0

@@ -2,22 +2,22 @@
 
     canonical_uri("DOCS://%61dmin:/a/../keys%2f1")     # "docs://admin/keys%2F1"
 
-Two programs that compare URIs must agree which ones are equal. If one of them compares `%61dmin` with `admin` as sent,
-and the other decodes it, an attacker gets past the first. So a program makes the canonical form where a URI enters,
-and then compares only canonical forms. The form follows section 6.2.2:
+Two programs that compare URIs must agree which ones are equal: if one compares `%61dmin` with `admin` as sent and the
+other decodes it first, an attacker gets past the first program. So a program makes the canonical form where a URI
+enters, and from then on compares only canonical forms. The form follows section 6.2.2:
 
 - The scheme and the host are in lower case, in every scheme: `notes://Payroll` equals `notes://payroll`. The path, the
   query and the fragment keep their case.
-- Letters, digits and `- . _ ~` are plain. Other escapes stay, with upper-case digits, because `%2F` is not `/`.
+- Letters, digits and `- . _ ~` are plain. Because `%2F` is not `/`, other escapes stay, with upper-case digits.
 - The path has no segments `.` and `..`. Removing them never turns a path into a host.
 - An empty port and the default port of the scheme are left out (6.2.3), and so is the host of `file://localhost`
   (RFC 8089). `file:/a` becomes `file:///a`. Other rules of a scheme are not applied: an empty path is not `/`.
 - A non-ASCII character becomes the escapes of its UTF-8 bytes (RFC 3987, section 3.1), without normalization.
 
-A text with an invalid escape, with a space, or without a scheme is not a URI, and has no canonical form.
+A text with an invalid escape, with a space, or without a scheme is not a URI, so it has no canonical form.
 
-A server that decodes parts of a URI can still take one URI for another, such as `r%26d` for `r&d`. `readings` returns
-the texts to compare where this must not give more rights.
+Even so, a server that decodes parts of a URI can take one URI for another, such as `r%26d` for `r&d`. Where this must
+not give more rights, compare the texts that `readings` returns.
 
 Spec:  RFC 3986, sections 3, 5.2.4, 6.2; RFC 3987, section 3.1; RFC 8089, section 2
 """
@@ -44,7 +44,7 @@ _SURELY_CANONICAL: Final = re.compile(
     r"(?!file:(?!///))[a-z][a-z0-9+.-]*:(?!(?:[^?#]*/)?\.\.?(?:[/?#]|\Z))"
     rf"(?://[a-z0-9._~!$&'()*+,;=-]*(?=[/?#]|\Z)|(?!//))[{_CHARS}]*"
 )
-_PARTS: Final = re.compile(r"([^:]*):(?://([^/?#]*))?([^?#]*)(.*)")
+_PARTS: Final = re.compile(r"(?P<scheme>[^:]*):(?://(?P<authority>[^/?#]*))?(?P<path>[^?#]*)(?P<rest>.*)")
 _HOST_AND_PORT: Final = re.compile(r"([^:\[]*|\[[^\]]*\])(?::([0-9]*))?")
 _ESCAPE: Final = re.compile("%[0-9A-Fa-f]{2}")
 _UNRESERVED: Final = re.compile("[A-Za-z0-9._~-]")
@@ -73,7 +73,7 @@ def canonical_uri(uri: str) -> str | None:
         return None
     found = _PARTS.fullmatch(_ESCAPE.sub(_unreserved_or_upper, encoded))
     assert found is not None  # every text with a colon matches
-    scheme, authority, path, rest = found[1].lower(), found[2], found[3], found[4]
+    scheme, authority, path, rest = found["scheme"].lower(), found["authority"], found["path"], found["rest"]
     if scheme == "file" and path.startswith("/") and (authority is None or authority.lower() == "localhost"):
         authority = ""
     path = _without_dot_segments(path)
@@ -96,12 +96,13 @@ def readings(uri: str) -> tuple[Reading, Reading, Reading]:
     """Return the texts for which a program could take a canonical URI if it decodes its parts.
 
     In the second reading, an escaped `?` or `#` of the path begins the query or the fragment, as if it were plain. In
-    the third, the query and the fragment belong to the path. URIs with different canonical forms can have equal
-    readings. So use them only to refuse, never to find.
+    the third, the query and the fragment belong to the path. Because URIs with different canonical forms can have equal
+    readings, use them only to refuse, never to find.
     """
-    plain = _ESCAPED_MARK.sub(_decoded, uri)
-    as_sent, as_path = _reading(uri), _reading(plain.replace("?", "%3F").replace("#", "%23"))
-    return as_sent, as_sent if plain == uri else _reading(plain), as_path
+    with_plain_marks = _ESCAPED_MARK.sub(_decoded, uri)
+    with_escaped_marks = with_plain_marks.replace("?", "%3F").replace("#", "%23")
+    as_sent, as_path = _reading(uri), _reading(with_escaped_marks)
+    return as_sent, as_sent if with_plain_marks == uri else _reading(with_plain_marks), as_path
 
 
 def _reading(uri: str) -> Reading:
@@ -121,7 +122,7 @@ def parts_of_query(text: str) -> frozenset[str]:
 def bare_path(path: str) -> str:
     """Return the path of a reading without a user before the host, and without dots and spaces that end a segment.
 
-    Windows ignores such dots and spaces, and the domain name system ignores a dot that ends a host.
+    Windows ignores such dots and spaces, as the domain name system ignores a dot that ends a host.
     """
     scheme, _, hierarchy = path.partition(":")
     first, *others = (segment.rstrip(". ") for segment in hierarchy.replace("%20", " ").split("/"))
@@ -175,8 +176,9 @@ def _decoded(escape: re.Match[str]) -> str:
 def _canonical_authority(scheme: str, authority: str) -> str:
     user, at, host = authority.rpartition("@")
     host = _ESCAPE.sub(lambda escape: escape[0].upper(), host.lower())
-    if (found := _HOST_AND_PORT.fullmatch(host)) is not None:
-        port = re.sub("^0+(?=[0-9])", "", found[2] or "")
+    found = _HOST_AND_PORT.fullmatch(host)
+    if found is not None:
+        port = re.sub("^0+(?=[0-9])", "", found[2] or "")  # a port without the zeros before it
         host = found[1] if port in ("", _DEFAULT_PORTS.get(scheme)) else f"{found[1]}:{port}"
     return user + at + host
 

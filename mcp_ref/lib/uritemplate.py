@@ -7,8 +7,8 @@
     # {"owner": "ada", "name": "engine", "path": ["src", "main.c"]}
 
 An expression is a part of a template in braces. An operator (one of `+ # . / ; ? &`) can precede its variables. A
-variable with `*` is called exploded: it has several values. Expansion supports the whole RFC (section 3). The RFC does
-not define matching (section 1.4). So this module has its own rules, for a server that gets URIs from clients:
+variable with `*` is called exploded: it has several values. Expansion supports the whole RFC (section 3), but the RFC
+does not define matching (section 1.4), so this module has its own rules, for a server that gets URIs from clients:
 
 - A value ends **where the text after its variable first occurs**. A text at the end of the template must also be at
   the end of the URI: `{x}.md` finds "a.md" in "a.md.md". In `{x}{y}`, `x` gets as much text as possible; in `{x,y}`,
@@ -172,8 +172,10 @@ class UriTemplate:
                 elif values.setdefault(variable.name, value) != value:
                     return None  # the variable occurs twice, with two values
         for variable, value in prefixes:
-            whole = values.setdefault(variable.name, value)
-            if len(value) > (variable.prefix or 0) or not isinstance(whole, str) or whole[: variable.prefix] != value:
+            complete = values.setdefault(variable.name, value)
+            if len(value) > (variable.prefix or 0) or not isinstance(complete, str):
+                return None
+            if complete[: variable.prefix] != value:
                 return None
         return values
 
@@ -194,8 +196,10 @@ def canonical_template(template: str, canonical: Callable[[str], str | None] = c
     expressions = [found[0] for found in _EXPRESSION.finditer(template)]
     with_marks = _EXPRESSION.sub(_mark, template)
     uri = canonical(with_marks)
-    if uri is None or not len(expressions) == len(_MARK.findall(uri)) == len(_MARK.findall(with_marks)):
-        return None  # the template has such an escape of its own, or ".." would remove an expression
+    if uri is None or len(_MARK.findall(with_marks)) != len(expressions):
+        return None  # the template is not a URI, or has such an escape of its own
+    if len(_MARK.findall(uri)) != len(expressions):
+        return None  # ".." would remove an expression
     in_order = iter(expressions)
     return _MARK.sub(lambda mark: next(in_order), uri)
 
@@ -205,7 +209,8 @@ def checked_template(template: str) -> str:
     parse(template)
     start, brace, _ = template.partition("{")
     check_uri(_encode(start, True) if brace else template)
-    if (canonical := canonical_template(template)) is None:
+    canonical = canonical_template(template)
+    if canonical is None:
         raise TemplateError(f"{template!r} must have no escaped control character, and no '..' after a variable")
     return canonical
 
@@ -304,9 +309,14 @@ def _pattern_of(part: str | Expression, following: list[str | Expression], index
     if isinstance(part, str):
         return re.escape(_encode(part, True))
     operator = part.operator
-    # RFC 3986, section 3.4: a query can contain "/" and "?".
-    more = r"/?#\[\]" if operator.keeps_reserved else {"/": "/", "&": "/?"}.get(operator.separator, "")
-    text = f"(?P<text{index}>(?:{_stop_lookahead(following)}(?:[{_SEGMENT_CHARS}{more}]|{_ENCODED_CHAR}))*)"
+    characters = _SEGMENT_CHARS
+    if operator.keeps_reserved:
+        characters += r"/?#\[\]"
+    elif operator.separator == "/":
+        characters += "/"
+    elif operator.separator == "&":
+        characters += "/?"  # RFC 3986, section 3.4: a query can contain both
+    text = f"(?P<text{index}>(?:{_stop_lookahead(following)}(?:[{characters}]|{_ENCODED_CHAR}))*)"
     if operator.first:
         text = f"(?:{re.escape(operator.first)}{text})?"
     return f"(?=(?P<whole{index}>{text}))(?P=whole{index})"
@@ -365,7 +375,7 @@ def _decode(text: str) -> str:
 
 
 def possible_values(value: MatchedValue) -> list[object]:
-    """Return the values that a text can mean. "12" can also mean a number. "true" can also mean a boolean."""
+    """Return the values that a text can mean, because "12" can also mean a number, and "true" a boolean."""
     if isinstance(value, str) and _NUMBER_OR_BOOLEAN.fullmatch(value):
         with contextlib.suppress(ValueError):  # Python refuses integers of more than 4300 digits
             return [value, json.loads(value)]

@@ -1,7 +1,7 @@
 """Broadcast: each process of a server announces its changes to the other processes, whose clients want them too.
 
-Behind a load balancer, the stream of a client ends in one process, and a resource can change in another. So the
-processes share a channel of an engine, such as Redis or PostgreSQL. `Broadcast` is the interface to it.
+Behind a load balancer, the stream of a client ends in one process, while a resource can change in another. So the
+processes share a channel of an engine, such as Redis or PostgreSQL, to which `Broadcast` is the interface.
 
     resource_updated, list_changed, a task's status
         -> the clients of this process, at once (announcements.py)
@@ -12,9 +12,9 @@ processes share a channel of an engine, such as Redis or PostgreSQL. `Broadcast`
                                  {"from": "c2f1", "all": true}       everything may have changed
 
 - A message has the random name of its process, because an engine usually sends it back to its sender too.
-- While the engine is away, local clients get their changes. The queue has a limit: above it, one message says that
-  everything may have changed. It is sent when the engine is back.
-- A process that did not listen for a while has missed changes. So when listening begins again, it tells its own clients
+- While the engine is away, local clients still get their changes. Those for the other processes wait in a queue, and if
+  it is full, a single message takes their place, which says that everything may have changed.
+- A process that did not listen for a while has missed changes, so when listening begins again, it tells its own clients
   that everything may have changed: each list, and each resource or task with a subscription.
 - A function of `@server.on_change` can add and remove tools. The changes that it causes stay in this process, because
   otherwise two processes would announce them to each other forever.
@@ -124,8 +124,10 @@ class Broadcaster:
     @property
     def lag(self) -> float:
         """Age of the oldest change that is not published yet, in seconds; 0.0 without one."""
-        oldest = [*islice(self._queue.values(), 1), *([self._all_since] if self._all_since is not None else [])]
-        return time.monotonic() - min(oldest) if oldest else 0.0
+        times = [*islice(self._queue.values(), 1)]  # the queue's first change is its oldest
+        if self._all_since is not None:
+            times.append(self._all_since)
+        return time.monotonic() - min(times) if times else 0.0
 
     def start(self) -> None:
         """Begin to publish and to listen, if this has not begun."""
@@ -172,12 +174,12 @@ class Broadcaster:
         while True:
             await self._filled.wait()
             await asyncio.sleep(COALESCE_SECONDS)
-            # Take the changes first: an equal change during the publication is another one, which must follow.
+            # Take the changes first, because an equal change during the publication is another one, which must follow.
             changes, all_since = self._take_changes()
-            said = {"all": True} if all_since is not None else {"changes": [*changes]}
+            content = {"all": True} if all_since is not None else {"changes": [*changes]}
             try:
                 async with asyncio.timeout(PUBLISH_SECONDS):
-                    await self._broadcast.publish(json.dumps({"from": self._name, **said}).encode())
+                    await self._broadcast.publish(json.dumps({"from": self._name, **content}).encode())
             except Exception as error:
                 self._queue = {**changes, **self._queue}
                 self._all_since = all_since or self._all_since

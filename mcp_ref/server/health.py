@@ -5,9 +5,9 @@
                     to another process.
     GET /metrics    the numbers of `Server.stats()`, in the text format of Prometheus
 
-A load balancer and Kubernetes send the address of the process as `Host`, which `allowed_hosts=` rarely contains. So
-these paths accept every `Host`. They need no authentication either, and show nothing but counts. Do not let the load
-balancer forward `/metrics` to the internet, if the counts are a secret.
+A load balancer and Kubernetes send the address of the process as `Host`, which `allowed_hosts=` rarely contains, so
+these paths accept every `Host`. They need no authentication either, because they show nothing but counts. If the counts
+are a secret, do not let the load balancer forward `/metrics` to the internet.
 
 Used by: http.py. Uses: service.py (`ServerStats`)
 """

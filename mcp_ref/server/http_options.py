@@ -38,8 +38,8 @@ class HttpOptions(TypedDict, total=False):
     http_sse: bool
     """True to serve HTTP+SSE too. Its paths are `sse` and `messages` in the parent folder of `path`. [True]"""
     json_responses: bool
-    """True to send each response as JSON, not as a stream. In the legacy era, progress and log messages then use the
-    stream of a GET request. In the modern era they are dropped. Subscriptions always use a stream. [False]"""
+    """True to send each response as JSON, not as a stream. Progress and log messages then use the stream of a GET
+    request in the legacy era, and are dropped in the modern era. Subscriptions always use a stream. [False]"""
     allowed_hosts: Collection[str]
     """Allowed values of the Host header, with or without port; "*" for any. [the loopback names, and `host`]"""
     allowed_origins: Collection[str]

@@ -11,16 +11,16 @@
     async def search(text: str, context: Context[Database]) -> list[str]:
         return await context.state.search(text)
 
-The server enters the context manager before it serves the first client. All sessions and HTTP applications of the
-server share the object. The server leaves the context manager when the last session or application has ended, together
-with all requests and tasks. For a later client, the server enters a new context manager.
+The server enters the context manager before it serves the first client, and all its sessions and HTTP applications
+share the object. It leaves the context manager when the last of them has ended, together with all requests and tasks.
+For a later client, it enters a new one.
 
     no client --enter--> entering --> entered --leave, after the last client--> leaving --> no client
                             '-- an exception --> no client: the server serves nothing, and raises RuntimeError
 
 If the context manager ends while the server serves, for example because a task of its TaskGroup fails, the server ends
-all sessions and HTTP applications. The method that serves the last session or application raises RuntimeError. An ASGI
-application tries to enter a new context manager at the next request, and then at most once a second (service.py).
+all sessions and HTTP applications, and the method that serves the last of them raises RuntimeError. Only an ASGI
+application tries to enter a new context manager, at the next request and then at most once a second (service.py).
 """
 
 from __future__ import annotations
@@ -75,14 +75,16 @@ class Lifespan:
             RuntimeError: The context manager raised an exception, or it was entered on another event loop.
         """
         loop = asyncio.get_running_loop()
-        while (task := self._task) is not None and task.get_loop() is loop and self.ending.is_set():
-            await asyncio.wait([task])  # `_task` still leaves the previous context manager
+        task = self._task
+        while task is not None and task.get_loop() is loop and self.ending.is_set():
+            await asyncio.wait([task])  # it still leaves the previous context manager
+            task = self._task
         if task is not None and task.get_loop() is not loop:
             rule = "use one Server object for each event loop"
             raise RuntimeError(f"the lifespan of the server {self._name!r} belongs to another event loop; {rule}")
         if task is None:
             self._entered, self.ending, self._error = loop.create_future(), asyncio.Event(), None
-            # Use a separate task, because a context manager with a TaskGroup must be entered and left in the same task.
+            # A context manager with a TaskGroup must be entered and left in the same task, so it gets one of its own.
             self._task = asyncio.Task(self._run(self._entered, self.ending), loop=loop)
         await asyncio.shield(self._entered)
 

@@ -48,7 +48,8 @@ async def serve_http(
         listening = await start_server(app.handle, host, port, ssl, http_limits, has_small_result)
         try:
             name, bound_port = listening.address
-            shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
+            loopback_of = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # no client can connect to "all addresses"
+            shown = loopback_of.get(name, name)
             yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{bound_port}{app.path}"
         finally:
             await app.end_sessions()  # first, because `listening.close` waits until all streams have ended

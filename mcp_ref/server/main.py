@@ -1,8 +1,8 @@
 """A program that runs only a server. The program ends when its standard input ends, or when a signal arrives.
 
-To stop a server, a client closes the server's standard input, waits for the process to exit, and finally kills the
-process [2025-11-25 basic/lifecycle#shutdown]. A running tool must not delay the exit. But Python cannot stop a thread,
-and asyncio waits for a task that ignores its cancellation. So the program waits only `STOP_SECONDS` for tasks, and
+To stop a server, a client closes the server's standard input, waits for the process to exit, and finally kills it
+[2025-11-25 basic/lifecycle#shutdown]. A running tool must not delay the exit, but Python cannot stop a thread, and
+asyncio waits for a task that ignores its cancellation. So the program waits only `STOP_SECONDS` for tasks, and
 `WORKER_END_SECONDS` (service.py) for threads.
 
 A server over HTTP is stopped by its operator instead, usually to start a new version. At SIGTERM, it therefore drains:
@@ -58,10 +58,10 @@ def run_program(
 ) -> None:
     """Run `serve` until its end, or until SIGINT or SIGTERM. Then exit, also if a tool still runs in a worker thread.
 
-    After SIGTERM, the requests in flight have `drain_seconds` to finish (`Service.drain`). A second SIGTERM, and
-    SIGINT, end them at once.
+    After SIGTERM, the requests in flight have `drain_seconds` to finish (`Service.drain`), unless SIGINT or a second
+    SIGTERM ends them at once.
 
-    Raise RuntimeError if an event loop runs already. The error recommends the `alternative`, a piece of code. Raise
+    Raise RuntimeError, which recommends the `alternative` (a piece of code), if an event loop runs already. Raise
     SystemExit if the lifespan failed.
     """
     if running_loop() is not None:
@@ -120,12 +120,14 @@ def describe_bind_error(error: OSError | OverflowError) -> str:
 
 
 async def _end_tasks() -> None:
-    """Cancel all other asyncio tasks. If a task does not end, exit at once: asyncio would wait forever."""
+    """Cancel all other asyncio tasks. If a task does not end, exit at once, because asyncio would wait forever."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
-    if tasks and (await asyncio.wait(tasks, timeout=STOP_SECONDS))[1]:
-        _exit("a tool that ignores its cancellation is still running")
+    if tasks:
+        _, running = await asyncio.wait(tasks, timeout=STOP_SECONDS)
+        if running:
+            _exit("a tool that ignores its cancellation is still running")
 
 
 def _exit(reason: str) -> NoReturn:

@@ -4,8 +4,8 @@ If one client could use all threads, its slow calls would stop the calls of all 
 
     running calls of its caller + running calls of its session  >=  free threads
 
-A client alone thus uses a third of the threads, and every further client finds free threads. The caller is the
-principal or the remote address (`Access.caller`). If several sessions have the same caller, each has a share.
+A client alone thus uses a third of the threads, because each of its calls counts for its caller and for its session,
+and every further client finds free threads. The caller is the principal or the remote address (`Access.caller`).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Workers(ThreadPoolExecutor):
                 waiting = next(iter(calls))
                 function = calls.pop(waiting)
                 if calls:
-                    self._waiting[found] = calls
+                    self._waiting[found] = calls  # the session goes to the end of the line
                 try:
                     started.append((found, super().submit(_run, waiting, function)))
                 except RuntimeError:  # Python ends, so no thread starts any more

@@ -106,8 +106,8 @@ class Posix:
 
         Args:
             command: The program and its arguments.
-            path: The PATH of the new process. Relative and empty entries are skipped, because they mean another folder
-                in each directory.
+            path: The PATH of the new process. Relative and empty entries mean another folder in each directory, so they
+                are skipped.
             cwd: Directory of the new process, to which a program with a `/` is relative.
         """
         program, *arguments = command
@@ -166,7 +166,8 @@ class Windows(Posix):
 
     def _endings(self, program: str) -> Sequence[str]:
         endings = os.environ.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").split(";")
-        return ("",) if program.lower().endswith(tuple(map(str.lower, filter(None, endings)))) else endings
+        has_ending = program.lower().endswith(tuple(ending.lower() for ending in endings if ending))
+        return ("",) if has_ending else endings
 
     async def end_processes(self, pid: int, force: bool, has_exited: bool) -> None:
         if has_exited:
@@ -200,8 +201,8 @@ def read_in_thread(descriptor: int, feed: Callable[[bytes], None], is_paused: Ca
                    ended: Callable[[], object]) -> None:  # fmt: skip
     """Read a descriptor for which the event loop cannot wait. Call `feed` in the event loop, and `ended` at the end.
 
-    The thread reads a copy of the descriptor. On Windows, closing a descriptor waits until its read has returned. So
-    without the copy, Ctrl-C would not end the program.
+    The thread reads a copy of the descriptor, because on Windows the closing of a descriptor waits until its read has
+    returned, so that Ctrl-C would not end the program.
     """
     loop, source = asyncio.get_running_loop(), os.dup(descriptor)
 

@@ -3,11 +3,10 @@
     12:00:01.234  2025-11-25  ->  {"jsonrpc":"2.0","id":1,"method":"ping"}
     12:00:01.234  2026-07-28  ->  POST /mcp  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call  Mcp-Name: add
 
-"->" marks a message that this program sends, and "<-" a message that it receives. In the code, the bytes of one message
-are a frame. The trace shows "***" for values whose names suggest secrets, and escapes for control characters. Of the
-headers, it shows `SHOWN_HEADERS` and the names of `Mcp-Param-...`. A head can come before or after the messages in its
-body. Of a frame that is not JSON, such as the output of a `print`, the trace shows the start, up to a word that
-suggests a secret.
+"->" marks a message that this program sends, and "<-" one that it receives; in the code, the bytes of one message are a
+frame. The trace shows "***" for values whose names suggest secrets, and escapes for control characters. Of the headers,
+it shows `SHOWN_HEADERS` and the names of `Mcp-Param-...`, and a head can come before or after the messages in its body.
+If a frame is not JSON, such as the output of a `print`, only its start is shown, up to a word that suggests a secret.
 
 To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
 as the `trace` of a `Server` or `Client`. With MCP_REF_TRACE=talk.jsonl, it is a recording instead (recorded.py).
@@ -18,7 +17,7 @@ Threats:
     trace-escapes: the operator's terminal; a hostile peer; sends escape sequences in a frame, a header or the revision
         that it names; the trace shows every hidden character as an escape.
 
-This module imports only types from lib/http. Otherwise a stdio server would load the HTTP library.
+This module imports only types from lib/http, because a stdio server would otherwise load the HTTP library.
 """
 
 from __future__ import annotations
@@ -94,7 +93,8 @@ class Tracer:
             text = json.dumps(redact(value), ensure_ascii=False)
         except (ValueError, RecursionError) as error:
             start = frame[:MAX_SHOWN_UNREADABLE].decode("utf-8", "backslashreplace")
-            if (found := _SECRET.search(start)) is not None:
+            found = _SECRET.search(start)
+            if found is not None:
                 start = f"{start[: found.end()]}***"
             text = f"(not JSON, {len(frame)} bytes: {error}) {start}"
         self._write(direction, text)
@@ -232,9 +232,13 @@ def is_head_trace(trace: Trace | None) -> TypeGuard[HeadTrace]:
 
 
 def _shown_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    shown = [(n, value) for n, value in headers if n.lower() in SHOWN_HEADERS or n.lower().startswith("mcp-param-")]
-    # the server chooses the name of such a header, so it need not tell that its value is a secret
-    return [(n, "***" if n.lower().startswith("mcp-param-") else value) for n, value in shown]
+    shown = []
+    for name, value in headers:
+        if name.lower() in SHOWN_HEADERS:
+            shown.append((name, value))
+        elif name.lower().startswith("mcp-param-"):  # a server chooses its name, which need not suggest a secret
+            shown.append((name, "***"))
+    return shown
 
 
 class TracedHttpClient:

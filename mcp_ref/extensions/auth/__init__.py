@@ -1,6 +1,6 @@
 """Other ways to get tokens, and to protect them. All are off until a program asks for them.
 
-A program without a user cannot sign in with a browser. So it proves its identity in another way, and gets a token of
+A program without a user cannot sign in with a browser, so it proves its identity in another way, and gets a token of
 its own. And because anybody can use a stolen token, a token can be bound to a key that never leaves the client.
 
     headless.py   a program that has a secret or a private key      oauth-client-credentials (SEP-1046)

@@ -6,10 +6,11 @@
            {"htm": "POST", "htu": "https://mcp.example/notes",
             "iat": 1790000000, "jti": <random>, "ath": <hash of the token>}
 
-A bearer token works for everybody who has it: in a log, in a backup, on a hostile server. A bound token does not work
-without its key. A stolen proof does not help either: it is for one method, URL and token, for minutes, and for one use.
-A server may also demand a *nonce*, a value of its own, in the proof: then nobody can make proofs in advance. It refuses
-with `use_dpop_nonce` and the header `DPoP-Nonce`, and the client sends the request once more, with a new proof.
+A bearer token works for everybody who has it: in a log, in a backup, on a hostile server. A bound token, in contrast,
+is useless without its key, and a stolen proof does not help either, because it is for one method, URL and token, for
+minutes, and for one use. A server may also demand a *nonce*, a value of its own, in the proof, so that nobody can make
+proofs in advance: it refuses the request with `use_dpop_nonce` and the header `DPoP-Nonce`, and the client sends it
+once more, with a new proof.
 
 Threats:
     proof-replay-by-flood: a request of a user; a thief of its proof and token, with an account of its own; sends
@@ -77,8 +78,11 @@ class DpopKey(Prover):
         header: dict[str, JSON] = {"typ": "dpop+jwt", "alg": "ES256", "jwk": {**self._key.public.members}}
         claims: dict[str, JSON] = {"jti": secrets.token_urlsafe(16), "htm": method, "htu": _target(url),
                                    "iat": int(time.time())}  # fmt: skip
-        claims |= {"ath": _sha256(token)} if token else {}
-        claims |= {"nonce": nonce} if (nonce := self._nonces.get(authorization_base_url(url))) else {}
+        if token:
+            claims["ath"] = _sha256(token)
+        nonce = self._nonces.get(authorization_base_url(url))
+        if nonce:
+            claims["nonce"] = nonce
         proof = {"DPoP": sign_jwt(header, claims, self._key.sign)}
         return {**proof, "Authorization": f"DPoP {token}"} if token else proof
 
@@ -140,15 +144,19 @@ class DpopCheck(ProofCheck):
         return None
 
     def _nonces(self) -> list[bytes]:
-        """Return the nonces of this and of the last `MAX_AGE` seconds. They are computed, and need no memory."""
+        """Return the nonces of this and of the last `MAX_AGE` seconds, which are computed and so need no memory."""
         windows = [int(time.time() // MAX_AGE) - age for age in (0, 1)] if self._nonce_key else []
         return [hmac.new(self._nonce_key or b"", b"%d" % window, "sha256").hexdigest().encode() for window in windows]
 
     def _use(self, caller: str, proof: str) -> None:
         """Note a proof of a principal. Raise JoseError if it was used before."""
         now, expired = time.time(), time.time() - 2 * MAX_AGE
-        while self._proofs and next(reversed(next(iter(self._proofs.values())).values())) < expired:
-            self._count -= len(self._proofs.pop(next(iter(self._proofs))))
+        while self._proofs:
+            longest_silent = next(iter(self._proofs))
+            latest = next(reversed(self._proofs[longest_silent].values()))
+            if latest >= expired:
+                break
+            self._count -= len(self._proofs.pop(longest_silent))
         used = self._proofs.pop(caller, {})
         while used and (len(used) >= MAX_PROOFS_PER_CALLER or next(iter(used.values())) < expired):
             self._forget_oldest(used)

@@ -6,16 +6,16 @@
     grant_type=client_credentials&resource=https%3A%2F%2Fmcp.example%2Fnotes&scope=notes%3Aread
         &client_assertion_type=urn:ietf:params:oauth:client-assertion-type:jwt-bearer&client_assertion=eyJ...
 
-The program authenticates itself with a secret, or better with an assertion: a token that it has signed. The private key
-never leaves the program. An assertion is for one issuer, one minute and one use, so a thief of it gains little.
+The program authenticates itself with a secret, or better with an assertion: a token that it has signed, with a private
+key that never leaves it. An assertion is for one issuer, one minute and one use, so a thief of it gains little.
 
 `WorkloadIdentity`: the platform of the program, such as a cluster, vouches for it, so the program has no secret.
 
     the platform  ->  an assertion: a signed token for the issuer, which names the program
     POST /token  grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=eyJ...&client_id=reports  ->  a token
 
-A refusal is final for the request that needs the token. The same assertion would be refused again, and another kind of
-token request would hide a wrong configuration.
+A refusal is final for the request that needs the token, because the same assertion would be refused again, and another
+kind of token request would hide a wrong configuration.
 
 `EnterpriseManaged`: the identity provider of a company decides which MCP servers its people may use.
 
@@ -29,9 +29,9 @@ token request would hide a wrong configuration.
 The result of step 2 is an assertion (ID-JAG): it tells one authorization server that this user may use this MCP server.
 No browser opens in step 3. The provider is asked for each token, so a user who has left the company loses access.
 
-Such credentials can be valid for months, and no user sees where they go. A server that an attacker has taken over can
-name the attacker's authorization server. So the credentials go to one issuer only: the one that the program names, or
-else the first one, which the store keeps. The first one may already be wrong, so programs should name theirs.
+Such credentials can be valid for months, and no user sees where they go, although a server that an attacker has taken
+over can name the attacker's authorization server. So the credentials go to one issuer only: the one that the program
+names, or else the first one, which the store keeps. Since that may already be wrong, programs should name theirs.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
 Spec:  the extensions oauth-client-credentials (SEP-1046), enterprise-managed-authorization (SEP-990), and auth/wif

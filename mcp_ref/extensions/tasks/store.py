@@ -199,14 +199,14 @@ class MemoryTaskStore(TaskStore):
 
     def get(self, id: str, owner: str) -> Task | None:
         kept = self._tasks.get(id)
-        # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST NOT return tasks of another owner
+        # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] we MUST NOT return tasks of other owners
         return kept.task if kept is not None and kept.owner == owner and kept.expires_at > self._clock() else None
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         after, now = 0 if cursor is None else serial_of(cursor), self._clock()
         found = [kept for kept in self._tasks.values() if kept.owner == owner and kept.expires_at > now]
         rest = [kept for kept in found if kept.serial > after]
-        # [2025-11-25 basic/utilities/tasks#task-listing] MUST have nextCursor if more tasks follow
+        # [2025-11-25 basic/utilities/tasks#task-listing] a page MUST have nextCursor if more tasks follow
         following = cursor_of(rest[PAGE_SIZE - 1].serial) if len(rest) > PAGE_SIZE else None
         return [kept.task for kept in rest[:PAGE_SIZE]], following
 

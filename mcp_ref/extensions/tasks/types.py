@@ -1,8 +1,9 @@
-"""Tasks: requests that return a task id at once. The requestor fetches the result later.
+"""Tasks: requests that return a task id at once, and whose result the requestor fetches later.
 
-Tasks are for long work, such as builds. An ordinary request occupies a connection until the work is done, and can
-exceed time limits or lose its result if the connection breaks. A task continues without a connection. The *requestor*
-sends the request. The *receiver* returns a task at once and then works. The requestor polls with `tasks/get`:
+They are for long work, such as builds. An ordinary request occupies a connection until the work is done, so it can
+exceed time limits, or lose its result if the connection breaks, while a task goes on without a connection. The
+*requestor* sends the request, and the *receiver* returns a task at once and then works. The requestor polls with
+`tasks/get`:
 
     working        -> input_required, completed, failed or cancelled
     input_required -> working, completed, failed or cancelled
@@ -24,10 +25,10 @@ sends the request. The *receiver* returns a task at once and then works. The req
     list          `tasks/list`                                   No method, because tasks can be without an owner.
     notification  `notifications/tasks/status` (MAY)             `notifications/tasks` on `subscriptions/listen`
 
-Security. An attacker who knows the id of a task could read its result. So receivers MUST bind a task to the
-authorization context. A receiver that cannot do so MUST use ids that nobody can guess, and SHOULD NOT declare the
-capability `tasks.list` [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Receivers SHOULD limit the
-number of tasks and the `ttl`. Otherwise tasks fill the memory [2025-11-25 basic/utilities/tasks#resource-management].
+Security. An attacker who knows the id of a task could read its result, so receivers MUST bind a task to the
+authorization context. If a receiver cannot do so, it MUST use ids that nobody can guess, and SHOULD NOT declare the
+capability `tasks.list` [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Because tasks would fill
+the memory, receivers SHOULD limit their number and the `ttl` [2025-11-25 basic/utilities/tasks#resource-management].
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Wire:  {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": {"taskId": "786512e2"}}
@@ -178,15 +179,15 @@ def timestamp(now: float) -> str:
 
 def chosen_ttl(wanted: int | None) -> int:
     """Return the `ttl` of a new task, in milliseconds. `wanted` is the requested `ttl`; None for the default."""
-    # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY override the requested `ttl`
+    # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] the receiver MAY override the requested `ttl`
     return DEFAULT_TTL if wanted is None else min(max(wanted, DEFAULT_POLL_INTERVAL), MAX_TTL)
 
 
 def new_task(ttl: int, poll_interval: int, now: float, id_prefix: str = "") -> Task:
     """Return a new task with a random id. `ttl` and `poll_interval` are in milliseconds, `now` is in seconds."""
-    # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST have an id that nobody can guess
+    # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] a task MUST have an id that nobody can guess
     id, at = id_prefix + secrets.token_urlsafe(24), timestamp(now)
-    # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] MUST begin with the status working
+    # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] a task MUST begin with the status working
     return Task(id, "working", at, at, ttl, poll_interval)
 
 
@@ -221,7 +222,7 @@ def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabil
     """
     if revision.tasks_are_core:
         if wanted and support == "forbidden":
-            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] SHOULD be -32601
+            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] the error SHOULD be -32601
             raise ProtocolError(METHOD_NOT_FOUND, "Method not found: this tool cannot be called as a task")
         if wanted:
             return True
@@ -231,12 +232,12 @@ def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabil
         if support == "required":
             raise MissingCapability(EXTENSION_CAPABILITY)
     if support == "required":
-        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST be -32601
+        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] the error MUST be -32601
         raise ProtocolError(METHOD_NOT_FOUND, "Method not found: this tool can only be called as a task")
     return False
 
 
 def unknown_task() -> ProtocolError:
     """Return the error for a task that is unknown, is expired, or has another owner."""
-    # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602. The text must not reveal if an id exists
+    # [2025-11-25 basic/utilities/tasks#protocol-errors] it MUST be -32602. The text must not reveal if an id exists
     return ProtocolError(INVALID_PARAMS, "Invalid params: no such task, or the task has expired")

@@ -4,12 +4,12 @@
     check.is_valid({"days": 3})                    # True
     [str(e) for e in check.errors({"days": "3"})]  # ['days: expected an integer, got "3"']
 
-A *schema* is a JSON object, `true` or `false`. Each *keyword* of the object is a rule for a JSON value, the *instance*.
-A keyword can contain further schemas, the *subschemas*. `compile_schema` turns a schema into Python functions once.
-Each validation calls these functions. If the instance is invalid, `errors` finds the errors in a second pass.
+A *schema* is a JSON object, `true` or `false`. Each *keyword* of the object is a rule for a JSON value, the *instance*,
+and can contain further schemas, the *subschemas*. `compile_schema` turns a schema into Python functions once, and each
+validation calls them. If the instance is invalid, `errors` finds the errors in a second pass.
 
-An attacker can send a schema or an instance (Core 13). So the package never fetches a URI (resources.py), limits the
-work of a validation (limits.py), and limits the time for matching a regular expression (patterns.py).
+Because an attacker can send a schema or an instance (Core 13), the package never fetches a URI (resources.py), limits
+the work of a validation (limits.py), and limits the time for matching a regular expression (patterns.py).
 
 Reading order:
 

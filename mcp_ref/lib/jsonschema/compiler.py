@@ -1,10 +1,10 @@
 """The compiler of schemas. It finds the target of every reference before the first validation.
 
-The value of `$ref` is a URI with a fragment. The URI names a schema resource (resources.py). The fragment is a JSON
-Pointer or an anchor, which names a schema in this resource. If `$dynamicRef` names a *dynamic anchor*, the target also
-depends on the *dynamic scope*: the resources that a validation enters before it comes to the reference (Core 7.1). The
-target is in the first of these resources that defines the anchor. So a `Scope` stores the first definition of each
-dynamic anchor. If references lead to a schema in several scopes, the schema is compiled once for each scope.
+The value of `$ref` is a URI with a fragment. The URI names a schema resource (resources.py), and the fragment, a JSON
+Pointer or an anchor, names a schema in this resource. If `$dynamicRef` names a *dynamic anchor*, the target also
+depends on the *dynamic scope*: the resources that a validation enters before it comes to the reference (Core 7.1).
+Since the target is in the first of these resources that defines the anchor, a `Scope` stores the first definition of
+each dynamic anchor. If references lead to a schema in several scopes, it is compiled once for each scope.
 
 Spec:  Core 7.1, 8.2.3, 9.4.1
 """

@@ -1,7 +1,7 @@
 """The two public exceptions of the package, and functions that write their messages.
 
-People and language models correct their input by these messages. So the messages contain the location in the instance,
-the expected value, and often the actual value. Long values are shortened, because an instance can have megabytes.
+People and language models correct their input by these messages, so they contain the location in the instance, the
+expected value, and often the actual one. Long values are shortened, because an instance can have megabytes.
 """
 
 from __future__ import annotations

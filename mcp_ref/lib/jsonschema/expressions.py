@@ -3,11 +3,11 @@
 Each class of nodes has three methods:
 
 - `to_re` returns the node in the syntax of Python's `re`.
-- `cost` returns two maximums for a text of `length` characters. The first is the number of ways in which the node can
-  match from one position. The second is the number of steps that a backtracking matcher, such as `re`, can need.
-- `add_to` adds the node to an automaton, before the state `following`. It returns the number of the node's first state.
+- `cost` returns two maximums for a text of `length` characters: the number of ways in which the node can match from
+  one position, and the number of steps that a backtracking matcher, such as `re`, can need.
+- `add_to` adds the node to an automaton, before the state `following`, and returns the number of its first state.
 
-An automaton tries all ways at the same time, so its time is linear in the length of the text.
+Because an automaton tries all ways at the same time, its time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -172,9 +172,12 @@ class Boundary:
 
     def holds(self, before: str, after: str) -> bool:
         """Return True if the node matches between two characters. "" stands for the beginning or end of the text."""
-        if self.kind in "^$":
-            return not (before if self.kind == "^" else after)
-        return (is_word(before) != is_word(after)) == (self.kind == r"\b")
+        if self.kind == "^":
+            return not before
+        if self.kind == "$":
+            return not after
+        is_edge_of_word = is_word(before) != is_word(after)
+        return is_edge_of_word if self.kind == r"\b" else not is_edge_of_word
 
 
 class NonRegular:

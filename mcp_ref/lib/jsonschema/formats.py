@@ -28,8 +28,9 @@ def is_date(text: str) -> bool:
     if found is None:
         return False
     year, month, day = map(int, found.groups())
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return 1 <= month <= 12 and 1 <= day <= (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month - 1]
+    is_leap_year = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    days_of_months = (31, 29 if is_leap_year else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+    return 1 <= month <= 12 and 1 <= day <= days_of_months[month - 1]
 
 
 def is_time(text: str) -> bool:
@@ -41,8 +42,10 @@ def is_time(text: str) -> bool:
     offset_hour, offset_minute = int(found[5] or 0), int(found[6] or 0)
     if hour > 23 or minute > 59 or second > 60 or offset_hour > 23 or offset_minute > 59:
         return False
-    offset = (offset_hour * 60 + offset_minute) * (-1 if found[4] == "-" else 1)
-    return second < 60 or (hour * 60 + minute - offset) % 1440 == 1439
+    offset_minutes = (offset_hour * 60 + offset_minute) * (-1 if found[4] == "-" else 1)
+    minutes_of_day = 24 * 60
+    utc_minute = (hour * 60 + minute - offset_minutes) % minutes_of_day
+    return second < 60 or utc_minute == minutes_of_day - 1
 
 
 def is_date_time(text: str) -> bool:

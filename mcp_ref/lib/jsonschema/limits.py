@@ -23,7 +23,7 @@ class ValidationLimits:
     steps: int = 1_000_000
     """Maximum number of steps of one validation. Each subschema takes a step or more. The default: about 0.1 s."""
     seconds: float = 0.2
-    """Maximum processor time of one validation, in seconds. Most validations reach the maximum of steps first. But at
+    """Maximum processor time of one validation, in seconds. Most validations reach the maximum of steps first, but at
     some depths of the stack, CPython gets memory from the system for each call, and a step takes 30 times longer."""
     patterns: int = 500
     """Maximum number of different regular expressions in a schema."""

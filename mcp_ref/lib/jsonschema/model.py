@@ -3,8 +3,8 @@
 Compilation turns each keyword of a schema into a `Keyword` with up to three functions:
 
 - `check` returns True if an instance is valid (Core 7.6). A validation calls the `check` functions first.
-- `applied` returns the subschemas that the keyword *applies* to the instance or to parts of the instance (Core 7.5).
-  If an instance is invalid, `find_errors` looks for the errors in these subschemas. unevaluated.py uses `applied` too.
+- `applied` returns the subschemas that the keyword *applies* to the instance or to parts of it (Core 7.5), in which
+  `find_errors` looks for the errors of an invalid instance. unevaluated.py uses it too.
 - `message` returns the keyword's own error text. `properties` has none, because its subschemas report all errors.
 
 A `KeywordBuilder` is a function that builds a `Keyword` from the values that a `SchemaReader` returns. Some builders
@@ -113,8 +113,10 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
                     yield from find_errors(subschema, instance[step], budget, (*path, step))  # type: ignore[index]
         elif not keyword.check(instance, budget):
             budget.spend(ERROR_COST)
-            text = keyword.message
-            text = f"{text}, got {quoted(instance)}" if isinstance(text, str) else text(instance, budget)
+            if isinstance(keyword.message, str):
+                text = f"{keyword.message}, got {quoted(instance)}"
+            else:
+                text = keyword.message(instance, budget)
             yield ValidationError(path, keyword.name, text)
 
 

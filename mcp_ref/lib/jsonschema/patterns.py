@@ -1,16 +1,16 @@
 """Regular expressions of JSON Schema. The time to match a text has an upper bound.
 
-A matcher that backtracks, such as Python's `re`, can need years to match `^(a+)+$` with a text of fifty characters. An
-attacker can send such a pattern or text (regular-expression denial of service, ReDoS; Validation 10). So `Pattern`
-parses the expression and computes the maximum cost of backtracking. The cost decides between two matchers:
+A matcher that backtracks, such as Python's `re`, can need years to match `^(a+)+$` with a text of fifty characters.
+Since an attacker can send such a pattern or text (regular-expression denial of service, ReDoS; Validation 10),
+`Pattern` parses the expression and computes the maximum cost of backtracking, which decides between two matchers:
 
 - `re`, if the cost is low. `Pattern` translates the expression first, because JSON Schema uses ECMA-262 (Core 6.4): for
   example, `$` does not match before a final newline, and `\\d` matches only 0 to 9.
 - an automaton, if the cost is high or the expression contains `\\p{…}`. Its time is linear in the length of the text.
 
-Lookaround and backreferences have no automaton, and the automaton of `.{9999}` would be too large. For such a pattern,
-`Pattern` uses `re`. If `re` could need more than MAX_COST steps for a text of 63 characters, `Pattern` refuses the
-pattern. If `re` could need more than MAX_COST steps for a longer text, `search` refuses the text.
+Lookaround and backreferences have no automaton, and that of `.{9999}` would be too large, so such a pattern always
+needs `re`. `Pattern` refuses it if `re` could need more than MAX_COST steps for a text of 63 characters, and `search`
+refuses a longer text for which `re` could need more than that.
 
 Threats:
     pattern-cost: the processor; a peer that chooses a pattern, a text, or both; makes a matcher try every way to divide

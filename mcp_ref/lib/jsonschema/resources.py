@@ -4,9 +4,9 @@ A *dialect* is a set of keywords: draft-07, or vocabularies of 2020-12 that a me
 A *schema resource* (Core 4.3.5) is a schema with a URI of its own: the root of a document, or a subschema with `$id`.
 An *anchor* names a subschema of a resource. One scan of a document finds all resources and anchors.
 
-The validator never fetches a URI. A URI is only a name (Core 9.1.2). If the validator opened the URIs in a schema, the
-author of the schema could read files (`file:///etc/passwd`) or send requests to servers inside our network (server-side
-request forgery, SSRF). All documents come from the caller of `compile_schema`.
+The validator never fetches a URI, which is only a name (Core 9.1.2). If it opened the URIs in a schema, the author of
+the schema could read files (`file:///etc/passwd`) or send requests to servers inside our network (server-side request
+forgery, SSRF). So all documents come from the caller of `compile_schema`.
 
 Spec:  Core 8.1 (dialects and vocabularies), 8.2 ($id and anchors), 9.1 and 9.2; RFC 3986 5.2; RFC 6901
 """
@@ -169,8 +169,9 @@ class SchemaResources:
     def _add_anchors(self, schema: dict[str, JSON], resource: SchemaResource, location: str) -> None:
         if resource.dialect.is_draft_07:
             own_id = schema.get("$id")
-            if isinstance(own_id, str) and "$ref" not in schema and (fragment := own_id.partition("#")[2]):
-                resource.anchors[fragment] = schema, location  # Draft-07 8.2.3
+            anchor = own_id.partition("#")[2] if isinstance(own_id, str) else ""
+            if anchor and "$ref" not in schema:
+                resource.anchors[anchor] = schema, location  # Draft-07 8.2.3
             return
         for keyword in ("$anchor", "$dynamicAnchor"):  # Core 8.2.2
             name = schema.get(keyword)

@@ -1,8 +1,8 @@
 """`unevaluatedProperties` and `unevaluatedItems`: the keywords for the properties and items that are left over.
 
 A property is *evaluated* if a keyword of the schema, or of an in-place subschema, applies a subschema to the property.
-`unevaluatedProperties` applies to all other properties. `unevaluatedItems` does the same for items. Core 11 collects
-annotations to find the evaluated parts. This module calls the `applied` functions of the keywords instead.
+`unevaluatedProperties` applies to all other properties, and `unevaluatedItems` does the same for items. Core 11 finds
+the evaluated parts by annotations; this module calls the `applied` functions of the keywords instead.
 
 Spec:  Core 11
 """
@@ -53,8 +53,9 @@ def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[S
         if keyword.applied is not None:
             for step, subschema in keyword.applied(instance, budget):
                 if step is None:
-                    found |= (further := _evaluated(subschema.keywords, instance, budget))
-                    budget.spend(len(further))
+                    of_subschema = _evaluated(subschema.keywords, instance, budget)
+                    found |= of_subschema
+                    budget.spend(len(of_subschema))
                 else:
                     found.add(step)
     return found

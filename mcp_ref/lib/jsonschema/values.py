@@ -46,8 +46,8 @@ TYPES: dict[str, Check] = {
 def canonical_text(value: JSON, budget: Budget | None = None) -> str:
     """Return the canonical text of a value. Two JSON values are equal if and only if their canonical texts are equal.
 
-    Callers put these texts into sets. A set of numbers would be unsafe, because Python's hashes of numbers are
-    predictable: an attacker can send many numbers with the same hash, and each look-up would be slow.
+    Callers put these texts into sets. A set of the numbers themselves would be unsafe, because Python's hashes of
+    numbers are predictable: an attacker can send many with the same hash, and each look-up would be slow.
     """
     if isinstance(value, str):
         if budget is not None:
@@ -90,5 +90,5 @@ def _decimal(value: int | float) -> tuple[int, int]:
     if isinstance(value, int):
         return value, 0
     mantissa, _, exponent = repr(value).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    return int(whole + fraction), int(exponent or 0) - len(fraction)
+    integer_digits, _, fraction_digits = mantissa.partition(".")
+    return int(integer_digits + fraction_digits), int(exponent or 0) - len(fraction_digits)

@@ -1,7 +1,7 @@
 """HTTP+SSE on the client: a GET opens the event stream. Its first event, `endpoint`, contains the URL for POSTs.
 
-The session ends with the stream, because the stream cannot be resumed. The URL for POSTs must have the stream's origin.
-Otherwise a hostile server could make the client send its messages and its `Authorization` header to another host.
+The session ends with the stream, because the stream cannot be resumed. The URL for POSTs must have the stream's origin,
+because a hostile server could make the client send its messages and its `Authorization` header to another host.
 
 Spec:  2024-11-05 basic/transports#http-with-sse
 Used by: ../streamable_http/client.py, which tries this transport when a server refuses `initialize`

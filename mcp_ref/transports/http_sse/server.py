@@ -4,10 +4,10 @@
                                    event: message     data: one message     (for each message of the server)
     POST /messages?session=...     202; the JSON-RPC response is an event of the stream
 
-The session id in the URL is random, and the session belongs to one principal (the authenticated caller). If another
-caller has the id, the server refuses its requests with 404. The server MUST validate `Origin`, and makes all checks of
-Streamable HTTP, because a web page can attack both transports in the same way [2024-11-05
-basic/transports#security-warning].
+The session id in the URL is random, and the session belongs to one principal (the authenticated caller), so the server
+refuses the requests of any other caller that has the id with 404. The server MUST validate `Origin`, and makes all
+checks of Streamable HTTP too, because a web page can attack both transports in the same way
+[2024-11-05 basic/transports#security-warning].
 
 Wire:  POST /messages?session=Zm9v   {"jsonrpc":"2.0","id":1,"method":"ping"}
        202
@@ -145,7 +145,7 @@ class SseEndpoint:
         response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         id = self._id_prefix + secrets.token_urlsafe(24)
         session = self.sessions[id] = SseSession(response, access, self._trace, self._in_flight)
-        # [2024-11-05 basic/transports#http-with-sse] MUST send an `endpoint` event: a URI for the client's messages
+        # [2024-11-05 basic/transports#http-with-sse] the server MUST send an `endpoint` event with a URI for POSTs
         endpoint = f"{exchange.request.root}{self.paths[1]}?session={id}"
         response.write(encode_event(endpoint.encode(), event="endpoint"))
         task = asyncio.create_task(self._serve(session))
@@ -154,6 +154,7 @@ class SseEndpoint:
             self._heartbeat.start()
         try:
             ended: list[asyncio.Future[None]] = [task, response.ended]
+            # Look at the time left again after each wait, because a POST with a newer token can have extended it.
             while not any(each.done() for each in ended) and (left := session.seconds_left()) != 0:
                 await asyncio.wait(ended, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -6,14 +6,15 @@ The event loop uses only the memory, so a slow disk never blocks it. A thread co
     thread:      save(changes), again RETRY_SECONDS after a failure
     event loop:  the first request for a session of an earlier process -> the thread: load(session)
 
-- While the storage fails, sessions work, and clients resume from the memory. Only a restart would lose the changes.
+- While the storage fails, sessions go on working, and clients resume from the memory; only a restart would lose the
+  changes.
 - After a failure, the thread saves the events that the memory still has. If the memory has dropped an unsaved event,
-  the storage deletes the session's earlier events too. So a stored session has no gap, and unsaved events need no
-  second copy in memory.
-- Several processes can share a storage (`lease_seconds`). Then a process serves a session only while it has the
-  session's lease (leases.py).
+  the storage deletes the session's earlier events too, so that a stored session has no gap, although unsaved events
+  have no second copy in memory.
+- If several processes share a storage (`lease_seconds`), a process serves a session only while it has the session's
+  lease (leases.py).
 - An event is sent before it is saved. If the process is killed in between, a client that received the event cannot
-  resume after it. The server then refuses the GET, as for a dropped event. Later processes use other event numbers.
+  resume after it, and the server refuses the GET, as for a dropped event. Later processes use other event numbers.
 
 Threats:
     load-flood: the sessions of other callers; any caller; sends many requests with unknown ids, each of which waits for
@@ -98,9 +99,8 @@ class _SaveState:
 class DurableEventStore(MemoryEventStore):
     """An event store whose sessions outlive the process. For your own storage, override `save` and `load`.
 
-    A thread calls both methods, one call at a time. So they can block, and raise any exception.
-
-    For a storage that several processes share, set `lease_seconds`, and override `renew` and `release` too.
+    A thread calls both methods, one call at a time, so they can block, and raise any exception. For a storage that
+    several processes share, set `lease_seconds`, and override `renew` and `release` too.
 
     Args:
         process_number: Number of earlier processes that used the storage, also if they saved nothing. It makes the ids
@@ -311,8 +311,9 @@ class DurableEventStore(MemoryEventStore):
         if state is None:
             return SessionChange(session, is_deleted=True)
         state.is_stored = True
-        events, last = self._sessions[session].events, state.last_number
-        unsaved = [*takewhile(lambda event: event[2] > last, reversed(events))][::-1]
+        events, last_saved = self._sessions[session].events, state.last_number
+        newest_first = [*takewhile(lambda event: event[2] > last_saved, reversed(events))]
+        unsaved = newest_first[::-1]
         first_number = events[0][2] if events else self._number + 1
         initialize, principal = state.unsaved_opening or (None, None)
         return SessionChange(session, False, initialize, principal, first_number, unsaved, state.unsaved_kept)
@@ -360,10 +361,10 @@ class DurableEventStore(MemoryEventStore):
 
 
 class _DaemonThread:
-    """A thread that calls functions, one at a time, the urgent ones first. It ends after the last function.
+    """A thread that calls functions, one at a time, the urgent ones first, and ends after the last one.
 
-    A thread of `concurrent.futures` would delay the end of the process. `threading.Thread.start` would block the event
-    loop until the thread runs.
+    It is a bare thread of `_thread`, because one of `concurrent.futures` would delay the end of the process, and
+    `threading.Thread.start` would block the event loop until the thread runs.
     """
 
     def __init__(self) -> None:

@@ -1,19 +1,19 @@
 """The event store: it stores the events of a session's streams, for clients that missed some events.
 
 Every event of a stream has an id, which names the stream and the event's number. If the stream's connection breaks, the
-client sends a GET with the id of the last event that it received (`Last-Event-ID`). The server then sends the later
+client sends a GET with the id of the last event that it received (`Last-Event-ID`), and the server sends the later
 events of that stream (a replay).
 
     id: 5f3a-1.17        event number 17 of the store, on the stream 5f3a-1
 
-A server MUST NOT replay events of another stream [2025-11-25 basic/transports#resumability-and-redelivery]. Otherwise
-the client would receive the messages of its other streams twice.
+A server MUST NOT replay events of another stream [2025-11-25 basic/transports#resumability-and-redelivery], because the
+client would receive the messages of its other streams twice.
 
-The store drops the oldest events of a session first. So if it still has an event, it has all later events of the
-session, and a replay has no gap. The server refuses to replay the events after a dropped event.
+Since the store drops the oldest events of a session first, it has all later events of any event that it still has, so a
+replay never has a gap. The server refuses to replay the events after a dropped one.
 
-Revision 2025-03-26 added resumption. Since 2025-11-25, servers SHOULD give ids that identify the stream. 2026-07-28
-removed resumption: a client repeats a request whose response broke off [2026-07-28 changelog#major-changes].
+Revision 2025-03-26 added resumption, and since 2025-11-25 servers SHOULD give ids that identify the stream. 2026-07-28
+removed it: a client repeats a request whose response broke off [2026-07-28 changelog#major-changes].
 
 Threats:
     foreign-events: the events of a session; another client of the server; sends an event id of that session in
@@ -142,7 +142,8 @@ class MemoryEventStore:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, **limits: Unpack[StoreLimits]) -> None:
         names = STORE_LIMITS.keys()
-        if unknown := limits.keys() - names:
+        unknown = limits.keys() - names
+        if unknown:
             raise TypeError(f"an event store has the limits {', '.join(names)}, not {', '.join(sorted(unknown))}")
         check_options(limits, StoreLimits)
         limits = {**STORE_LIMITS, **limits}

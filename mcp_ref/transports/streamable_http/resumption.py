@@ -1,8 +1,8 @@
 """Resumption on the client: how the client continues a broken event stream, and keeps the listening stream open.
 
-A client whose event stream broke sends a GET with the id of the last event that it received, in `Last-Event-ID`. The
-server then sends the later events of that stream. Since 2025-11-25 a server is also allowed to close a connection on
-purpose. The client MUST then wait for the stream's `retry` time before it reconnects. 2026-07-28 has no resumption.
+A client whose event stream broke sends a GET with the id of the last event that it received, in `Last-Event-ID`, and
+the server sends the later events of that stream. Since 2025-11-25 a server is also allowed to close a connection on
+purpose; the client MUST then wait for the stream's `retry` time before it reconnects. 2026-07-28 has no resumption.
 The listening stream is the response to a GET without `Last-Event-ID`, for messages that belong to no request.
 
     stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID
@@ -51,7 +51,8 @@ ReadMessage = Callable[[bytes], Awaitable[None]]
 async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], read: ReadMessage, get: Get) -> None:
     """Read a POST's event stream until every request has its response. Resume the stream when it breaks.
 
-    Return early if resuming fails. `unanswered` contains the ids of open requests. The function `read` removes ids.
+    Return early if resuming fails. `unanswered` contains the ids of open requests, and `read` removes those that have
+    got their response.
     """
     parser, attempts, idle = EventParser(MAX_RESPONSE), 0, 0
     await _read_events(response, parser, read, unanswered)
@@ -60,10 +61,11 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
         await asyncio.sleep(retry_seconds(parser, attempts, idle))
         parser = parser.resumed()
         try:
-            # [2025-11-25 basic/transports#resumability-and-redelivery] SHOULD: a GET with the last event's id
+            # [2025-11-25 basic/transports#resumability-and-redelivery] the client SHOULD send the last event's id
             async with get(resume_header(parser)) as resumed:
                 if _is_stream(resumed):
-                    idle = 0 if await _read_events(resumed, parser, read, unanswered) else idle + 1
+                    had_message = await _read_events(resumed, parser, read, unanswered)
+                    idle = 0 if had_message else idle + 1
                 elif resumed.status < 500:
                     return  # the server cannot resume the stream
         except (HttpError, McpError) as error:
@@ -106,7 +108,8 @@ async def listen(
             async with get(resume_header(parser)) as response:
                 if _is_stream(response):
                     listened_session = current
-                    idle = 0 if await _read_events(response, parser, read, None) else idle + 1
+                    had_message = await _read_events(response, parser, read, None)
+                    idle = 0 if had_message else idle + 1
                 elif response.status == 404 and current is not None and listened_session == current:
                     ended = True
                 elif 400 <= response.status < 500 and (last or session_id() != current):
@@ -134,7 +137,7 @@ def _is_stream(response: HttpResponse) -> bool:
 
 def resume_header(parser: EventParser) -> dict[str, str]:
     """Return the header `Last-Event-ID`, or {} if the stream cannot be resumed."""
-    # An event id can be any text. It is sent as UTF-8, but a header cannot contain control characters.
+    # An event id can be any text, which is sent as UTF-8; but a header cannot contain control characters.
     last = parser.last_event_id.encode()
     is_header = 0 < len(last) <= MAX_EVENT_ID_BYTES and not _CONTROL_CHARACTERS.search(last)
     return {"Last-Event-ID": last.decode("latin-1")} if is_header else {}
@@ -143,10 +146,10 @@ def resume_header(parser: EventParser) -> dict[str, str]:
 def retry_seconds(parser: EventParser, attempts: int, idle: int) -> float:
     """Return the time to wait before the next GET, in seconds: the `retry` time, doubled after each failure.
 
-    The time also doubles after each of the `idle` reconnections without a message. Else a server with `retry: 0` could
-    make the client reconnect twenty times a second.
+    It also doubles after each of the `idle` reconnections without a message, because a server with `retry: 0` could
+    otherwise make the client reconnect twenty times a second.
     """
-    # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST respect the retry field
+    # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST respect the retry field
     retry = max(parser.retry / 1000 if parser.retry is not None else 1.0, MIN_RETRY)
     after_idle = min(retry * 2 ** min(idle, 10), max(retry, MAX_IDLE_RETRY))
     return float(min(max(retry * 2 ** min(attempts, 10), after_idle), MAX_RETRY))

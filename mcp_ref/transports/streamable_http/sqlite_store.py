@@ -3,11 +3,12 @@
 A new process that opens the same file can continue the sessions in it, even if the earlier process was killed. When a
 client sends its next request, `SessionTable` handles the stored `initialize` message of the session again.
 
-After a failed write, an empty file FILE-unsaved exists until all changes of this write are in the file. A process that
-finds FILE-unsaved at its start deletes the stored events, because a replay would have a gap.
+After a failed write, an empty file FILE-unsaved exists until all changes of this write are in the file. If a process
+finds it at its start, it deletes the stored events, because a replay would have a gap.
 
-The file contains session ids and messages, so only its owner can read it. Its size has a bound: events of live sessions
-in `max_bytes`, events of earlier processes in another `max_bytes`, and an `initialize` message for each session.
+The file contains session ids and messages, so only its owner can read it. Its size has a bound: the events of live
+sessions have `max_bytes`, those of earlier processes another `max_bytes`, and each session has one `initialize`
+message.
 
 Threats:
     planted-store: the sessions of all users; another user of the machine; creates the file, a log of it, or a link at
