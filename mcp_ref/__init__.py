@@ -12,6 +12,7 @@ extensions/   tasks: requests whose results the sender fetches later; auth: othe
 client/       `Client` and its parts
 server/       `Server` and its parts
 host/         `Host`: several servers, one policy
+check/        recordings of conversations between any client and any server
 lib/          code without MCP: HTTP, JSON Schema, URI templates, JSON Schemas of Python functions
 cli/, demo/   the commands of `__main__.py`; version.py lists the changes of each version
 
@@ -182,7 +183,8 @@ READING_ORDER = (
     "features/tools.py", "features/registered_tools.py", "features/resource_access.py", "features/resources.py",
     "features/prompts.py", "features/completion.py", "features/logging.py", "features/roots.py", "features/sampling.py",
     "features/elicitation.py", "features/custom_methods.py",
-    "transports/__init__.py", "transports/base.py", "transports/trace.py", "transports/system.py",
+    "transports/__init__.py", "transports/base.py", "transports/trace.py", "check/__init__.py", "check/recording.py",
+    "check/masking.py", "transports/system.py",
     "transports/stdio/__init__.py", "transports/stdio/lines.py", "transports/stdio/server.py",
     "transports/stdio/client.py", "transports/memory.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
@@ -227,7 +229,7 @@ OPTIONAL_READING = (
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/completion.py",
     "features/roots.py", "features/sampling.py", "features/elicitation.py", "features/typed_json.py",
     "features/custom_methods.py", "features/resource_access.py",
-    "transports/system.py", "transports/trace.py", "transports/memory.py",
+    "transports/system.py", "transports/trace.py", "transports/memory.py", "check/",
     "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/resumption.py",

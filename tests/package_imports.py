@@ -25,7 +25,7 @@ LAYERS = (
     {"revisions"},
     {"codec"},
     {"basic"},
-    {"features", "extensions", "transports"},
+    {"features", "extensions", "transports", "check"},
     {"session"},
     {"client", "server"},
     {"host"},

@@ -47,7 +47,14 @@ SECRET_NAMES = ("authorization", "password", "passwd", "passphrase", "secret", "
                 "cookie", "credential", "codeverifier")  # fmt: skip
 """Words that mark secrets, in names without their separators. If a name contains one, the trace shows "***" instead of
 the member or header."""
-_HARMLESS_NAMES = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")  # "token" in them means no secret
+_HARMLESS_NAMES = (  # "token" in them means no secret
+    "progresstoken", "maxtokens", "inputtokens", "outputtokens", "token_type", "token_endpoint",
+    "token_endpoint_auth_method", "token_endpoint_auth_methods_supported",
+)  # fmt: skip
+_SCHEMAS = ("inputSchema", "outputSchema", "requestedSchema")
+"""The members that hold a JSON Schema. A schema describes a secret under its name, and holds none but as an example."""
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_SCHEMA_VALUES = ("default", "const", "enum", "examples")
 _NAME_MEMBERS, _VALUE_MEMBERS = (
     ("name", "key", "header", "field", "id", "parameter"),
     ("value", "values", "val", "default"),
@@ -57,6 +64,10 @@ _BEARER = re.compile(r"\b(Bearer|Basic|DPoP)[ ]+[^\s\"']+", re.IGNORECASE)
 _SEPARATORS = re.compile("[-_. ]+")
 
 _SECRET = re.compile("|".join(SECRET_NAMES), re.IGNORECASE)
+_QUERY = re.compile(r"(?<=[?&])([^?&=\s\"]{1,200})=([^&#\s\"]+)")
+"""A parameter of a URL's query: its name and its value."""
+_QUERY_SECRETS = ("code", "assertion", "client_assertion")
+"""The parameters of OAuth that are secrets, although no word in their names says so."""
 
 MAX_SHOWN = 4000
 """Maximum length of a frame or head in the trace, in characters. The rest is cut off."""
@@ -120,25 +131,72 @@ def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
 def redact(value: JSON) -> JSON:
     """Return a copy with "***" instead of each value whose name suggests a secret, also in pairs of name and value."""
     if isinstance(value, str):
-        return _BEARER.sub(r"\1 ***", value)
+        return redact_query(_BEARER.sub(r"\1 ***", value))
     if isinstance(value, list):
-        if len(value) == 2 and isinstance(value[1], str) and _suggests_secret(value[0]):
+        if len(value) == 2 and isinstance(value[1], str) and suggests_secret(value[0]):
             return [value[0], "***"]
         return [redact(item) for item in value]
     if not isinstance(value, dict):
         return value
-    names_secret = any(name.lower() in _NAME_MEMBERS and _suggests_secret(member) for name, member in value.items())
+    names_secret = any(name.lower() in _NAME_MEMBERS and suggests_secret(member) for name, member in value.items())
     return {
-        name: "***" if _is_secret(name, member) or (names_secret and name.lower() in _VALUE_MEMBERS) else redact(member)
+        name: "***"
+        if _is_secret(name, member) or (names_secret and name.lower() in _VALUE_MEMBERS)
+        else _redact_member(name, member)
         for name, member in value.items()
     }
 
 
+def _redact_member(name: str, member: JSON) -> JSON:
+    return _redact_schema(member, False) if name in _SCHEMAS else redact(member)
+
+
+def redact_query(text: str) -> str:
+    """Return a text with "***" instead of each secret in the query of a URL, such as `?token=...`."""
+    if "=" not in text:
+        return text
+    return _QUERY.sub(lambda found: f"{found[1]}=***" if is_query_secret(found[1]) else found[0], text)
+
+
+def is_query_secret(name: str) -> bool:
+    """Return True if the parameter of a query or of a form holds a secret."""
+    return name in _QUERY_SECRETS or suggests_secret(name)
+
+
+def _redact_schema(schema: JSON, is_secret: bool) -> JSON:
+    """Return a schema that still describes secrets, but has no default or example of one.
+
+    Args:
+        schema: The schema, or the value of one of its keywords.
+        is_secret: True if the value that the schema describes is a secret.
+    """
+    if isinstance(schema, list):
+        return [_redact_schema(item, is_secret) for item in schema]
+    if not isinstance(schema, dict):
+        return redact(schema)
+    return {name: _redact_keyword(name, member, is_secret) for name, member in schema.items()}
+
+
+def _redact_keyword(name: str, member: JSON, is_secret: bool) -> JSON:
+    if name in _SCHEMAS_BY_NAME and isinstance(member, dict):
+        return {key: _redact_property(key, schema) for key, schema in member.items()}
+    if _is_secret(name, member) or (is_secret and name in _SCHEMA_VALUES):
+        return "***"
+    return _redact_schema(member, is_secret)
+
+
+def _redact_property(name: str, schema: JSON) -> JSON:
+    if suggests_secret(name) and not isinstance(schema, dict | bool):
+        return "***"  # not a schema
+    return _redact_schema(schema, suggests_secret(name))
+
+
 def _is_secret(name: str, member: JSON) -> bool:
-    return _suggests_secret(name) and member is not None and not isinstance(member, bool)
+    return suggests_secret(name) and member is not None and not isinstance(member, bool)
 
 
-def _suggests_secret(name: JSON) -> bool:
+def suggests_secret(name: JSON) -> bool:
+    """Return True if a value under this name can be a secret."""
     if not isinstance(name, str) or len(name) > MAX_SHOWN_UNREADABLE:
         return False
     return _SECRET.search(_SEPARATORS.sub("", name)) is not None and name.lower() not in _HARMLESS_NAMES

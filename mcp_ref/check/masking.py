@@ -1,0 +1,150 @@
+"""The events of a recording without their secrets: `***` replaces each value whose name suggests one.
+
+The names are those of the trace (`transports/trace.py`), in JSON, headers, queries and forms. If a content is not JSON,
+or has only its start, nobody can tell where a secret ends. Then everything after a word that suggests one is replaced.
+
+Threats:
+    recording-secrets: passwords and tokens in a conversation; a reader of its recording; finds one in a message, a
+        header, a query, a form, an argument of the command, or bytes that are not JSON; `mask` replaces it.
+
+Used by: recorder/, and programs that write a recording. Below: recording.py, transports/trace.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from ..jsonrpc.messages import JSON
+from ..transports.trace import SECRET_NAMES, is_query_secret, redact, redact_query, suggests_secret
+from .recording import Content, ErrorOutput, Event, Frame, Head, HttpBody, HttpEvent, HttpRequest, HttpResponse
+
+HIDDEN: Final = "***"
+"""The text in place of a secret."""
+_NOT_SECRET_HEADERS: Final = frozenset({"www-authenticate", "access-control-allow-headers", "vary"})
+_ADDRESS_HEADERS: Final = frozenset({"location", "referer", "link", "content-location"})
+
+# Separators between letters, because `api_key` is a secret too, and so is the UTF-16 form of the word
+_SECRET_WORD: Final = re.compile("|".join(map(r"[-_. \0]*".join, SECRET_NAMES)).encode(), re.IGNORECASE)
+_KEY_WORD: Final = re.compile(r"[-_. \0]*".join("privatekey").encode(), re.IGNORECASE)
+"""The word before a secret of several lines."""
+_FORM: Final = re.compile(rb"[\w.%+-]+=[^\s{}<>\"]*")
+
+
+def mask_head(head: Head) -> Head:
+    """Return the head without secrets in the options of the command and in the URL."""
+    words, hides_next = list[str](), False
+    for word in head.command:
+        name, equals, _ = word.partition("=")
+        is_secret = suggests_secret(name.lstrip("-"))
+        if hides_next and not word.startswith("-"):
+            words.append(HIDDEN)
+        else:
+            words.append(f"{name}={HIDDEN}" if is_secret and equals else _mask_text(word))
+        hides_next = is_secret and not equals and word.startswith("-")
+    return dataclasses.replace(head, command=tuple(words), url=_mask_address(head.url))
+
+
+def mask(event: Event) -> Event:
+    """Return the event without its secrets. `masked` is True if there were any."""
+    match event:
+        case Frame() | ErrorOutput() | HttpBody() | HttpEvent():
+            data = _mask_content(event.content, isinstance(event, ErrorOutput))
+            return event if data is event.content else dataclasses.replace(event, content=data, masked=True)
+        case HttpRequest():
+            return _mask_request(event)
+        case HttpResponse():
+            headers = _mask_headers(event.headers, False)
+            return event if headers == event.headers else dataclasses.replace(event, headers=headers, masked=True)
+        case _:
+            return event
+
+
+def _mask_request(event: HttpRequest) -> HttpRequest:
+    body, target = _mask_content(event.content, False), _mask_address(event.target)
+    headers = _mask_headers(event.headers, body is not event.content)
+    if body is event.content and (target, headers) == (event.target, event.headers):
+        return event
+    return dataclasses.replace(event, target=target, headers=headers, content=body, masked=True)
+
+
+def _mask_headers(headers: Iterable[tuple[str, str]], has_secrets: bool) -> tuple[tuple[str, str], ...]:
+    """Return the headers without secrets.
+
+    Args:
+        headers: Names and values.
+        has_secrets: True if the body has secrets. A `Mcp-Param-...` header can repeat one under another name.
+    """
+    return tuple((name, _mask_header(name.lower(), value, has_secrets)) for name, value in headers)
+
+
+def _mask_header(name: str, value: str, has_secrets: bool) -> str:
+    if name in _NOT_SECRET_HEADERS:
+        return value
+    if suggests_secret(name) or (has_secrets and name.startswith("mcp-param-")):
+        return HIDDEN
+    return _mask_address(value) if name in _ADDRESS_HEADERS else _mask_text(value)
+
+
+def _mask_text(text: str) -> str:
+    shown = redact(text)
+    return shown if isinstance(shown, str) else HIDDEN
+
+
+def _mask_address(url: str) -> str:
+    """Return a URL without a password, and without the secrets in its query."""
+    return redact_query(re.sub(r"(?<=//)[^/@\s]*@", f"{HIDDEN}@", url))
+
+
+def _mask_content(content: Content, is_log: bool) -> Content:
+    """Return the content without secrets, or the same object if it has none.
+
+    Args:
+        content: The content.
+        is_log: True if a secret ends with its line. Else it ends with the content.
+    """
+    data = _mask_json(content.data) if content.is_whole else None
+    if data is None:
+        data = _mask_unreadable(content.data, is_log)
+    if data == content.data:
+        return content
+    size = len(data) if content.is_whole else content.size
+    return dataclasses.replace(content, data=data, size=size)
+
+
+def _mask_json(data: bytes) -> bytes | None:
+    """Return JSON without secrets, or None if the bytes are not JSON of which this program sees every value."""
+    try:
+        value = json.loads(data.decode(), object_pairs_hook=_members)
+        shown = redact(value)
+    except (ValueError, RecursionError):
+        return None
+    return data if shown == value else json.dumps(shown, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _members(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    """Return an object. Raise ValueError for a duplicate name, because a dict loses its first value, but not a file."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a name is not unique")
+    return members
+
+
+def _mask_unreadable(data: bytes, is_log: bool) -> bytes:
+    if not is_log and _FORM.fullmatch(data):
+        pairs = [pair.partition(b"=") for pair in data.split(b"&")]
+        return b"&".join(n + b"=***" if is_query_secret(n.decode("latin-1")) else n + e + v for n, e, v in pairs)
+    has_lines = is_log and _KEY_WORD.search(data) is None
+    lines = data.splitlines(keepends=True) if has_lines else [data]
+    return b"".join(_cut(line) for line in lines)
+
+
+def _cut(line: bytes) -> bytes:
+    found = _SECRET_WORD.search(line)
+    if found is None:
+        return _mask_text(line.decode("latin-1")).encode("latin-1")
+    end = b"\n" if line.endswith(b"\n") else b""
+    return _mask_text(line[: found.end()].decode("latin-1")).encode("latin-1") + HIDDEN.encode() + end
