@@ -17,7 +17,29 @@ from __future__ import annotations
 from typing import Final
 
 from ..revisions import Revision, revision_named
-from . import lifecycle, messages, meta, shapes, versioning
+from . import (
+    authorization,
+    caching,
+    cancellation,
+    content,
+    elicitation,
+    lifecycle,
+    logging,
+    messages,
+    meta,
+    mrtr,
+    pagination,
+    progress,
+    roots,
+    sampling,
+    shapes,
+    stdio,
+    streamable_http,
+    subscriptions,
+    tasks,
+    tools,
+    versioning,
+)
 from .exchanges import Exchanges, forget
 from .findings import FindingTable
 from .reader import Reader
@@ -25,7 +47,10 @@ from .recording import End, Event, Frame, Gap, Head, HttpBody, HttpEnd, HttpEven
 from .rules import Finding
 from .state import Bounded, Dialogue
 
-PAGES: Final = (messages, lifecycle, versioning, meta, shapes)
+PAGES: Final = (
+    messages, lifecycle, versioning, meta, shapes, stdio, streamable_http, authorization, progress, cancellation,
+    subscriptions, mrtr, tasks, tools, content, pagination, caching, logging, sampling, elicitation, roots,
+)  # fmt: skip
 """The modules whose rules judge, in the order of the specification."""
 MAX_PIPES: Final = 1000
 """Maximum number of pipes (processes) that are observed at the same time."""

@@ -38,6 +38,9 @@ class Exchanges:
         """The session id, the message URL of HTTP+SSE, or one of two names without a session -> the dialogue."""
         self.open: Bounded[int, Exchange] = Bounded(MAX_OPEN)
         self._endpoint = urlsplit(url).path or ("/" if url else "")
+        self._latest: Revision | None = None
+        self._session: Dialogue | None = None
+        self._has_sessionless_clients = False
 
     def request(self, event: HttpRequest, number: int) -> None:
         """Check a request and the messages in its body."""
@@ -45,9 +48,11 @@ class Exchanges:
         body = event.content.data
         exchange = Exchange(number, event.method, event.target, headers, Dialogue("http"), body)
         exchange.is_whole, exchange.masked = event.content.is_whole, event.masked
+        exchange.at, exchange.connection = event.at, event.connection
         exchange.is_endpoint = self._is_endpoint(exchange)
         exchange.dialogue = self._dialogue_of(exchange)
         exchange.revision = exchange.dialogue.revision or find_revision(exchange.header(_VERSION)) or self._given
+        exchange.resumes = exchange.dialogue.event_ids.get(exchange.header("last-event-id") or "")
         self.open[event.number] = exchange
         if exchange.is_endpoint and event.method == "POST" and body:
             exchange.messages = self._reader.read(
@@ -55,7 +60,11 @@ class Exchanges:
             )
             if exchange.requests and exchange.requests[0].revision is not None:
                 exchange.revision = exchange.requests[0].revision
+        self._latest = exchange.revision or self._latest
+        exchange.revision = exchange.revision if exchange.is_endpoint else self._latest
         self._judge("exchange", exchange, number)
+        if exchange.is_endpoint and "authorization" in headers:
+            exchange.dialogue.is_authorized = True
 
     def response(self, event: HttpResponse, number: int) -> None:
         """Check the head of a response."""
@@ -69,8 +78,8 @@ class Exchanges:
             self._begin_session(exchange, dialogue)
         self._judge("head", exchange, number)
         is_gone = event.status == 404 and dialogue.session is not None
-        if is_gone or (exchange.method == "DELETE" and 200 <= event.status < 300):
-            dialogue.ended = number
+        if dialogue.ended is None and (is_gone or (exchange.method == "DELETE" and 200 <= event.status < 300)):
+            dialogue.ended, dialogue.ended_at, dialogue.ended_connection = number, event.at, event.connection
 
     def body(self, event: HttpBody, number: int) -> None:
         """Check the messages in the body of a response."""
@@ -106,12 +115,13 @@ class Exchanges:
         if event.id:
             exchange.last_id = event.id
             exchange.dialogue.event_ids[event.id] = exchange.resumes or exchange
+            exchange.dialogue.last_stream[event.id] = exchange
 
     def end(self, event: HttpEnd, number: int) -> None:
         """Check a complete exchange, and forget it."""
         exchange = self.open.pop(event.number, None)
         if exchange is not None:
-            exchange.end = event.how
+            exchange.end, exchange.ended_at = event.how, event.at
             self._judge("end", exchange, number)
 
     def lose(self) -> None:
@@ -148,6 +158,8 @@ class Exchanges:
             return dialogue
         if b'"initialize"' in exchange.body:
             return Dialogue("http", self._given, is_whole=True)
+        if session is None and not self._has_sessionless_clients:
+            exchange.known_session = self._session
         dialogue = self._named(session or _SESSIONLESS)
         dialogue.session = session
         dialogue.is_shared = dialogue.is_shared or (session is None and dialogue.initialize is None)
@@ -164,8 +176,9 @@ class Exchanges:
         session = exchange.response_header(_SESSION)
         if session is not None:
             dialogue.session = session
-            self.dialogues[session] = dialogue
+            self.dialogues[session] = self._session = dialogue
         elif 200 <= exchange.status < 300:
+            self._has_sessionless_clients = True
             dialogue.is_shared = _SESSIONLESS in self.dialogues  # two clients without sessions cannot be told apart
             self.dialogues[_SESSIONLESS] = dialogue
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..basic.mrtr import request_digest
 from ..basic.progress import progress_token
-from ..basic.versioning import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from ..basic.versioning import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SUBSCRIPTION_ID
+from ..features.elicitation import URL_ELICITATION_REQUIRED
 from ..jsonrpc.messages import METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import Revision, find_revision
 from .state import OTHER_SIDE, Call, Dialogue, Exchange, Message, Tool, an_object, objects
@@ -59,6 +61,9 @@ def remember(message: Message) -> None:
         _finish(message, message.call)
         if message.kind == "result" and message.revision is not None and message.revision.era == "modern":
             dialogue.served_modern = message.event
+    if message.kind == "error" and message.body.get("code") == URL_ELICITATION_REQUIRED:
+        for each in objects(an_object(message.body.get("data")).get("elicitations")):
+            dialogue.elicitations[str(each.get("elicitationId"))] = message.event
     update = _UPDATES.get((message.kind, message.method))
     if update is not None:
         update(message)
@@ -156,7 +161,7 @@ def _listed(message: Message) -> None:
     dialogue, call = message.dialogue, message.call
     cursor = message.body.get("nextCursor")
     if isinstance(cursor, str):
-        dialogue.cursors[message.method, cursor] = message.event
+        dialogue.cursors[message.method, cursor] = message.event, message.body.get("cacheScope")
     if message.method != "tools/list":
         return
     if call is not None and call.is_known and call.params.get("cursor") is None:
@@ -189,15 +194,31 @@ def _log_level(message: Message) -> None:
         dialogue.log_level_pending = False
 
 
+def subscription_of(message: Message) -> Call | None:
+    """Return the `subscriptions/listen` request to which a notification belongs."""
+    if message.exchange is not None:
+        calls = [request.call for request in message.exchange.requests if request.method == "subscriptions/listen"]
+        return calls[0] if calls else None
+    id = message.meta.get(SUBSCRIPTION_ID)
+    call = message.receiver.calls.get(id) if isinstance(id, str | int) else None
+    return call if call is not None and call.method == "subscriptions/listen" else None
+
+
 def _acknowledged(message: Message) -> None:
-    if message.call is not None:
-        message.call.acknowledged = an_object(message.body.get("notifications"))
+    call = subscription_of(message)
+    if call is not None:
+        call.acknowledged = an_object(message.body.get("notifications"))
 
 
 def _input_required(message: Message) -> None:
-    state = message.body.get("requestState")
-    if message.body.get("resultType") == "input_required" and isinstance(state, str) and message.call is not None:
-        message.dialogue.states[state] = message.call
+    call, state, dialogue = message.call, message.body.get("requestState"), message.dialogue
+    if message.body.get("resultType") != "input_required" or call is None:
+        return
+    call.asked = tuple(an_object(message.body.get("inputRequests")))
+    if isinstance(state, str):
+        dialogue.states[state] = call
+    if not dialogue.is_shared and call.is_known:
+        dialogue.rounds[request_digest(call.method, call.params)] = message.event, isinstance(state, str)
 
 
 def _task_seen(message: Message) -> None:
@@ -213,6 +234,8 @@ _TASK_MESSAGES = ("tasks/get", "tasks/cancel", "notifications/tasks/status", "no
 
 def _called(message: Message) -> None:
     _input_required(message)
+    if message.call is not None:
+        message.call.is_task = message.body.get("resultType") == "task" or isinstance(message.body.get("task"), dict)
     if message.body.get("resultType") == "task" and isinstance(id := message.body.get("taskId"), str):
         message.dialogue.tasks[id] = message.event, str(message.body.get("status"))
     elif "task" in message.body:
@@ -222,6 +245,12 @@ def _called(message: Message) -> None:
 def _elicitation(message: Message) -> None:
     if isinstance(id := message.body.get("elicitationId"), str):
         message.dialogue.elicitations[id] = message.event
+
+
+def _task_result(message: Message) -> None:
+    id = message.call.params.get("taskId") if message.call is not None else None
+    if isinstance(id, str) and id in message.dialogue.tasks:
+        message.dialogue.tasks[id] = message.event, "over"
 
 
 _LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
@@ -236,7 +265,7 @@ _UPDATES: dict[tuple[str, str], Callable[[Message], None]] = {
     ("notification", "notifications/progress"): _progress,
     **{("result", method): _listed for method in _LISTS},
     ("notification", "notifications/tools/list_changed"): _tools_changed,
-    ("result", "resources/subscribe"): _subscribed,
+    ("request", "resources/subscribe"): _subscribed,
     ("request", "logging/setLevel"): _log_level,
     ("result", "logging/setLevel"): _log_level,
     ("notification", "notifications/subscriptions/acknowledged"): _acknowledged,
@@ -245,6 +274,7 @@ _UPDATES: dict[tuple[str, str], Callable[[Message], None]] = {
     **{("result", method): _called for method in ("tools/call", "sampling/createMessage", "elicitation/create")},
     **{("result", method): _task_seen for method in ("tasks/get", "tasks/cancel")},
     **{("notification", method): _task_seen for method in ("notifications/tasks/status", "notifications/tasks")},
+    ("result", "tasks/result"): _task_result,
     ("request", "elicitation/create"): _elicitation,
 }
 """Kind and method of a message -> the function that remembers it."""

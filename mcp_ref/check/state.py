@@ -72,6 +72,10 @@ class Call:
     """An event that proves that the receiver has read the cancellation: its response to a later request."""
     acknowledged: Object | None = None
     """The filter that the server acknowledged (subscriptions/listen)."""
+    is_task: bool = False
+    """True if the response was a task."""
+    asked: tuple[str, ...] = ()
+    """The keys of the input requests in the result."""
     is_known: bool = True
     """False if the params are unknown, because the recording has only the start of the message."""
 
@@ -82,8 +86,8 @@ class Tool:
 
     event: int
     definition: Object
-    input: Validator | None = None
-    output: Validator | None = None
+    validators: dict[str, Validator | None] = field(default_factory=dict)
+    """Member of the definition -> its validator, once it was needed; None if it has none."""
 
 
 @dataclass(slots=True)
@@ -142,19 +146,28 @@ class Dialogue:
     session: str | None = None
     ended: int | None = None
     """The event that ended the session over HTTP: a DELETE, or a response 404."""
+    ended_at: float = 0.0
+    ended_connection: int = 0
+    is_authorized: bool = False
+    """True if a request of the session had an Authorization header."""
     log_level: str | None = None
     log_level_pending: bool = False
     tools: Bounded[str, Tool] = field(default_factory=Bounded)
     tools_are_complete: bool = False
-    cursors: Bounded[tuple[str, str], int] = field(default_factory=Bounded)
-    """The cursors that the server has given, by method."""
+    cursors: Bounded[tuple[str, str], tuple[int, JSON]] = field(default_factory=Bounded)
+    """Method and cursor -> the event that gave the cursor, and the `cacheScope` of that page."""
     tasks: Bounded[str, tuple[int, str]] = field(default_factory=Bounded)
     """Task id -> the event with its latest status, and this status."""
     subscribed: set[str] = field(default_factory=set)
     elicitations: Bounded[str, int] = field(default_factory=Bounded)
     states: Bounded[str, Call] = field(default_factory=Bounded)
     """The `requestState` of each `input_required` result -> the call that got it."""
+    rounds: Bounded[str, tuple[int, bool]] = field(default_factory=Bounded)
+    """Digest of a request that got an `input_required` result -> its event, and True if the result had a state."""
     event_ids: Bounded[str, Exchange] = field(default_factory=Bounded)
+    """Event id -> the exchange that began its stream."""
+    last_stream: Bounded[str, Exchange] = field(default_factory=Bounded)
+    """Event id -> the exchange that sent the event last."""
 
     @property
     def known_revision(self) -> Revision | None:
@@ -254,6 +267,15 @@ class Exchange:
     response_body: bytes | None = None
     end: str = ""
     head_event: int = 0
+    at: float = 0.0
+    """Time of the request, in seconds."""
+    ended_at: float | None = None
+    """Time of the end, in seconds."""
+    connection: int = 0
+    header_fault: str | None = None
+    """The difference between the headers and the body of a stateless request."""
+    known_session: Dialogue | None = None
+    """Of a request without a session id: a session of this server, if it gives one to each client."""
     revision: Revision | None = None
     is_endpoint: bool = True
     """False for exchanges that are not at the MCP endpoint, such as those of authorization."""
