@@ -13,6 +13,7 @@ client/       `Client` and its parts
 server/       `Server` and its parts
 host/         `Host`: several servers, one policy
 check/        recordings of conversations between any client and any server
+recorder/     a recorder between a client and a server, and the way back: a recorded server or client
 lib/          code without MCP: HTTP, JSON Schema, URI templates, JSON Schemas of Python functions
 cli/, demo/   the commands of `__main__.py`; version.py lists the changes of each version
 
@@ -212,11 +213,13 @@ READING_ORDER = (
     "server/server.py",
     "host/__init__.py", "host/names.py", "host/configuration.py", "host/approval.py", "host/dangers.py",
     "host/launch.py", "host/supervisor.py", "host/policy.py", "host/results.py", "host/hosted.py", "host/host.py",
+    "recorder/__init__.py", "recorder/streams.py", "recorder/http_stream.py", "recorder/tape.py", "recorder/pipes.py",
+    "recorder/proxy.py", "recorder/installation.py",
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",
     "cli/__init__.py", "cli/values.py", "cli/show.py", "cli/save.py", "cli/person.py", "cli/authorization.py",
-    "cli/client_commands.py", "cli/host_commands.py", "cli/accounts.py", "cli/serve.py",
+    "cli/client_commands.py", "cli/host_commands.py", "cli/accounts.py", "cli/serve.py", "cli/recordings.py",
     "cli/revisions.py", "cli/citations.py", "cli/toc.py", "cli/limits.py",
     "__main__.py",
 )  # fmt: skip
@@ -238,7 +241,7 @@ OPTIONAL_READING = (
     "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/service.py", "server/middleware.py",
     "server/broadcast.py", "server/options.py", "server/routes.py", "server/http_options.py", "server/health.py",
     "server/listening.py", "server/main.py",
-    "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
+    "host/", "recorder/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 
