@@ -35,6 +35,9 @@ QUEUE_BYTES: Final = 32 * 1024 * 1024
 """Maximum size of the bytes that wait to be written, in bytes."""
 BATCH_BYTES: Final = 256 * 1024
 """Size of the lines that are written together, in bytes."""
+BATCH_SECONDS: Final = 0.01
+"""Time for which the thread collects bytes, in seconds. It competes with the conversation for Python's lock, so it works
+rarely, and most calls do not meet it."""
 CLOSE_SECONDS: Final = 2.0
 """Maximum time for the last lines to be written at the end, in seconds."""
 SWITCH_SECONDS: Final = 0.0001
@@ -153,6 +156,8 @@ class Tape:
     def _next_lines(self) -> tuple[bytes, int, bool]:
         """Wait for bytes. Return lines, their number, and True at the end."""
         lines, size, piece = list[bytes](), 0, self._queue.get()
+        if piece is not None and self._waiting < BATCH_BYTES:
+            time.sleep(BATCH_SECONDS)
         while piece is not None:
             with self._lock:
                 self._waiting -= len(piece.data)
