@@ -184,6 +184,17 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("--uninstall", metavar=("CONFIG", "SERVER"), nargs=2, help="take it away again")
     made.add_argument("--yes", action="store_true", help="write the configuration file without asking you")
 
+    made = command("replay", "FILE [--http] | --client FILE (-- COMMAND ... | -- URL)",
+                   "be the server of a recording, or send its requests to a server and print what differs")  # fmt: skip
+    made.set_defaults(takes_command=True)
+    made.add_argument("file", metavar="FILE", help="a recording")
+    made.add_argument("--client", action="store_true", help="send the recorded requests to a server")
+    made.add_argument("--http", action="store_true", help="serve over Streamable HTTP instead of standard input")
+    made.add_argument("--host", metavar="H", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+    made.add_argument("--port", metavar="P", type=int, default=0, help="the port to listen on (default: a free port)")
+    made.add_argument("--speed", metavar="N", type=positive_seconds, default=0.0,
+                      help="keep the recorded pauses, N times as fast (default: no pauses)")  # fmt: skip
+
 
 def add_save_option(parser: argparse.ArgumentParser) -> None:
     text = "write images, audio and blobs to new files in this directory, and print their names"
@@ -366,6 +377,8 @@ def run(options: argparse.Namespace) -> int:
             _import_module("cli.limits").show_limits(options.json)
         case "record":
             return int(_import_module("cli.recordings").record(options))
+        case "replay":
+            return int(_import_module("cli.recordings").replay(options))
         case "run":
             return int(_import_module("cli.serve").serve(options))
         case "login" | "logout" | "whoami":

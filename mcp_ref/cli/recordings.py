@@ -12,9 +12,14 @@ import os
 import signal
 import sys
 
+from ..check.recording import Event, RecordingError, parse_head, read_events
+from ..jsonrpc.errors import McpError
+from ..recorder.exchanges import Cassette, messages_of
 from ..recorder.installation import InstallationError, plan_installation, plan_removal
 from ..recorder.pipes import EXIT_CANNOT_START, record_stdio
 from ..recorder.proxy import record_http
+from ..recorder.regression import rerun
+from ..recorder.replay import Player, replay_http, replay_stdio
 from ..recorder.tape import MEGABYTE, TapeOptions
 from . import UsageError, usage_errors
 from .show import note, out
@@ -41,11 +46,63 @@ def record(options: argparse.Namespace) -> int:
         return EXIT_CANNOT_START
 
 
+def read_recording(path: str) -> list[Event]:
+    """Return the events of a recording. Raise UsageError if the file is not one."""
+    try:
+        with open(path, "rb") as file:
+            parse_head(file.readline())
+            return list(read_events(file))
+    except (OSError, RecordingError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Play one side of a recording. Return 1 if a request was not recorded, or if an answer differs."""
+    events = read_recording(options.file)
+    if options.client:
+        return _replay_client(events, options)
+    if options.command:
+        raise UsageError("only replay --client takes a server")
+    cassette = Cassette(events)
+    player = Player(cassette, options.speed)
+    if options.http:
+        asyncio.run(_replay_until_signal(player, options.host, options.port))
+    else:
+        asyncio.run(replay_stdio(player))
+    for line in cassette.unknown:
+        note(line)
+    return 1 if cassette.unknown else 0
+
+
+async def _replay_until_signal(player: Player, host: str, port: int) -> None:
+    try:
+        async with replay_http(player, host, port) as url:
+            note(f"replaying: {url}")
+            await _signal().wait()
+    except OSError as error:
+        raise UsageError(str(error)) from None
+
+
+def _replay_client(events: list[Event], options: argparse.Namespace) -> int:
+    if not options.command:
+        raise UsageError("name the server: its URL, or two dashes and its command")
+    url = options.command[0] if options.command[0].startswith(("http://", "https://")) else None
+    messages = list(messages_of(events))
+    try:
+        found = asyncio.run(rerun(messages, url or options.command))
+    except McpError as error:
+        raise UsageError(str(error)) from None
+    for difference in found:
+        out(difference.request)
+        for line in difference.lines:
+            out(f"  {line}")
+    number = sum(sent.sender == "client" and "id" in sent.value and "method" in sent.value for sent in messages)
+    note(f"{number} requests, {len(found)} with another answer")
+    return 1 if found else 0
+
+
 async def _record_until_signal(tape: TapeOptions, url: str, host: str, port: int) -> int:
-    ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError):  # Windows
-            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    ended = _signal()
     try:
         async with record_http(tape, url, host, port) as own_url:
             note(f"recording {url} to {tape.path}; clients connect to: {own_url}")
@@ -53,6 +110,15 @@ async def _record_until_signal(tape: TapeOptions, url: str, host: str, port: int
     except OSError as error:
         raise UsageError(str(error)) from None
     return 0
+
+
+def _signal() -> asyncio.Event:
+    """Return an event that Ctrl-C and SIGTERM set."""
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):  # Windows
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    return ended
 
 
 def _edit_configuration(options: argparse.Namespace) -> int:

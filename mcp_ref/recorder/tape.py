@@ -36,8 +36,8 @@ QUEUE_BYTES: Final = 32 * 1024 * 1024
 BATCH_BYTES: Final = 256 * 1024
 """Size of the lines that are written together, in bytes."""
 BATCH_SECONDS: Final = 0.01
-"""Time for which the thread collects bytes, in seconds. It competes with the conversation for Python's lock, so it works
-rarely, and most calls do not meet it."""
+"""Time for which the thread collects bytes, in seconds. It competes with the conversation for Python's global lock, so
+it works rarely, and most calls do not meet it."""
 CLOSE_SECONDS: Final = 2.0
 """Maximum time for the last lines to be written at the end, in seconds."""
 SWITCH_SECONDS: Final = 0.0001
