@@ -138,6 +138,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .server.routes import RouteResponse as RouteResponse
     from .server.server import Server as Server
     from .server.service import ServerStats as ServerStats
+    from .transports.recorded import recording_trace as recording_trace
     from .transports.streamable_http.durable_store import DurableEventStore as DurableEventStore
     from .transports.streamable_http.durable_store import SessionChange as SessionChange
     from .transports.streamable_http.event_store import MemoryEventStore as MemoryEventStore
@@ -185,7 +186,7 @@ READING_ORDER = (
     "features/prompts.py", "features/completion.py", "features/logging.py", "features/roots.py", "features/sampling.py",
     "features/elicitation.py", "features/custom_methods.py",
     "transports/__init__.py", "transports/base.py", "transports/trace.py", "check/__init__.py", "check/recording.py",
-    "check/masking.py", "transports/system.py",
+    "check/masking.py", "transports/recorded.py", "transports/system.py",
     "transports/stdio/__init__.py", "transports/stdio/lines.py", "transports/stdio/server.py",
     "transports/stdio/client.py", "transports/memory.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
@@ -233,7 +234,7 @@ OPTIONAL_READING = (
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/completion.py",
     "features/roots.py", "features/sampling.py", "features/elicitation.py", "features/typed_json.py",
     "features/custom_methods.py", "features/resource_access.py",
-    "transports/system.py", "transports/trace.py", "transports/memory.py", "check/",
+    "transports/system.py", "transports/trace.py", "transports/recorded.py", "transports/memory.py", "check/",
     "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/resumption.py",
@@ -270,6 +271,7 @@ _NAMES_BY_MODULE = {
     "transports.streamable_http.event_store": "MemoryEventStore SessionOwned StoredSession",
     "transports.streamable_http.sqlite_store": "SqliteEventStore",
     "transports.streamable_http.posted_session": "EndpointLimits",
+    "transports.recorded": "recording_trace",
     "transports.trace": "tracer",
     "features.elicitation": "ElicitRequestFormParams ElicitRequestURLParams ElicitResult url_required",
     "features.roots": "Root",

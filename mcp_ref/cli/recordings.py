@@ -57,7 +57,7 @@ def read_recording(path: str) -> list[Event]:
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Play one side of a recording. Return 1 if a request was not recorded, or if an answer differs."""
+    """Play one side of a recording. Return 1 if a request was not recorded, or if a response differs."""
     events = read_recording(options.file)
     if options.client:
         return _replay_client(events, options)

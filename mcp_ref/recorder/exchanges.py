@@ -135,7 +135,7 @@ def shown(request: Object) -> str:
 
 
 class Cassette:
-    """The recorded requests, each to be answered as often as it was recorded, and then with its last answer.
+    """The recorded requests, each with its recorded responses in order, of which the last one is repeated.
 
     Args:
         events: The events of a recording.
@@ -161,7 +161,7 @@ class Cassette:
         return ""
 
     def take(self, request: Object) -> RecordedRequest | None:
-        """Return the next recorded answer to this request, or None."""
+        """Return the next recording of this request with its messages, or None."""
         same = self._by_signature.get(signature(request), [])
         if not same:
             return None

@@ -32,7 +32,7 @@ from ..lib.http.message import Headers
 from .streams import GrowingContent
 
 MAX_HEAD: Final = 256 * 1024
-"""Maximum size of a head that is read, in bytes. What follows a larger one is not recorded."""
+"""Maximum size of a head that is read, in bytes. The bytes after a larger one are not recorded."""
 MAX_FIELD: Final = 64 * 1024
 """Maximum size of a line of an event stream that is kept as a whole, in bytes."""
 
@@ -57,7 +57,7 @@ class HttpStream:
         self._ended_first: Side | None = None
 
     def _has_no_body(self) -> bool:
-        """Return True if the current response answers a HEAD request."""
+        """Return True if the current response belongs to a HEAD request."""
         return bool(self._waiting) and self._waiting[0].method == "HEAD"
 
     def receive(self, at: float, side: Side, data: bytes) -> Iterator[Event]:

@@ -3,8 +3,8 @@
     "command": "npx", "args": ["-y", "server"]
     "command": "python3", "args": ["-m", "mcp_ref", "record", "/home/me/talk.jsonl", "--", "npx", "-y", "server"]
 
-Only the lines of this one server change, so comments, order and spelling of the file stay. The removal writes what was
-there before: the words after the two dashes are the server's own. A person sees the difference before it is written.
+Only these two values change, and the server's own words stay as they are spelled, so the removal brings back every byte
+of the file: comments, order and spaces too. A person sees the difference before it is written.
 
 Used by: cli/recordings.py. Uses: host/configuration.py
 """
@@ -29,7 +29,9 @@ _PACKAGE: Final = (__package__ or "").rpartition(".")[0]
 """Name under which this package can be run with `python3 -m`."""
 _TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|[^\s"/]', re.DOTALL)
 """A string, a comment or another character of JSON with comments."""
-_TOML_VALUE: Final = r'("(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|\[[^\]]*\])'
+_STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
+"""A string of JSON or TOML."""
+_TOML_VALUE: Final = re.compile(rf"(command|args)[ \t]*=[ \t]*({_STRING.pattern}|\[(?:{_STRING.pattern}|[^\]\"'])*\])")
 
 
 class InstallationError(ValueError):
@@ -75,8 +77,8 @@ def plan_installation(path: str, name: str, recording: str) -> Plan:
         )
     if _recorded(words) is not None:
         raise InstallationError(f"{server.place} is recorded already")
-    python = sys.executable or "python3"
-    return _planned(path, server, [python, *_record_words(), recording, "--", *words])
+    words = [sys.executable or "python3", *_record_words(), recording, "--", *words]
+    return _planned(path, server, words, True)
 
 
 def plan_removal(path: str, name: str) -> Plan:
@@ -85,7 +87,7 @@ def plan_removal(path: str, name: str) -> Plan:
     words = _recorded(server.command)
     if words is None:
         raise InstallationError(f"{server.place} is not recorded")
-    return _planned(path, server, words)
+    return _planned(path, server, words, False)
 
 
 def _record_words() -> list[str]:
@@ -121,12 +123,55 @@ def _read(path: str) -> str:
         return file.read()
 
 
-def _planned(path: str, server: ServerConfig, words: list[str]) -> Plan:
+def _planned(path: str, server: ServerConfig, words: list[str], installs: bool) -> Plan:
     old = _read(path)
-    edit = _edit_toml if Path(path).suffix == ".toml" else _edit_json
-    plan = Plan(os.path.abspath(path), old, edit(old, server.key, words))
+    find = _toml_values if Path(path).suffix == ".toml" else _json_values
+    command, arguments = find(old, server.key)
+    edit = _with_recorder if installs else _without_recorder
+    plan = Plan(os.path.abspath(path), old, edit(old, command, arguments, words))
     _check(plan, server, words)
     return plan
+
+
+_Span = tuple[int, int]
+"""Start and end of a value in a file."""
+
+
+def _with_recorder(text: str, command: _Span, arguments: _Span | None, words: list[str]) -> str:
+    own_words = words.index("--") + 1
+    inserted = [*(_quoted(word) for word in words[1:own_words]), text[command[0] : command[1]]]
+    if arguments is None:
+        return f"{text[: command[0]]}{_quoted(words[0])}{_NEW_ARGUMENTS}{', '.join(inserted)}]{text[command[1] :]}"
+    start = arguments[0] + 1
+    comma = ", " if _STRING.search(text, *arguments) else ""
+    return _replaced(text, {command: _quoted(words[0]), (start, start): ", ".join(inserted) + comma})
+
+
+def _without_recorder(text: str, command: _Span, arguments: _Span | None, words: list[str]) -> str:
+    strings = [] if arguments is None else list(_STRING.finditer(text, *arguments))
+    dashes = next((index for index, found in enumerate(strings) if found[0][1:-1] == "--"), len(strings))
+    if arguments is None or dashes + 1 >= len(strings):
+        raise InstallationError("the words of the recorder are not where they are expected")
+    own, start = strings[dashes + 1], arguments[0] + 1
+    end = own.end() + (2 if text.startswith(", ", own.end()) else 0)
+    if text[own.end() : arguments[1]] == "]" and text[command[1] : start] == _NEW_ARGUMENTS:
+        return text[: command[0]] + own[0] + text[arguments[1] :]
+    return _replaced(text, {command: own[0], (start, end): ""})
+
+
+_NEW_ARGUMENTS: Final = ',"args" : ['
+"""The text between `command` and the words of the recorder, if the server had no arguments. Its spaces are unusual, so
+that the removal knows it."""
+
+
+def _quoted(word: str) -> str:
+    return json.dumps(word, ensure_ascii=False)
+
+
+def _replaced(text: str, values: dict[_Span, str]) -> str:
+    for (start, end), value in sorted(values.items(), reverse=True):
+        text = text[:start] + value + text[end:]
+    return text
 
 
 def _check(plan: Plan, server: ServerConfig, words: list[str]) -> None:
@@ -150,21 +195,10 @@ def _check(plan: Plan, server: ServerConfig, words: list[str]) -> None:
             raise InstallationError(f"{plan.path} cannot be edited: its form is not known here; edit it by hand")
 
 
-def _edit_json(text: str, key: str, words: list[str]) -> str:
-    """Replace the values of `command` and `args` in the object of a server."""
-    start = _object_at(text, [TOP_KEYS, (key,)])
-    changes = list[tuple[int, int, str]]()
-    members = dict(_members(text, start))
-    first, last = members["command"]
-    changes.append((first, last, json.dumps(words[0], ensure_ascii=False)))
-    arguments = json.dumps(words[1:], ensure_ascii=False)
-    if "args" in members:
-        changes.append((*members["args"], arguments))
-    else:
-        changes[0] = (first, last, f'{changes[0][2]}, "args": {arguments}')
-    for first, last, new in sorted(changes, reverse=True):
-        text = text[:first] + new + text[last:]
-    return text
+def _json_values(text: str, key: str) -> tuple[_Span, _Span | None]:
+    """Return the places of `command` and `args` of a server. `args` can be missing."""
+    members = dict(_members(text, _object_at(text, [TOP_KEYS, (key,)])))
+    return members["command"], members.get("args")
 
 
 def _object_at(text: str, path: list[tuple[str, ...]]) -> int:
@@ -199,19 +233,15 @@ def _members(text: str, start: int) -> list[tuple[str, tuple[int, int]]]:
     return found
 
 
-def _edit_toml(text: str, key: str, words: list[str]) -> str:
-    """Replace `command` and `args` in the table of a server."""
+def _toml_values(text: str, key: str) -> tuple[_Span, _Span | None]:
+    """Return the places of `command` and `args` of a server."""
     quoted = re.escape(key)
-    table = re.search(rf'^\[mcp_servers\.(?:{quoted}|"{quoted}")\][^\n]*\n(?:(?!\[)[^\n]*\n?)*', text, re.MULTILINE)
+    table = re.search(rf'^[ \t]*\[mcp_servers\.(?:{quoted}|"{quoted}")\][^\n]*\n', text, re.MULTILINE)
     if table is None:
         raise InstallationError(f"the table [mcp_servers.{key}] is not where it is expected")
-    body = table[0]
-    for name, value in (("command", words[0]), ("args", words[1:])):
-        line = f"{name} = {json.dumps(value, ensure_ascii=False)}"
-        found = re.search(rf"^{name}\s*=\s*{_TOML_VALUE}", body, re.MULTILINE)
-        if found is not None:
-            body = body[: found.start()] + line + body[found.end() :]
-        else:
-            first, _, rest = body.partition("\n")
-            body = f"{first}\n{line}\n{rest}"
-    return text[: table.start()] + body + text[table.end() :]
+    following = re.compile(r"^[ \t]*\[(?!\[)[\w.\"'-]+\]", re.MULTILINE).search(text, table.end())
+    end = following.start() if following is not None else len(text)
+    values = {found[1]: found.span(2) for found in _TOML_VALUE.finditer(text, table.end(), end)}
+    if "command" not in values or "args" not in values:
+        raise InstallationError(f"{key} needs `command` and `args` in its table; add `args = []`")
+    return values["command"], values["args"]

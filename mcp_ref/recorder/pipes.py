@@ -31,9 +31,10 @@ from typing import Final, NoReturn
 
 from ..check.recording import Head, Side
 from ..lib.text import show_text
+from ..transports.recorded import now, open_recording
 from ..transports.system import SYSTEM
 from .streams import LineStream, Stream
-from .tape import Tape, TapeOptions, now, open_recording
+from .tape import Tape, TapeOptions
 
 PIECE: Final = 64 * 1024
 """Maximum size of one read, in bytes. A pipe of Linux has the same size."""

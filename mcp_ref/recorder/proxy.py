@@ -30,8 +30,9 @@ from ..check.recording import Head, Side
 from ..lib.http.framing import CHUNKED, BadMessage, ChunkDecoder, body_length, parse_headers
 from ..lib.http.message import bracket_ipv6
 from ..lib.http.origin import Origin, parse_url
+from ..transports.recorded import now, open_recording
 from .http_stream import MAX_HEAD, HttpStream
-from .tape import Tape, TapeOptions, now, open_recording
+from .tape import Tape, TapeOptions
 
 CONNECT_SECONDS: Final = 10.0
 """Time limit for a connection to the server, in seconds."""
@@ -118,7 +119,7 @@ class _Proxy:
 
 
 class _End(asyncio.Protocol):
-    """One end of a connection: the client's or the server's. What it receives goes to the other end."""
+    """One end of a connection: the client's or the server's. Received bytes go to the other end."""
 
     def __init__(self, proxy: _Proxy, stream: HttpStream, side: Side) -> None:
         self._proxy, self._stream, self._side = proxy, stream, side

@@ -44,7 +44,7 @@ _INVENTED: Final = {"nextCursor": "cursor", "requestState": "requestState", "tas
 
 @dataclass
 class Difference:
-    """A recorded request whose answer has changed."""
+    """A recorded request that now has another response."""
 
     request: str
     lines: list[str]
@@ -57,14 +57,14 @@ class _Rerun:
     transport: Transport
     answers: dict[RequestId, asyncio.Future[Object]] = field(default_factory=dict)
     client_answers: deque[Object] = field(default_factory=deque)
-    """What the recorded client answered to the server's own requests, in order."""
+    """The recorded client's responses to the server's own requests, in order."""
     replaced: dict[str, str] = field(default_factory=dict)
     """Invented value of the recorded server -> value of the new server."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = "the connection was closed"
 
     def receive(self, message: Incoming) -> None:
-        """Note a response, or answer a request of the server as the recorded client did."""
+        """Note a response. To a request of the server, respond as the recorded client did."""
         if isinstance(message, Response | ErrorResponse):
             waiting = self.answers.get(message.id) if message.id is not None else None
             if waiting is not None and not waiting.done():

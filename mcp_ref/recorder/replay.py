@@ -92,7 +92,7 @@ class Player:
         return wanted is not None and recorded != wanted
 
     def _without_recording(self, request: Object) -> Object:
-        """Return the result or the error for a request that has no recorded answer."""
+        """Return the result or the error for a request that was not recorded."""
         method, recorded = request.get("method"), self.cassette.revision
         wanted = _asked_revision(request)
         if wanted is not None and wanted != recorded and _is_stateless(recorded, self.cassette):
@@ -164,7 +164,7 @@ async def replay_stdio(player: Player) -> None:
                 cancelled = tasks.get(json.dumps(params.get("requestId")) if isinstance(params, dict) else "")
                 if cancelled is not None:
                     cancelled.cancel()
-    # requests in flight get their answers, unless they wait for something
+    # requests in flight still get their responses, unless they wait for something
     await asyncio.sleep(0)
     for task in tasks.values():
         task.cancel()

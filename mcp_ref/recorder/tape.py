@@ -16,9 +16,7 @@ Used by: pipes.py, proxy.py. Uses: streams.py, check/masking.py
 
 from __future__ import annotations
 
-import itertools
 import os
-import stat
 import sys
 import threading
 import time
@@ -57,33 +55,6 @@ class TapeOptions:
     """True to write secrets down as they are."""
 
 
-def open_recording(path: str) -> int:
-    """Open a new file for a recording, and return its descriptor. Raise OSError if that is impossible.
-
-    A file of this name is kept: the new one then has a number before its ending, such as `talk-2.jsonl`. A host starts
-    its server again and again with the same words, and must not destroy a recording with it.
-    """
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # such as a pipe; opening must not wait for its reader
-    except FileNotFoundError:
-        pass
-    stem, ending = os.path.splitext(path)
-    for number in itertools.count(1):
-        name = path if number == 1 else f"{stem}-{number}{ending}"
-        try:
-            return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            if number >= 10_000:
-                raise
-    raise AssertionError("unreachable")
-
-
-def now() -> str:
-    """Return the time for the head of a recording."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """A copy of bytes on their way to the file."""
@@ -102,7 +73,7 @@ class Tape:
     Args:
         descriptor: The open file. `close` closes it.
         head: The first line.
-        options: The limits, and what to hide.
+        options: The limits, and the choice about secrets.
     """
 
     def __init__(self, descriptor: int, head: Head, options: TapeOptions) -> None:

@@ -1,4 +1,4 @@
-"""The recorder over stdio: a host and a server behave as without it, whatever they send and however they end."""
+"""The recorder over stdio: a host and a server behave as without it, with any bytes and any end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorder over HTTP: the bytes of both directions arrive as they were sent, and the events are what they mean."""
+"""The recorder over HTTP: the bytes of both directions arrive as they were sent, and the events describe them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from mcp_ref import Client
 from mcp_ref.check.recording import (
+    Event,
     Gap,
     HttpBody,
     HttpEnd,
@@ -91,6 +92,20 @@ async def test_proxy_records_a_whole_conversation(tmp_path: Path, revision: str)
     assert json.loads(results[-1])["result"]["content"] == [{"type": "text", "text": "3"}]
 
 
+@pytest.mark.attack("recorder-as-open-proxy")
+async def test_proxy_connects_to_its_own_server_only(tmp_path: Path) -> None:
+    async with (
+        echo_server() as port,
+        record_http(TapeOptions(str(tmp_path / "a.jsonl")), f"http://127.0.0.1:{port}/mcp", "127.0.0.1", 0) as url,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+        sent = b"CONNECT mcp.example:443 HTTP/1.1\r\nHost: mcp.example\r\n\r\nGET http://mcp.example/ HTTP/1.1\r\n\r\n"
+        writer.write(sent)
+        assert await reader.readexactly(len(sent)) == sent
+        writer.close()
+        await writer.wait_closed()
+
+
 async def test_proxy_of_a_server_that_is_not_there_closes_the_connection(tmp_path: Path) -> None:
     async with record_http(TapeOptions(str(tmp_path / "a.jsonl")), "http://127.0.0.1:9/mcp", "127.0.0.1", 0) as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
@@ -142,7 +157,7 @@ RESPONSES = (
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_http_stream_reads_pieces_of_any_size(size: int) -> None:
     stream = HttpStream(1, iter(range(1, 9)))
-    events = []
+    events: list[Event] = []
     for side, data in (("client", PIPELINED), ("server", RESPONSES)):
         for start in range(0, len(data), size):
             events += stream.receive(0.0, "client" if side == "client" else "server", data[start : start + size])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, RemoteError
+from mcp_ref import Client
 from mcp_ref.check.recording import (
     Event,
     Frame,
@@ -22,7 +22,8 @@ from mcp_ref.check.recording import (
 )
 from mcp_ref.check.recording import Head as RecordingHead
 from mcp_ref.features.elicitation import ElicitResult
-from mcp_ref.recorder.exchanges import Cassette, differences, messages_of, requests_of
+from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.recorder.exchanges import differences, messages_of, requests_of
 from mcp_ref.recorder.proxy import record_http
 from mcp_ref.recorder.tape import TapeOptions
 from tests.recorder.recordings import events_of, record_command
@@ -206,13 +207,8 @@ def test_requests_of_http_belong_to_their_stream() -> None:
 
 
 def test_differences_name_each_place() -> None:
-    old = {"a": [1, {"b": True}], "_meta": 1, "gone": 0}
-    new = {"a": [1, {"b": 1}], "_meta": 2, "more": "x"}
+    old: Object = {"a": [1, {"b": True}], "_meta": 1, "gone": 0}
+    new: Object = {"a": [1, {"b": 1}], "_meta": 2, "more": "x"}
     assert list(differences(old, new)) == [
         "a[1].b: true -> 1", "gone: 0 -> (missing)", 'more: (missing) -> "x"',
     ]  # fmt: skip
-
-
-def test_cassette_knows_its_revision() -> None:
-    assert Cassette([]).revision == ""
-    assert issubclass(RemoteError, Exception)
