@@ -13,6 +13,7 @@ client/       `Client` and its parts
 server/       `Server` and its parts
 host/         `Host`: several servers, one policy
 check/        recordings of conversations between any client and any server
+recorder/     a recorder between a client and a server, and the way back: a recorded server or client
 lib/          code without MCP: HTTP, JSON Schema, URI templates, JSON Schemas of Python functions
 cli/, demo/   the commands of `__main__.py`; version.py lists the changes of each version
 
@@ -137,6 +138,7 @@ if TYPE_CHECKING:  # `X as X` tells a type checker that X is public
     from .server.routes import RouteResponse as RouteResponse
     from .server.server import Server as Server
     from .server.service import ServerStats as ServerStats
+    from .transports.recorded import recording_trace as recording_trace
     from .transports.streamable_http.durable_store import DurableEventStore as DurableEventStore
     from .transports.streamable_http.durable_store import SessionChange as SessionChange
     from .transports.streamable_http.event_store import MemoryEventStore as MemoryEventStore
@@ -184,7 +186,7 @@ READING_ORDER = (
     "features/prompts.py", "features/completion.py", "features/logging.py", "features/roots.py", "features/sampling.py",
     "features/elicitation.py", "features/custom_methods.py",
     "transports/__init__.py", "transports/base.py", "transports/trace.py", "check/__init__.py", "check/recording.py",
-    "check/masking.py", "transports/system.py",
+    "check/masking.py", "transports/recorded.py", "transports/system.py",
     "transports/stdio/__init__.py", "transports/stdio/lines.py", "transports/stdio/server.py",
     "transports/stdio/client.py", "transports/memory.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
@@ -218,11 +220,14 @@ READING_ORDER = (
     "server/server.py",
     "host/__init__.py", "host/names.py", "host/configuration.py", "host/approval.py", "host/dangers.py",
     "host/launch.py", "host/supervisor.py", "host/policy.py", "host/results.py", "host/hosted.py", "host/host.py",
+    "recorder/__init__.py", "recorder/streams.py", "recorder/http_stream.py", "recorder/tape.py", "recorder/pipes.py",
+    "recorder/proxy.py", "recorder/installation.py", "recorder/exchanges.py", "recorder/replay.py",
+    "recorder/regression.py",
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",
     "demo/connections.py", "demo/legacy.py", "demo/authorization.py", "demo/tour.py",
     "cli/__init__.py", "cli/values.py", "cli/show.py", "cli/save.py", "cli/person.py", "cli/authorization.py",
-    "cli/client_commands.py", "cli/host_commands.py", "cli/accounts.py", "cli/serve.py",
+    "cli/client_commands.py", "cli/host_commands.py", "cli/accounts.py", "cli/serve.py", "cli/recordings.py",
     "cli/revisions.py", "cli/citations.py", "cli/toc.py", "cli/limits.py",
     "__main__.py",
 )  # fmt: skip
@@ -235,7 +240,7 @@ OPTIONAL_READING = (
     "features/task_augmentation.py", "features/caching.py", "features/logging.py", "features/completion.py",
     "features/roots.py", "features/sampling.py", "features/elicitation.py", "features/typed_json.py",
     "features/custom_methods.py", "features/resource_access.py",
-    "transports/system.py", "transports/trace.py", "transports/memory.py", "check/",
+    "transports/system.py", "transports/trace.py", "transports/recorded.py", "transports/memory.py", "check/",
     "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/durable_store.py",
     "transports/streamable_http/sqlite_store.py", "transports/streamable_http/resumption.py",
@@ -244,7 +249,7 @@ OPTIONAL_READING = (
     "server/input_requests.py", "server/lifespan.py", "server/workers.py", "server/service.py", "server/middleware.py",
     "server/broadcast.py", "server/options.py", "server/routes.py", "server/http_options.py", "server/health.py",
     "server/listening.py", "server/main.py",
-    "host/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
+    "host/", "recorder/", "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 
@@ -272,6 +277,7 @@ _NAMES_BY_MODULE = {
     "transports.streamable_http.event_store": "MemoryEventStore SessionOwned StoredSession",
     "transports.streamable_http.sqlite_store": "SqliteEventStore",
     "transports.streamable_http.posted_session": "EndpointLimits",
+    "transports.recorded": "recording_trace",
     "transports.trace": "tracer",
     "features.elicitation": "ElicitRequestFormParams ElicitRequestURLParams ElicitResult url_required",
     "features.roots": "Root",

@@ -21,7 +21,7 @@ if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()]):
 import argparse
 import importlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import NoReturn
 
@@ -88,7 +88,7 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
 
     def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> Parser:
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
-        made.set_defaults(needs_server=needs_server, command=[])
+        made.set_defaults(needs_server=needs_server, takes_command=False, command=[])
         several = "(URL | -- COMMAND ... | --config FILE)" if needs_server else ""
         server = "URL" if name in ACCOUNT_COMMANDS else several
         made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, server)))
@@ -151,6 +151,8 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
     command("logout", "", "revoke and forget the tokens for a server", needs_server=True)
     command("whoami", "", "print who issued your tokens, for which scopes, and until when", needs_server=True)
 
+    add_recording_commands(command)
+
     made = command("revisions", "[REVISION]",
                    "compare the revisions of the protocol, or list the changes of one revision")  # fmt: skip
     made.add_argument("revision", metavar="REVISION", nargs="?")
@@ -164,6 +166,34 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
     for name in ("revisions", "toc", "limits"):
         commands.choices[name].add_argument("--json", action="store_true", help="print JSON, for programs")
     return main_parser, commands.choices
+
+
+def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
+    made = command("record", "FILE (-- COMMAND ... | --http URL)",
+                   "write down what a host and a server say to each other, without either noticing it")  # fmt: skip
+    made.set_defaults(takes_command=True)
+    made.add_argument("file", metavar="FILE", nargs="?", help="the new recording; an existing file is kept")
+    made.add_argument("--http", metavar="URL", help="record in front of this server, as a reverse proxy")
+    made.add_argument("--host", metavar="H", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+    made.add_argument("--port", metavar="P", type=int, default=0, help="the port to listen on (default: a free port)")
+    made.add_argument("--with-secrets", action="store_true", help="write passwords and tokens down, too")
+    made.add_argument("--max-mb", metavar="N", type=positive_integer, default=256,
+                      help="the size after which events are only counted (default: 256)")  # fmt: skip
+    made.add_argument("--install", metavar=("CONFIG", "SERVER"), nargs=2,
+                      help="put the recorder in front of a server in a host's configuration file")  # fmt: skip
+    made.add_argument("--uninstall", metavar=("CONFIG", "SERVER"), nargs=2, help="take it away again")
+    made.add_argument("--yes", action="store_true", help="write the configuration file without asking you")
+
+    made = command("replay", "FILE [--http] | --client FILE (-- COMMAND ... | -- URL)",
+                   "be the server of a recording, or send its requests to a server and print what differs")  # fmt: skip
+    made.set_defaults(takes_command=True)
+    made.add_argument("file", metavar="FILE", help="a recording")
+    made.add_argument("--client", action="store_true", help="send the recorded requests to a server")
+    made.add_argument("--http", action="store_true", help="serve over Streamable HTTP instead of standard input")
+    made.add_argument("--host", metavar="H", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+    made.add_argument("--port", metavar="P", type=int, default=0, help="the port to listen on (default: a free port)")
+    made.add_argument("--speed", metavar="N", type=positive_seconds, default=0.0,
+                      help="keep the recorded pauses, N times as fast (default: no pauses)")  # fmt: skip
 
 
 def add_save_option(parser: argparse.ArgumentParser) -> None:
@@ -294,7 +324,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             parser.error(missing_server(words, surplus))
         if surplus:
             parser.error(f"unrecognized arguments: {' '.join(surplus)}")
-        if server and not options.needs_server:
+        if server and not (options.needs_server or options.takes_command):
             parser.error(f"{options.name} takes no server: leave out -- and the words after it")
         options.command = server
         return options
@@ -345,6 +375,10 @@ def run(options: argparse.Namespace) -> int:
             _import_module("cli.toc").show_toc(options.words, options.search, options.json)
         case "limits":
             _import_module("cli.limits").show_limits(options.json)
+        case "record":
+            return int(_import_module("cli.recordings").record(options))
+        case "replay":
+            return int(_import_module("cli.recordings").replay(options))
         case "run":
             return int(_import_module("cli.serve").serve(options))
         case "login" | "logout" | "whoami":

@@ -29,6 +29,7 @@ LAYERS = (
     {"session"},
     {"client", "server"},
     {"host"},
+    {"recorder"},
     {"__init__"},
     {"cli", "demo"},
     {"__main__"},

@@ -323,6 +323,51 @@ WAITS: dict[tuple[str, str, str], str] = {
         "to consent.",
     ("host/supervisor.py", "Supervisor.stop", "asyncio.wait([self._task])"):
         "The task is cancelled, and then closes its client; see `Client.close`.",
+    ("cli/recordings.py", "_edit_configuration", "input('Write this? [y/N] ')"):
+        "The user types a line, ends the input or presses Ctrl-C.",
+    ("cli/recordings.py", "_record_until_signal", "ended.wait()"):
+        "Ctrl-C or SIGTERM ends it; it is the idle state of a recorder.",
+    ("cli/recordings.py", "_replay_client", "asyncio.run(rerun(messages, url or options.command))"):
+        "Each request has the time limit `RESPONSE_SECONDS`.",
+    ("cli/recordings.py", "_replay_until_signal", "_signal().wait()"):
+        "Ctrl-C or SIGTERM ends it; it is the idle state of a server.",
+    ("cli/recordings.py", "read_recording", "file.readline()"):
+        "The file is one that the user has named; its end ends it.",
+    ("cli/recordings.py", "record", "asyncio.run(_record_until_signal(tape, options.http, options.host, options.port))"):
+        "Ctrl-C or SIGTERM ends it.",
+    ("cli/recordings.py", "replay", "asyncio.run(_replay_until_signal(player, options.host, options.port))"):
+        "Ctrl-C or SIGTERM ends it.",
+    ("cli/recordings.py", "replay", "asyncio.run(replay_stdio(player))"):
+        "The client closes the input.",
+    ("recorder/pipes.py", "_forward", "os.read(flow.source, PIECE)"):
+        "The poll before it has reported bytes or the end.",
+    ("recorder/pipes.py", "_pump", "thread.join()"):
+        "The thread ends when the host or the server has closed its pipe.",
+    ("recorder/pipes.py", "_put_pump_between", "os.waitpid(pump, 0)"):
+        "The child only starts the pump, and ends at once.",
+    ("recorder/proxy.py", "_Proxy._connect",
+     "loop.create_connection(lambda: client.other, origin.host, origin.port, ssl=context)"):
+        "It has the time limit `CONNECT_SECONDS`.",
+    ("recorder/proxy.py", "_Proxy.close", "asyncio.wait(tasks)"):
+        "The tasks are cancelled, and none of them suppresses the cancellation.",
+    ("recorder/proxy.py", "record_http", "asyncio.get_running_loop().create_server(proxy.accept, host, port)"):
+        "The system ends it when it has resolved the host.",
+    ("recorder/regression.py", "_compare", "run.answers[id]"):
+        "It has the time limit `RESPONSE_SECONDS`.",
+    ("recorder/replay.py", "Player._send_one", "answered.wait()"):
+        "It has the time limit `CLIENT_SECONDS`.",
+    ("recorder/replay.py", "Player.answer", "asyncio.Event().wait()"):
+        "The client's cancellation or the end of its connection cancels the task; the recorded server did not respond.",
+    ("recorder/replay.py", "_handle_post", "answers"):
+        "Each ends with its recorded messages, or when the client disconnects.",
+    ("recorder/replay.py", "replay_http", "await start_server(handle, host, port)"):
+        "See `HttpServer.close`.",
+    ("recorder/replay.py", "replay_stdio", "lines.get()"):
+        "The client sends a line or closes the input; it is the idle state of a server.",
+    ("recorder/tape.py", "Tape._next_lines", "self._queue.get()"):
+        "The next bytes or `close` end it; it is the idle state of the thread.",
+    ("recorder/tape.py", "Tape._next_lines", "time.sleep(BATCH_SECONDS)"):
+        "It has a time limit.",
     ("jsonrpc/dispatcher.py", "Dispatcher._run", "entry.slot"):
         "The queue ends it with a slot or after `Limits.patience`, and `stop` cancels the task.",
     ("jsonrpc/dispatcher.py", "Dispatcher.close", "asyncio.wait(others, timeout=grace)"):

@@ -39,13 +39,19 @@ def mask_head(head: Head) -> Head:
     words, hides_next = list[str](), False
     for word in head.command:
         name, equals, _ = word.partition("=")
-        is_secret = suggests_secret(name.lstrip("-"))
+        is_secret = suggests_secret(name.lstrip("-")) and len(word.split()) == 1
         if hides_next and not word.startswith("-"):
             words.append(HIDDEN)
         else:
-            words.append(f"{name}={HIDDEN}" if is_secret and equals else _mask_text(word))
+            words.append(f"{name}={HIDDEN}" if is_secret and equals else _mask_word(word))
         hides_next = is_secret and not equals and word.startswith("-")
     return dataclasses.replace(head, command=tuple(words), url=_mask_address(head.url))
+
+
+def _mask_word(word: str) -> str:
+    """Return a word of a command. If it has several words, such as a script, nobody knows where a secret ends."""
+    data = word.encode("utf-8", "surrogateescape")
+    return _cut(data).decode("utf-8", "replace") if len(word.split()) > 1 else _mask_text(word)
 
 
 def mask(event: Event) -> Event:

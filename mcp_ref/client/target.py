@@ -101,7 +101,7 @@ class Target:
             time_limits: The time limits of the session, which stop while a user signs in.
         """
         server, options = self.server, self.options
-        trace = options.get("trace") or trace_from_environment()
+        trace = options.get("trace") or trace_from_environment("client")
         if isinstance(server, (list, tuple)):
             env, cwd, on_stderr = options.get("env"), options.get("cwd"), options.get("on_stderr")
             return StdioClientTransport(server, env=env, cwd=cwd, on_stderr=on_stderr, trace=trace), None

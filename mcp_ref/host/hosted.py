@@ -165,7 +165,7 @@ class HostedServer(Supervisor):
 
     def _new_client(self, launch: Launch, roots: list[str] | None) -> Client:
         options, name, server = self._options, self.config.name, self.config.server
-        throttle = None if server else Throttle(options.trace or trace_from_environment())
+        throttle = None if server else Throttle(options.trace or trace_from_environment("client"))
         authorizer = None
         if options.authorization and launch.url and "authorization" not in map(str.lower, launch.headers):
             authorizer = options.authorization(launch.url)

@@ -74,7 +74,7 @@ class HttpApp:
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._protection, authorize = authorization_of(options, catalog.needs_scopes)
         self._open_endpoints = partial(
-            self._open, session_limits, trace or trace_from_environment(), options, authorize
+            self._open, session_limits, trace or trace_from_environment("server"), options, authorize
         )
         self._open_endpoints()
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]

@@ -287,7 +287,7 @@ class Server:
         Meanwhile `print` writes to standard error, and `input()` reads nothing, so that tools cannot disturb messages.
         """
         with claimed_stdio() as (source, sink):
-            await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment()))
+            await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment("server")))
 
     def serve_http(
         self, host: str = "127.0.0.1", port: int = 0, *, ssl: SSLContext | None = None,

@@ -7,6 +7,7 @@
 - `streamable_http/`: the transport for a web server with many clients
 - `http_sse/`: the HTTP transport of revision 2024-11-05
 - `trace.py`: a log of every message, for people to read
+- `recorded.py`: a recording of every message, for programs to read
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/index
 """

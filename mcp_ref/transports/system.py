@@ -37,7 +37,7 @@ import signal
 import stat
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from .base import Trace
@@ -272,10 +272,21 @@ class ThreadWriter(asyncio.WriteTransport):
             self._protocol.resume_writing()
 
 
-def trace_from_environment() -> Trace | None:
-    """Return a trace, or None if the environment variable MCP_REF_TRACE is missing, empty or 0."""
-    if os.environ.get("MCP_REF_TRACE", "") in ("", "0"):
+def trace_from_environment(side: Literal["client", "server"]) -> Trace | None:
+    """Return a trace, or None if the environment variable MCP_REF_TRACE is missing, empty or 0.
+
+    The trace writes to standard error, or to a recording if the variable is the name of a `.jsonl` file.
+
+    Args:
+        side: The side of the program that is traced.
+    """
+    wanted = os.environ.get("MCP_REF_TRACE", "")
+    if wanted in ("", "0"):
         return None
+    if wanted.endswith(".jsonl"):
+        from .recorded import recording_trace  # lazy: few programs are recorded
+
+        return recording_trace(wanted, side)
     from .trace import tracer  # lazy: few programs are traced
 
     return tracer()

@@ -10,7 +10,7 @@ body. Of a frame that is not JSON, such as the output of a `print`, the trace sh
 suggests a secret.
 
 To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=1 in the environment, or pass `tracer()`
-as the `trace` of a `Server` or `Client`.
+as the `trace` of a `Server` or `Client`. With MCP_REF_TRACE=talk.jsonl, it is a recording instead (recorded.py).
 
 Threats:
     trace-secrets: passwords and tokens in messages; a reader of the trace; finds one under its name, inside an object,

@@ -131,9 +131,9 @@ def test_color_is_for_terminals() -> None:
 def test_the_environment_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
     for value, on in (("", False), ("0", False), ("1", True)):
         monkeypatch.setenv("MCP_REF_TRACE", value)
-        assert (trace_from_environment() is not None) is on
+        assert (trace_from_environment("client") is not None) is on
     monkeypatch.delenv("MCP_REF_TRACE")
-    assert trace_from_environment() is None
+    assert trace_from_environment("client") is None
 
 
 # ---------------------------------------------------------------------------------------------------- heads

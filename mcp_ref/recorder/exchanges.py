@@ -1,0 +1,206 @@
+"""The requests of a recording, each with everything that the other side sent because of it. Pure.
+
+    request  tools/call, id 4        -> params without `_meta`: the same call has the same signature
+    messages progress, log message, elicitation/create of the server, at last the response
+
+A message belongs to a request by its id or progress token, over HTTP also by its stream. Any other notification of the
+server belongs to the request that began last, so that it comes at the same place of the conversation again.
+
+Used by: replay.py, regression.py. Uses: check/recording.py, transports/trace.py
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..basic.versioning import PROTOCOL_VERSION
+from ..check.recording import Event, Frame, HttpBody, HttpEvent, HttpRequest, HttpResponse, Side
+from ..jsonrpc.messages import JSON, Object
+from ..transports.trace import redact
+
+_CHOSEN_BY_CLIENT: Final = ("clientInfo", "capabilities", "protocolVersion")
+"""The params of `initialize` that differ from client to client."""
+SHOWN_CHARACTERS: Final = 160
+"""Maximum length of a request in a report, in characters."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One message of a recording."""
+
+    at: float
+    sender: Side
+    value: Object
+    number: int = 0
+    """Number of the request over HTTP. 0 over stdio."""
+    status: int = 200
+    """Status of the response over HTTP that has this message in its body."""
+
+
+@dataclass
+class RecordedRequest:
+    """A request of the client, and the messages of the server that belong to it."""
+
+    request: Sent
+    messages: list[Sent] = field(default_factory=list)
+    """The messages in their order. The last one is the response, if there was one."""
+    response: Sent | None = None
+
+    @property
+    def progress_token(self) -> JSON:
+        """The token of its progress notifications, or None."""
+        return _member(self.request.value, "params", "_meta", "progressToken")
+
+
+def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
+    """Yield the messages in their order, those of a batch one by one. Contents that are not messages are skipped."""
+    statuses: dict[int, int] = {}
+    for event in events:
+        if isinstance(event, HttpResponse):
+            statuses[event.number] = event.status
+        if not isinstance(event, Frame | HttpRequest | HttpBody | HttpEvent):
+            continue
+        sender: Side = "client" if isinstance(event, HttpRequest) else "server"
+        number = 0 if isinstance(event, Frame) else event.number
+        if isinstance(event, Frame):
+            sender = event.sender
+        try:
+            value = json.loads(event.content.data) if event.content.is_whole else None
+        except (ValueError, RecursionError):
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, dict) and each.get("jsonrpc") == "2.0":
+                yield Sent(event.at, sender, each, number, statuses.get(number, 200))
+
+
+def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
+    """Return the client's requests in their order, with the messages that belong to each."""
+    found: list[RecordedRequest] = []
+    for sent in messages:
+        value = sent.value
+        if sent.sender == "client":
+            if "method" in value and "id" in value:
+                found.append(RecordedRequest(sent))
+        elif "method" not in value:
+            # over HTTP, several clients can use the same id at the same time
+            same_id = [each for each in reversed(found) if _answers(sent, each)]
+            same_stream = [each for each in same_id if each.request.number == sent.number]
+            answered = next(iter(same_stream or same_id), None)
+            if answered is not None:
+                answered.messages.append(sent)
+                answered.response = sent
+        else:
+            owner = _owner(found, sent)
+            if owner is not None:
+                owner.messages.append(sent)
+    return found
+
+
+def _answers(sent: Sent, recorded: RecordedRequest) -> bool:
+    same_id = json.dumps(sent.value.get("id")) == json.dumps(recorded.request.value["id"])
+    return same_id and recorded.response is None
+
+
+def _owner(found: list[RecordedRequest], sent: Sent) -> RecordedRequest | None:
+    """Return the request to which a notification or request of the server belongs."""
+    token = _member(sent.value, "params", "progressToken")
+    for each in reversed(found):
+        if each.response is not None:
+            continue
+        if (token is not None and token == each.progress_token) or (
+            token is None and sent.number == each.request.number
+        ):
+            return each
+    return found[-1] if found else None
+
+
+def signature(request: Object) -> str:
+    """Return a text that equal requests have in common: method and params, without `_meta` and secrets."""
+    params = request.get("params")
+    kept = {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else {}
+    if request.get("method") == "initialize":
+        kept = {name: value for name, value in kept.items() if name not in _CHOSEN_BY_CLIENT}
+    return json.dumps([request.get("method"), redact(kept)], sort_keys=True)
+
+
+def shown(request: Object) -> str:
+    """Return a request as one line for a person."""
+    method, params = json.loads(signature(request))
+    text = f"{method} {json.dumps(params, ensure_ascii=False)}" if params else str(method)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+
+
+class Cassette:
+    """The recorded requests, each with its recorded responses in order, of which the last one is repeated.
+
+    Args:
+        events: The events of a recording.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.requests = requests_of(messages_of(events))
+        self._by_signature: dict[str, list[RecordedRequest]] = {}
+        for recorded in self.requests:
+            self._by_signature.setdefault(signature(recorded.request.value), []).append(recorded)
+        self.unknown: list[str] = []
+        """A line for each request that was not recorded."""
+
+    @property
+    def revision(self) -> str:
+        """The name of the revision in the recording, or ""."""
+        for recorded in self.requests:
+            answered = recorded.response.value if recorded.response is not None else {}
+            name = _member(answered, "result", "protocolVersion")
+            name = name or _member(recorded.request.value, "params", "_meta", PROTOCOL_VERSION)
+            if isinstance(name, str):
+                return name
+        return ""
+
+    def take(self, request: Object) -> RecordedRequest | None:
+        """Return the next recording of this request with its messages, or None."""
+        same = self._by_signature.get(signature(request), [])
+        if not same:
+            return None
+        return same.pop(0) if len(same) > 1 else same[0]
+
+    def refuse(self, request: Object) -> str:
+        """Count a request that was not recorded. Return a text that names the nearest recorded one."""
+        lines = [shown(recorded.request.value) for recorded in self.requests]
+        method = f"{request.get('method')} "
+        same_method = [line for line in lines if f"{line} ".startswith(method)]
+        near = difflib.get_close_matches(shown(request), same_method or lines, n=1, cutoff=0.0)
+        text = f"not recorded: {shown(request)}" + (f"; the nearest recorded request is: {near[0]}" if near else "")
+        self.unknown.append(text)
+        return text
+
+
+def differences(old: JSON, new: JSON, path: str = "") -> Iterator[str]:
+    """Yield a line for each place at which two results differ. `_meta` is not compared."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in [*old, *(name for name in new if name not in old)]:
+            if name != "_meta":
+                place = f"{path}.{name}" if path else name
+                yield from differences(old.get(name, _MISSING), new.get(name, _MISSING), place)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from differences(before, after, f"{path}[{index}]")
+    elif old != new or isinstance(old, bool) != isinstance(new, bool):
+        yield f"{path}: {_short(old)} -> {_short(new)}"
+
+
+_MISSING: Final = "(missing)"
+
+
+def _short(value: JSON) -> str:
+    text = value if value is _MISSING else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+
+
+def _member(value: JSON, *names: str) -> JSON:
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,276 @@
+"""One connection over HTTP/1.1 as events: requests, and the bodies or server-sent events of their responses.
+
+Both directions are only watched, not parsed on their way, so bytes that are not HTTP reach the other side too. Where
+this module cannot follow them, it ends its part of the recording with a `Gap`.
+
+Spec:  RFC 9112, sections 6 (body length) and 9.3 (persistence); HTML standard, 9.2.6 (event streams)
+Used by: proxy.py. Uses: streams.py, lib/http/framing.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ..check.recording import (
+    Content,
+    Ending,
+    Event,
+    Gap,
+    HttpBody,
+    HttpEnd,
+    HttpEvent,
+    HttpRequest,
+    HttpResponse,
+    Side,
+)
+from ..lib.http.framing import CHUNKED, BadMessage, ChunkDecoder, body_length, parse_headers
+from ..lib.http.message import Headers
+from .streams import GrowingContent
+
+MAX_HEAD: Final = 256 * 1024
+"""Maximum size of a head that is read, in bytes. The bytes after a larger one are not recorded."""
+MAX_FIELD: Final = 64 * 1024
+"""Maximum size of a line of an event stream that is kept as a whole, in bytes."""
+
+
+class HttpStream:
+    """The events of one connection.
+
+    Args:
+        connection: Number of the connection.
+        numbers: Numbers for the requests of all connections.
+    """
+
+    def __init__(self, connection: int, numbers: Iterator[int]) -> None:
+        self._connection, self._numbers = connection, numbers
+        self._waiting: deque[HttpRequest] = deque()  # requests without a complete response
+        self._readers = {"client": _Reader(None), "server": _Reader(self._has_no_body)}
+        self._body = {"client": GrowingContent(), "server": GrowingContent()}
+        self._head: _Head | None = None  # of the request whose body is arriving
+        self._status = 0  # of the current response
+        self._events: _EventReader | None = None  # for the current response, if it is an event stream
+        self._is_lost = False
+        self._ended_first: Side | None = None
+
+    def _has_no_body(self) -> bool:
+        """Return True if the current response belongs to a HEAD request."""
+        return bool(self._waiting) and self._waiting[0].method == "HEAD"
+
+    def receive(self, at: float, side: Side, data: bytes) -> Iterator[Event]:
+        if self._is_lost:
+            return
+        try:
+            for part in self._readers[side].feed(data):
+                yield from self._request(at, part) if side == "client" else self._response(at, part)
+        except BadMessage as error:
+            yield from self._stop(at, len(data), str(error))
+
+    def _request(self, at: float, part: _Part) -> Iterator[Event]:
+        if isinstance(part, _Head):
+            self._head = part
+        elif part:
+            self._body["client"].add(part)
+        elif self._head is not None:
+            method, _, rest = self._head.line.partition(" ")
+            target, headers, content = rest.rpartition(" ")[0], tuple(self._head.headers), self._body["client"].take()
+            number, self._head = next(self._numbers), None
+            request = HttpRequest(number, method, target, headers, content, at=at, connection=self._connection)
+            self._waiting.append(request)
+            yield request
+
+    def _response(self, at: float, part: _Part) -> Iterator[Event]:
+        if not self._waiting:
+            yield from self._request(at, b"")  # the server responds before the end of the request's body
+        if not self._waiting:
+            raise BadMessage(502, "a response came without a request")
+        number, connection = self._waiting[0].number, self._connection
+        if isinstance(part, _Head):
+            self._status = part.status
+            yield HttpResponse(number, part.status, tuple(part.headers), at=at, connection=connection)
+            self._events = _EventReader() if part.headers.media_type == "text/event-stream" else None
+            if part.status == 101:
+                yield from self._stop(at, 0, "it changed to another protocol")
+        elif not part:
+            yield from self._end_response(at, "complete")
+        elif self._events is None:
+            self._body["server"].add(part)
+        else:
+            for event in self._events.feed(part):
+                yield HttpEvent(number, event.data, event.id, event.retry, event.type, at=at, connection=connection)
+
+    def _end_response(self, at: float, how: Ending) -> Iterator[Event]:
+        body = self._body["server"].take()
+        if body.size:
+            yield HttpBody(self._waiting[0].number, body, at=at, connection=self._connection)
+        if self._status >= 200 or how != "complete":  # after a 1xx response, the final one follows
+            yield HttpEnd(self._waiting.popleft().number, how, at=at, connection=self._connection)
+
+    def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
+        yield from self._stop(at, size, "the disk was too slow")
+
+    def _stop(self, at: float, size: int, because: str) -> Iterator[Event]:
+        if not self._is_lost:
+            self._is_lost = True
+            yield Gap(1, size, f"the rest of connection {self._connection} is not recorded: {because}", at=at)
+
+    def end(self, at: float, side: Side) -> Iterator[Event]:
+        if self._is_lost:
+            return
+        self._ended_first = self._ended_first or side
+        if side == "client" and self._head is not None:
+            yield from self._request(at, b"")
+        if side == "server" and self._waiting:
+            is_complete = self._readers["server"].ends_with_connection
+            yield from self._end_response(at, "complete" if is_complete else self._ended_first)
+        while self._waiting and side == "server":
+            yield HttpEnd(self._waiting.popleft().number, self._ended_first, at=at, connection=self._connection)
+
+
+@dataclass
+class _Head:
+    """The start line and the headers of a message."""
+
+    line: str
+    headers: Headers
+    status: int = 0
+
+
+_Part = _Head | bytes
+"""A head, a piece of a body, or b"" at the end of a body."""
+
+
+class _Reader:
+    """The messages in one direction.
+
+    Args:
+        has_no_body: Function that returns True if the current response has no body. None for requests.
+    """
+
+    def __init__(self, has_no_body: Callable[[], bool] | None) -> None:
+        self._has_no_body = has_no_body
+        self._buffer = bytearray()
+        self._left: int | None = None  # bytes of the body to come; None before a head
+        self._chunks: ChunkDecoder | None = None
+        self.ends_with_connection = False
+        """True if the end of the connection is the end of the current message."""
+
+    def feed(self, data: bytes) -> Iterator[_Part]:
+        """Yield the parts of messages that these bytes complete. Raise BadMessage if they are not HTTP."""
+        self._buffer += data
+        while self._buffer or self._left == 0:
+            if self._left is None and not self._is_head_whole():
+                return
+            if self._left is None:
+                yield self._take_head()
+                continue
+            piece, is_done = self._take_body()
+            if piece:
+                yield piece
+            if not is_done:
+                return
+            self._left = self._chunks = None
+            yield b""
+
+    def _is_head_whole(self) -> bool:
+        while self._buffer.startswith(b"\r\n"):
+            del self._buffer[:2]  # [RFC 9112 2.2] a server SHOULD ignore an empty line before the request line
+        if b"\r\n\r\n" in self._buffer:
+            return True
+        if len(self._buffer) > MAX_HEAD:
+            raise BadMessage(431, "a head is too large")
+        return False
+
+    def _take_head(self) -> _Head:
+        end = self._buffer.index(b"\r\n\r\n")
+        line, *lines = bytes(self._buffer[:end]).decode("latin-1").split("\r\n")
+        del self._buffer[: end + 4]
+        headers, words = parse_headers(lines, MAX_HEAD), line.split(" ")
+        is_request, status = self._has_no_body is None, 0
+        if not words[-1 if is_request else 0].startswith("HTTP/1.") or len(words) < 2:
+            raise BadMessage(400, "the bytes are not HTTP/1")
+        length = body_length(headers)
+        self.ends_with_connection = False
+        if self._has_no_body is not None:
+            status = int(words[1]) if re.fullmatch("[1-9][0-9][0-9]", words[1]) else 0
+            if self._has_no_body() or 100 <= status < 200 or status in (204, 304):
+                length = 0
+            self.ends_with_connection = length is None
+        self._chunks = ChunkDecoder(self._buffer) if length == CHUNKED else None
+        self._left = length or 0
+        return _Head(line, headers, status)
+
+    def _take_body(self) -> tuple[bytes, bool]:
+        """Return the next bytes of the body, and True if they are the last."""
+        if self._chunks is not None:
+            return self._chunks.decode(), self._chunks.done
+        size = len(self._buffer) if self.ends_with_connection else self._left or 0
+        piece = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        if not self.ends_with_connection:
+            self._left = size - len(piece)
+        return piece, not self.ends_with_connection and self._left == 0
+
+
+@dataclass
+class _SentEvent:
+    """One server-sent event with its own fields, even those that a client would carry over to the next event."""
+
+    data: Content
+    id: str | None = None
+    retry: int | None = None
+    type: str = "message"
+
+
+class _EventReader:
+    """The events of a stream. Unlike `lib/http/sse.EventParser`, it never holds a whole large event."""
+
+    def __init__(self) -> None:
+        self._line, self._data = bytearray(), GrowingContent()
+        self._fields: dict[str, str] = {}
+        self._has_data = self._is_in_data = False  # _is_in_data: the start of the current line is already in _data
+
+    def feed(self, data: bytes) -> Iterator[_SentEvent]:
+        """Yield the events that these bytes complete."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._line += line
+            whole = bytes(self._line.removesuffix(b"\r"))
+            self._line.clear()
+            if self._is_in_data:
+                self._is_in_data = False
+                self._data.add(whole)
+            elif whole:
+                self._read_field(whole)
+            elif self._has_data or self._fields:
+                yield self._take_event()
+        self._line += rest
+        if len(self._line) > MAX_FIELD:  # else a line of 100 MB would be in memory
+            if self._is_in_data:
+                self._data.add(bytes(self._line[:-1]))
+            elif not self._line.startswith(b"data:"):
+                raise BadMessage(502, "a line of an event stream is too long")
+            else:
+                self._read_field(bytes(self._line[:-1]))
+                self._is_in_data = True
+            del self._line[:-1]  # the last byte can be the CR of a line end
+
+    def _read_field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.add(b"\n" + value if self._has_data else value)
+            self._has_data = True
+        elif name in (b"id", b"event", b"retry"):
+            self._fields[name.decode()] = value.decode("utf-8", "replace")
+
+    def _take_event(self) -> _SentEvent:
+        fields, self._fields, self._has_data = self._fields, {}, False
+        retry = fields.get("retry", "")
+        is_number = retry.isascii() and retry.isdigit() and len(retry) < 16
+        return _SentEvent(
+            self._data.take(), fields.get("id"), int(retry) if is_number else None, fields.get("event") or "message"
+        )

@@ -1,0 +1,152 @@
+"""The recorder in front of a server over stdio.
+
+The process that the host has started becomes the server: it starts a second process, the pump, and then replaces itself
+by the server's program. So signals, the exit code and the process id that the host sees are the server's own, and no
+code has to imitate them:
+
+    host --stdin--> pump --pipe--> server        host's child: the server
+    host <-stdout-- pump <--pipe-- server        pump: a process of its own session, which no signal of the host reaches
+    host <-stderr-- pump <--pipe-- server
+
+The pump passes pieces on as they come, with one thread for each pipe. If one side closes its end, or dies, the pump
+closes the other end of this pipe. It ends when all three pipes are closed, so it outlives neither side. If the pump
+dies, both sides see closed pipes, as if the other one had died.
+
+Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
+Used by: cli/recordings.py. Uses: streams.py, tape.py, transports/system.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from ..check.recording import Head, Side
+from ..lib.text import show_text
+from ..transports.recorded import now, open_recording
+from ..transports.system import SYSTEM
+from .streams import LineStream, Stream
+from .tape import Tape, TapeOptions
+
+PIECE: Final = 64 * 1024
+"""Maximum size of one read, in bytes. A pipe of Linux has the same size."""
+EXIT_CANNOT_START: Final = 127
+"""Exit code if the server's program cannot be started, as of a shell."""
+
+
+def record_stdio(options: TapeOptions, command: Sequence[str]) -> NoReturn:
+    """Replace this process by the server, with a recorder between its standard streams and the host.
+
+    Raises:
+        OSError: The program does not exist.
+    """
+    program = SYSTEM.find_program(command, os.environ.get("PATH"), None)
+    try:
+        file = open_recording(options.path)
+    except OSError as error:
+        # the host needs its server more than its recording
+        show_text(f"cannot record to {options.path}: {error.strerror}; the server runs without a recording", sys.stderr)
+    else:
+        _put_pump_between(file, options, command)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these two, and a program inherits that
+        signal.signal(number, signal.SIG_DFL)
+    os.execv(program[0], [command[0], *program[1:]])
+
+
+def _put_pump_between(file: int, options: TapeOptions, command: Sequence[str]) -> None:
+    """Start the pump, and connect the standard streams of this process to it."""
+    hosts = [_above_streams(os.dup(number)) for number in (0, 1, 2)]
+    (source, input), (output, sink), (errors, error_sink) = (_pipe() for _ in range(3))
+    pump = os.fork()
+    if pump == 0:
+        # a grandchild, so that the server is not told of the end of a child that it never had
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        _close_all_but([file, *hosts, input, output, errors])
+        flows = [_Flow(hosts[0], input, "client", LineStream(1)),
+                 _Flow(output, hosts[1], "server", LineStream(1)),
+                 _Flow(errors, hosts[2], "server", LineStream(1, is_log=True))]  # fmt: skip
+        _pump(Tape(file, Head("stdio", now(), tuple(command)), options), flows, hosts[2])
+    os.waitpid(pump, 0)
+    for number, descriptor in enumerate((source, sink, error_sink)):
+        os.dup2(descriptor, number)
+
+
+def _pipe() -> tuple[int, int]:
+    reader, writer = os.pipe()
+    return _above_streams(reader), _above_streams(writer)
+
+
+def _above_streams(descriptor: int) -> int:
+    """Return a descriptor above the standard streams, which a host may have closed."""
+    if descriptor > 2:
+        return descriptor
+    higher = _above_streams(os.dup(descriptor))
+    os.close(descriptor)
+    return higher
+
+
+def _close_all_but(kept: Sequence[int]) -> None:
+    """Close what this process has inherited, so that it keeps nothing open. The standard streams lead nowhere."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    bounds = [2, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
+    for low, high in itertools.pairwise(bounds):
+        os.closerange(low + 1, high)
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """One pipe through the pump."""
+
+    source: int
+    sink: int
+    side: Side
+    """The side that writes to `source`."""
+    stream: Stream
+
+
+def _pump(tape: Tape, flows: Sequence[_Flow], stderr: int) -> NoReturn:
+    """Pass bytes on until all pipes are closed. Then end the process."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    report = os.dup(stderr)
+    threads = [threading.Thread(target=_forward, args=(flow, tape)) for flow in flows]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    missing = tape.close()
+    if missing:
+        with contextlib.suppress(OSError):
+            os.write(report, b"mcp_ref record: %d events are missing in the recording\n" % missing)
+    os._exit(0)
+
+
+def _forward(flow: _Flow, tape: Tape) -> None:
+    """Pass the bytes of one pipe on, until its writer or its reader is gone."""
+    poll = select.poll()
+    poll.register(flow.source, select.POLLIN)
+    poll.register(flow.sink, 0)  # reports only that nobody reads any more
+    with contextlib.suppress(OSError):
+        while not any(number == flow.sink for number, _ in poll.poll()):
+            data = os.read(flow.source, PIECE)
+            if not data:
+                break
+            unwritten = memoryview(data)
+            while unwritten:
+                unwritten = unwritten[os.write(flow.sink, unwritten) :]
+            tape.put(flow.stream, flow.side, data)
+    os.close(flow.source)
+    os.close(flow.sink)
+    tape.put(flow.stream, flow.side, b"")

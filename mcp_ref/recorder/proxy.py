@@ -1,0 +1,260 @@
+"""The recorder in front of a server over HTTP: a reverse proxy that changes nothing.
+
+    client --TCP--> recorder --TCP or TLS--> server       one connection to the server for each connection of a client
+
+It passes the bytes of both directions on as they are, so a status, the order of headers, the moment of a server-sent
+event and even bytes that are not HTTP arrive as the other side has sent them. There is nothing hop-by-hop to replace,
+because each connection has one at the other side, which lives as long. Only for a server on another machine, the
+recorder replaces the value of `Host`: web servers choose the site by it, and would not know the recorder's address.
+
+Threats:
+    recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
+        the recorder connects to the one server of its command line only.
+
+Spec:  RFC 9110, section 7.6 (forwarding); RFC 9112, section 3.2 (Host)
+Used by: cli/recordings.py, the tests of a server by URL. Uses: http_stream.py, tape.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import re
+import ssl
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from ..check.recording import Head, Side
+from ..lib.http.framing import CHUNKED, BadMessage, ChunkDecoder, body_length, parse_headers
+from ..lib.http.message import bracket_ipv6
+from ..lib.http.origin import Origin, parse_url
+from ..transports.recorded import now, open_recording
+from .http_stream import MAX_HEAD, HttpStream
+from .tape import Tape, TapeOptions
+
+CONNECT_SECONDS: Final = 10.0
+"""Time limit for a connection to the server, in seconds."""
+_HOST: Final = re.compile(rb"(?im)^host:[^\r\n]*")
+
+
+@contextlib.asynccontextmanager
+async def record_http(options: TapeOptions, url: str, host: str, port: int) -> AsyncIterator[str]:
+    """Listen, pass on and record until the end of the `async with`. Yield the URL for clients.
+
+    Args:
+        options: The options of the recording.
+        url: The server's URL.
+        host: The address to listen on.
+        port: The port to listen on. 0 chooses a free one.
+
+    Raises:
+        OSError: The file or the port cannot be opened.
+        ValueError: The URL is invalid.
+    """
+    parts, origin = parse_url(url)
+    proxy = _Proxy(origin, Tape(open_recording(options.path), Head("http", now(), url=url), options))
+    try:
+        listening = await asyncio.get_running_loop().create_server(proxy.accept, host, port)
+        try:
+            address = listening.sockets[0].getsockname()
+            yield f"http://{bracket_ipv6(address[0])}:{address[1]}{parts.path}"
+        finally:
+            listening.close()
+            await proxy.close()
+    finally:
+        proxy.tape.close()
+
+
+@dataclass
+class _Proxy:
+    """Everything that the connections share."""
+
+    origin: Origin
+    tape: Tape
+    numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    """Numbers for the requests."""
+    connections: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    """The connections to the server that are being made."""
+    open_ends: set[_End] = field(default_factory=set)
+
+    def accept(self) -> _End:
+        """Return the protocol for a new connection of a client."""
+        stream = HttpStream(next(self.connections), self.numbers)
+        client, server = _End(self, stream, "client"), _End(self, stream, "server")
+        client.other, server.other = server, client
+        if not self.origin.is_loopback:
+            client.change = HostReplacer(str(self.origin).encode()).feed
+        return client
+
+    def connect(self, client: _End) -> None:
+        """Connect to the server, and then read from the client."""
+        task = asyncio.get_running_loop().create_task(self._connect(client))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _connect(self, client: _End) -> None:
+        origin, context = self.origin, ssl.create_default_context() if self.origin.scheme == "https" else None
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                loop = asyncio.get_running_loop()
+                await loop.create_connection(lambda: client.other, origin.host, origin.port, ssl=context)
+        except (OSError, TimeoutError):
+            client.abort()  # as a server that cannot be reached
+        else:
+            client.resume_reading()
+
+    async def close(self) -> None:
+        """End all connections."""
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for end in list(self.open_ends):
+            end.abort()
+        await asyncio.sleep(0)  # asyncio reports closed connections in the next turn of the loop
+
+
+class _End(asyncio.Protocol):
+    """One end of a connection: the client's or the server's. Received bytes go to the other end."""
+
+    def __init__(self, proxy: _Proxy, stream: HttpStream, side: Side) -> None:
+        self._proxy, self._stream, self._side = proxy, stream, side
+        self._transport: asyncio.Transport | None = None
+        self._has_ended = False
+        self.other: _End = self
+        self.change: Callable[[bytes], bytes] | None = None
+        """Function that returns the bytes to send instead of the received ones."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._proxy.open_ends.add(self)
+        if self._side == "client":
+            self._transport.pause_reading()
+            self._proxy.connect(self)
+        elif self.other._transport is None or self.other._transport.is_closing():
+            self.abort()  # the client is gone again
+
+    def data_received(self, data: bytes) -> None:
+        self.other.write(data if self.change is None else self.change(data))
+        self._proxy.tape.put(self._stream, self._side, data)
+
+    def eof_received(self) -> bool:
+        self._note_end()
+        return self.other.write_eof()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._proxy.open_ends.discard(self)
+        self._note_end()
+        if error is None:
+            self.other.close()
+        else:
+            self.other.abort()
+
+    def _note_end(self) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self._proxy.tape.put(self._stream, self._side, b"")
+
+    def pause_writing(self) -> None:
+        if self.other._transport is not None:
+            self.other._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.other.resume_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, unless the connection is closed."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def write_eof(self) -> bool:
+        """Send the end of the bytes. Return False if that closes the connection, as with TLS."""
+        if self._transport is None or not self._transport.can_write_eof():
+            return False
+        self._transport.write_eof()
+        return True
+
+    def close(self) -> None:
+        """Close the connection after everything is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class HostReplacer:
+    """Replaces the value of `Host` in each request of a stream. Bytes that are not HTTP stay as they are."""
+
+    def __init__(self, host: bytes) -> None:
+        self._host = host
+        self._buffer = bytearray()
+        self._left = 0  # bytes of the current body that are to come
+        self._copy = bytearray()  # the rest of a chunked body, which the decoder consumes
+        self._chunks: ChunkDecoder | None = None
+        self._is_raw = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the bytes to send. The start of a head is held back until its end arrives."""
+        if self._is_raw:
+            return data
+        self._buffer += data
+        sent = bytearray()
+        while self._buffer and not self._is_raw:
+            piece = self._take_body() if self._left or self._chunks is not None else self._take_head()
+            if not piece:
+                break
+            sent += piece
+        if self._is_raw:
+            sent += self._buffer
+            self._buffer.clear()
+        return bytes(sent)
+
+    def _take_head(self) -> bytes:
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            self._is_raw = len(self._buffer) > MAX_HEAD
+            return b""
+        head = bytes(self._buffer[: end + 4])
+        del self._buffer[: end + 4]
+        lines = head[:-4].decode("latin-1").lstrip("\r\n").split("\r\n")
+        try:
+            length = body_length(parse_headers(lines[1:], MAX_HEAD))
+        except BadMessage:
+            self._is_raw = True
+            return head
+        self._chunks = ChunkDecoder(self._copy) if length == CHUNKED else None
+        self._left = max(length or 0, 0)
+        return _HOST.sub(b"Host: " + self._host, head, count=1)
+
+    def _take_body(self) -> bytes:
+        if self._chunks is None:
+            piece = bytes(self._buffer[: self._left])
+            self._left -= len(piece)
+            del self._buffer[: len(piece)]
+            return piece
+        self._copy += self._buffer
+        try:
+            self._chunks.decode()
+        except BadMessage:
+            self._is_raw = True
+            return b""
+        size = len(self._buffer)
+        if self._chunks.done:
+            size -= len(self._copy)  # the start of the next request
+            self._copy.clear()
+            self._chunks = None
+        piece = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return piece

@@ -1,0 +1,184 @@
+"""The recorded client sends its requests to a server again, and everything that differs is printed.
+
+Each message waits for the responses that the recorded client had when it sent this message, so the order is the same,
+but not the time. Values that a server invents, such as a cursor, are replaced by those of the new server.
+
+Used by: cli/recordings.py. Uses: exchanges.py, transports/stdio/client.py, transports/streamable_http/client.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..jsonrpc.errors import McpError
+from ..jsonrpc.messages import (
+    JSON,
+    METHOD_NOT_FOUND,
+    Error,
+    ErrorResponse,
+    Incoming,
+    Malformed,
+    Notification,
+    Object,
+    Request,
+    RequestId,
+    Response,
+    read_message,
+)
+from ..transports.base import Transport
+from ..transports.stdio.client import StdioClientTransport
+from ..transports.streamable_http.client import StreamableHttpClientTransport
+from .exchanges import RecordedRequest, Sent, differences, requests_of, shown
+
+RESPONSE_SECONDS: Final = 60.0
+"""Maximum time for a response, in seconds."""
+_INVENTED: Final = {"nextCursor": "cursor", "requestState": "requestState", "taskId": "taskId"}
+"""Members of results whose value the server invents, and the params in which the client sends it back."""
+
+
+@dataclass
+class Difference:
+    """A recorded request that now has another response."""
+
+    request: str
+    lines: list[str]
+
+
+@dataclass
+class _Rerun:
+    """The state of one run."""
+
+    transport: Transport
+    answers: dict[RequestId, asyncio.Future[Object]] = field(default_factory=dict)
+    client_answers: deque[Object] = field(default_factory=deque)
+    """The recorded client's responses to the server's own requests, in order."""
+    replaced: dict[str, str] = field(default_factory=dict)
+    """Invented value of the recorded server -> value of the new server."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    why: str = "the connection was closed"
+
+    def receive(self, message: Incoming) -> None:
+        """Note a response. To a request of the server, respond as the recorded client did."""
+        if isinstance(message, Response | ErrorResponse):
+            waiting = self.answers.get(message.id) if message.id is not None else None
+            if waiting is not None and not waiting.done():
+                waiting.set_result(_outcome(message))
+        elif isinstance(message, Request):
+            recorded = self.client_answers.popleft() if self.client_answers else {}
+            value = read_message({"jsonrpc": "2.0", **recorded, "id": message.id})
+            if not isinstance(value, Response | ErrorResponse):
+                value = ErrorResponse(message.id, Error(METHOD_NOT_FOUND, "the recorded client did not answer"))
+            self.transport.send(value)
+
+    def end(self, error: McpError | None) -> None:
+        """Note the end of the connection."""
+        self.why = str(error) if error is not None else self.why
+        for waiting in self.answers.values():
+            if not waiting.done():
+                waiting.set_result({"error": {"message": self.why}})
+        self.ended.set()
+
+
+def _outcome(message: Response | ErrorResponse) -> Object:
+    if isinstance(message, Response):
+        return {"result": message.result}
+    error = message.error
+    return {"error": {"code": error.code, "message": error.message, "data": error.data}}
+
+
+async def rerun(messages: Sequence[Sent], server: str | Sequence[str]) -> list[Difference]:
+    """Send the messages of a recorded client to a server, and return what differs.
+
+    Args:
+        messages: The messages of both sides.
+        server: The URL of a server, or the command that starts it.
+
+    Raises:
+        ConnectionClosed: The server cannot be started.
+    """
+    transport: Transport = (
+        StreamableHttpClientTransport(server) if isinstance(server, str) else StdioClientTransport(server)
+    )
+    run = _Rerun(transport)
+    recorded = {id(each.request): each for each in requests_of(messages)}
+    run.client_answers.extend(s.value for s in messages if s.sender == "client" and "method" not in s.value)
+    await transport.start(run.receive, run.end)
+    try:
+        found = list[Difference]()
+        waiting = list[tuple[RecordedRequest, RequestId]]()
+        seen = set[int]()  # the messages before the current one
+        for sent in messages:
+            seen.add(id(sent))
+            if sent.sender == "client" and "method" in sent.value:
+                for each in [each for each in waiting if id(each[0].response) in seen]:
+                    waiting.remove(each)
+                    found += await _compare(run, *each)
+                waiting += await _send(run, sent, recorded)
+        for each in waiting:
+            if each[0].response is not None:
+                found += await _compare(run, *each)
+        return found
+    finally:
+        await transport.close()
+
+
+async def _send(
+    run: _Rerun, sent: Sent, recorded: dict[int, RecordedRequest]
+) -> list[tuple[RecordedRequest, RequestId]]:
+    message = read_message(_replaced(sent.value, run.replaced))
+    if isinstance(message, Malformed) or not isinstance(message, Request | Notification):
+        return []  # a recorded mistake of the client cannot be sent by this transport
+    waiting = list[tuple[RecordedRequest, RequestId]]()
+    if isinstance(message, Request):
+        run.answers[message.id] = asyncio.get_running_loop().create_future()
+        waiting.append((recorded[id(sent)], message.id))
+    if not run.ended.is_set():
+        run.transport.send(message)
+    return waiting
+
+
+async def _compare(run: _Rerun, recorded: RecordedRequest, id: RequestId) -> list[Difference]:
+    """Wait for a response. Return what differs from the recorded one."""
+    assert recorded.response is not None
+    old: Object = {
+        name: recorded.response.value[name] for name in ("result", "error") if name in recorded.response.value
+    }
+    new: Object = {"error": {"message": run.why}}
+    if run.answers[id].done() or not run.ended.is_set():
+        new = {"error": {"message": f"no response within {RESPONSE_SECONDS:g} seconds"}}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RESPONSE_SECONDS):
+                new = await run.answers[id]
+    _learn(old.get("result"), new.get("result"), run.replaced)
+    lines = list(differences(_replaced(old, run.replaced), new))
+    return [Difference(shown(recorded.request.value), lines)] if lines else []
+
+
+def _learn(old: JSON, new: JSON, replaced: dict[str, str]) -> None:
+    """Note the values that both servers have invented for the same thing."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return
+    for name, value in old.items():
+        other = new.get(name)
+        if name in _INVENTED and isinstance(value, str) and isinstance(other, str):
+            replaced[value] = other
+        elif name == "task":
+            _learn(value, other, replaced)
+
+
+def _replaced(value: Object, replaced: dict[str, str]) -> Object:
+    """Return a message with the new server's values in place of the recorded ones."""
+    if not replaced:
+        return value
+    text = json.dumps(value)
+    for name in (*_INVENTED, *_INVENTED.values()):
+        for old, new in replaced.items():
+            text = text.replace(f"{json.dumps(name)}: {json.dumps(old)}", f"{json.dumps(name)}: {json.dumps(new)}")
+    changed: Object = json.loads(text)
+    return changed

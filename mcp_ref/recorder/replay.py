@@ -1,0 +1,227 @@
+"""A recorded server plays its part again, over stdio or Streamable HTTP, without the real one.
+
+A request with the method and params of a recorded one gets the recorded messages in their recorded order: progress with
+the new token, log messages, requests of the server (which wait for the client's response), and the response with the
+new id. A request that was not recorded gets an error that names the nearest recorded one.
+
+Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/index
+Used by: cli/recordings.py. Uses: exchanges.py, lib/http/
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from ..basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID, UNSUPPORTED_PROTOCOL_VERSION
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from ..lib.http.message import Exchange
+from ..lib.http.origin import parse_url
+from ..lib.http.server import start_server
+from ..lib.http.sse import encode_event
+from .exchanges import Cassette, RecordedRequest
+
+PROBES: Final = ("server/discover", "initialize", "ping")
+"""Methods with which a client finds out what the server speaks. If they were not recorded, that is not a mistake."""
+CLIENT_SECONDS: Final = 60.0
+"""Maximum time for a client's response to a request of the server, in seconds."""
+SESSION: Final = "replay"
+"""The session id of every client over HTTP."""
+
+Send = Callable[[Object], object]
+
+
+class Player:
+    """Plays the server's part for one or more clients.
+
+    Args:
+        cassette: The recorded requests.
+        speed: How much faster than recorded. 0 means without pauses.
+    """
+
+    def __init__(self, cassette: Cassette, speed: float = 0.0) -> None:
+        self.cassette, self._speed = cassette, speed
+        self._ids = itertools.count(1)
+        self._waiting: dict[str, asyncio.Event] = {}  # by the ids of the server's own requests
+
+    async def answer(self, request: Object, send: Send) -> None:
+        """Send everything that belongs to a request."""
+        recorded = None if self._wants_other_revision(request) else self.cassette.take(request)
+        if recorded is None:
+            send({"jsonrpc": "2.0", "id": request["id"], **self._without_recording(request)})
+            return
+        before = recorded.request.at
+        for sent in recorded.messages:
+            if self._speed:
+                await asyncio.sleep(max(0.0, sent.at - before) / self._speed)
+            before = sent.at
+            await self._send_one(sent.value, recorded, request, send)
+        if recorded.response is None:
+            await asyncio.Event().wait()  # as recorded: the caller ends it, with the request or the connection
+
+    async def _send_one(self, value: Object, recorded: RecordedRequest, request: Object, send: Send) -> None:
+        if "method" not in value:
+            send({**value, "id": request["id"]})
+        elif "id" in value:
+            id, answered = f"replay-{next(self._ids)}", asyncio.Event()
+            self._waiting[id] = answered
+            send({**value, "id": id})
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLIENT_SECONDS):
+                    await answered.wait()
+            del self._waiting[id]
+        else:
+            adapted = _adapted(value, recorded, request)
+            if adapted is not None:
+                send(adapted)
+
+    def note_response(self, response: Object) -> None:
+        """Note the client's response to a request of the server."""
+        answered = self._waiting.get(str(response.get("id")))
+        if answered is not None:
+            answered.set()
+
+    def _wants_other_revision(self, request: Object) -> bool:
+        wanted, recorded = _asked_revision(request), self.cassette.revision
+        return wanted is not None and recorded != wanted
+
+    def _without_recording(self, request: Object) -> Object:
+        """Return the result or the error for a request that was not recorded."""
+        method, recorded = request.get("method"), self.cassette.revision
+        wanted = _asked_revision(request)
+        if wanted is not None and wanted != recorded and _is_stateless(recorded, self.cassette):
+            data: JSON = {"supported": [recorded], "requested": wanted}
+            text = f"the recording is of revision {recorded}"
+            return {"error": {"code": UNSUPPORTED_PROTOCOL_VERSION, "message": text, "data": data}}
+        if method == "ping":
+            return {"result": {}}
+        if method in PROBES:
+            return {"error": {"code": METHOD_NOT_FOUND, "message": f"{method} is not in the recording"}}
+        return {"error": {"code": INVALID_PARAMS, "message": self.cassette.refuse(request)}}
+
+
+def _asked_revision(request: Object) -> str | None:
+    """Return the revision that a stateless request names."""
+    params = request.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    name = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _is_stateless(revision: str, cassette: Cassette) -> bool:
+    return any(_asked_revision(recorded.request.value) == revision for recorded in cassette.requests)
+
+
+def _adapted(value: Object, recorded: RecordedRequest, request: Object) -> Object | None:
+    """Return a notification with the new request's token and id, or None if the client wants no progress."""
+    text = json.dumps(value)
+    params = request.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    if value.get("method") == "notifications/progress":
+        if token is None:
+            return None
+        text = text.replace(_pair("progressToken", recorded.progress_token), _pair("progressToken", token))
+    old = _pair(SUBSCRIPTION_ID, recorded.request.value["id"])
+    adapted: Object = json.loads(text.replace(old, _pair(SUBSCRIPTION_ID, request["id"])))
+    return adapted
+
+
+def _pair(name: str, value: JSON) -> str:
+    return f"{json.dumps(name)}: {json.dumps(value)}"
+
+
+async def replay_stdio(player: Player) -> None:
+    """Serve one client on the standard streams, until its end of the input."""
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    loop, tasks = asyncio.get_running_loop(), dict[str, asyncio.Task[None]]()
+
+    def read() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            for line in sys.stdin.buffer:
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+            loop.call_soon_threadsafe(lines.put_nowait, b"")
+
+    def send(message: Object) -> None:
+        sys.stdout.buffer.write(json.dumps(message, ensure_ascii=False).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+    threading.Thread(target=read, name="mcp-replay", daemon=True).start()
+    while line := await lines.get():
+        for message in _objects(line):
+            if "method" not in message:
+                player.note_response(message)
+            elif "id" in message:
+                tasks[json.dumps(message["id"])] = asyncio.create_task(player.answer(message, send))
+            elif message["method"] == "notifications/cancelled":
+                params = message.get("params")
+                cancelled = tasks.get(json.dumps(params.get("requestId")) if isinstance(params, dict) else "")
+                if cancelled is not None:
+                    cancelled.cancel()
+    # requests in flight still get their responses, unless they wait for something
+    await asyncio.sleep(0)
+    for task in tasks.values():
+        task.cancel()
+
+
+def _objects(data: bytes) -> list[Object]:
+    """Return the messages in one line or body."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return []
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
+
+
+@contextlib.asynccontextmanager
+async def replay_http(player: Player, host: str, port: int) -> AsyncIterator[str]:
+    """Serve over Streamable HTTP until the end of the `async with`. Yield the URL."""
+
+    async def handle(exchange: Exchange) -> None:
+        origin = exchange.request.headers.get("origin")
+        if exchange.request.method == "DELETE":
+            return exchange.respond(200, [], b"")
+        if exchange.request.method != "POST":
+            return exchange.respond(405, [("Allow", "POST, DELETE")], b"")
+        if origin is not None and not _is_here(origin):
+            # [2025-11-25 basic/transports#security-warning] a web page of another site must not reach this server
+            return exchange.respond(403, [], b"")
+        await exchange.read_body()
+        await _handle_post(player, exchange)
+
+    async with await start_server(handle, host, port) as server:
+        yield f"http://{host}:{server.address[1]}/mcp"
+
+
+def _is_here(origin: str) -> bool:
+    try:
+        return parse_url(origin)[1].is_loopback
+    except ValueError:
+        return False
+
+
+async def _handle_post(player: Player, exchange: Exchange) -> None:
+    messages = _objects(exchange.request.body)
+    requests = [message for message in messages if "method" in message and "id" in message]
+    for message in messages:
+        if "method" not in message:
+            player.note_response(message)
+    if not requests:
+        return exchange.respond(202, [], b"")
+    session = [("Mcp-Session-Id", SESSION)] if requests[0]["method"] == "initialize" else []
+    response = exchange.stream(200, [("Content-Type", "text/event-stream"), *session])
+
+    def send(message: Object) -> None:
+        response.write(encode_event(json.dumps(message, ensure_ascii=False).encode()))
+
+    answers = asyncio.gather(*(player.answer(request, send) for request in requests))
+    response.ended.add_done_callback(lambda ended: answers.cancel())
+    with contextlib.suppress(asyncio.CancelledError):
+        await answers
+    response.close()

@@ -1,0 +1,112 @@
+"""The events in a stream of bytes. Pure: the bytes come in any pieces, and nothing here waits or fails.
+
+A stream keeps at most `MAX_CONTENT` bytes of an event, so that a large result takes no more memory than a small one. If
+bytes were lost, it says so with a `Gap`, instead of guessing where the next event begins.
+
+Used by: tape.py, http_stream.py. Uses: check/recording.py
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from ..check.recording import KEPT_START, MAX_CONTENT, Content, End, ErrorOutput, Event, Frame, Gap, Side
+
+MAX_LOG: Final = 64 * 1024
+"""Maximum size of one line of standard error, in bytes. A longer line becomes several events."""
+
+
+class Stream(Protocol):
+    """A source of bytes that become events."""
+
+    def receive(self, at: float, side: Side, data: bytes) -> Iterator[Event]:
+        """Yield the events that these bytes complete. `side` has sent the bytes."""
+
+    def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
+        """Yield the events after a loss of bytes, in which there were so many lines."""
+
+    def end(self, at: float, side: Side) -> Iterator[Event]:
+        """Yield the events at the end of the bytes of one side."""
+
+
+class GrowingContent:
+    """A content that arrives in pieces. Above `MAX_CONTENT`, only the start stays in memory."""
+
+    def __init__(self) -> None:
+        self._data, self._size = bytearray(), 0
+        self._digest = hashlib.sha256()
+        self._is_large = False
+
+    def add(self, piece: bytes | memoryview) -> None:
+        """Add the next bytes."""
+        self._size += len(piece)
+        if self._is_large:
+            self._digest.update(piece)
+            return
+        self._data += piece
+        if self._size > MAX_CONTENT:
+            self._is_large = True
+            self._digest.update(self._data)
+            del self._data[KEPT_START:]
+
+    def take(self) -> Content:
+        """Return the content, and begin the next one."""
+        content = Content(bytes(self._data), self._size, self._digest.hexdigest() if self._is_large else "")
+        self._data.clear()
+        self._size = 0
+        if self._is_large:
+            self._is_large, self._digest = False, hashlib.sha256()
+        return content
+
+    @property
+    def size(self) -> int:
+        """Number of bytes so far."""
+        return self._size
+
+
+class LineStream:
+    """One direction of stdio: each line is a frame, or a line of standard error.
+
+    Args:
+        connection: Number of the process.
+        is_log: True for standard error.
+    """
+
+    def __init__(self, connection: int, is_log: bool = False) -> None:
+        self._connection, self._is_log = connection, is_log
+        self._line = GrowingContent()
+        self._skips_line = False  # True after a loss: the rest of the line has no start
+
+    def receive(self, at: float, side: Side, data: bytes) -> Iterator[Event]:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            if self._skips_line:
+                self._skips_line = False
+                continue
+            self._line.add(line)
+            if self._is_log:
+                self._line.add(b"\n")
+            yield self._event(at, side, False)
+        if rest and not self._skips_line:
+            self._line.add(rest)
+            if self._is_log and self._line.size >= MAX_LOG:
+                yield self._event(at, side, False)
+
+    def _event(self, at: float, side: Side, partial: bool) -> Event:
+        content = self._line.take()
+        if self._is_log:
+            return ErrorOutput(content, at=at, connection=self._connection)
+        return Frame(side, content, partial, at=at, connection=self._connection)
+
+    def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
+        started = self._line.take()
+        self._skips_line = True
+        yield Gap(lines + 1, size + started.size, "the disk was too slow", at=at)
+
+    def end(self, at: float, side: Side) -> Iterator[Event]:
+        if self._line.size:
+            yield self._event(at, side, True)
+        if not self._is_log:
+            yield End(side, at=at, connection=self._connection)

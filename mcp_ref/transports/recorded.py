@@ -1,0 +1,74 @@
+"""A trace that writes a recording: the messages of a client or server of this package, as this program sees them.
+
+    MCP_REF_TRACE=talk.jsonl python3 server.py      or      Client(..., trace=recording_trace("talk.jsonl", "client"))
+
+The program itself writes each message down, one line each (check/recording.py), so unlike `python3 -m mcp_ref record`
+it has neither standard error nor HTTP heads, and a slow disk slows the program. Secrets are hidden in the same way.
+
+This module imports nothing that a program without such a trace would load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import stat
+import time
+import weakref
+
+from ..check.masking import mask
+from ..check.recording import Frame, Head, Side, content, format_event, format_head
+from .base import Direction, Trace
+
+MAX_NUMBER = 10_000
+"""Maximum number of recordings with the same name."""
+
+
+def open_recording(path: str) -> int:
+    """Open a new file for a recording, and return its descriptor. Raise OSError if that is impossible.
+
+    A file of this name is kept: the new one then has a number before its ending, such as `talk-2.jsonl`. A host starts
+    its server again and again with the same words, and must not destroy a recording with it.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # such as a pipe; opening must not wait for its reader
+    stem, ending = os.path.splitext(path)
+    for number in itertools.count(1):
+        name = path if number == 1 else f"{stem}-{number}{ending}"
+        try:
+            return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            if number >= MAX_NUMBER:
+                raise
+    raise AssertionError("unreachable")
+
+
+def now() -> str:
+    """Return the time for the head of a recording."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def recording_trace(path: str, side: Side) -> Trace:
+    """Return a trace for the `trace` parameter of a `Server` or `Client`, which writes a recording.
+
+    Args:
+        path: The new file. An existing file is kept, and the new one gets a number.
+        side: The side of this program: "client" or "server".
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+    descriptor, started = open_recording(path), time.monotonic()
+    peer: Side = "server" if side == "client" else "client"
+
+    def write(direction: Direction, frame: bytes) -> None:
+        at = time.monotonic() - started
+        event = Frame(side if direction == "->" else peer, content(bytes(frame)), at=at, connection=1)
+        with contextlib.suppress(OSError):  # a full disk must not stop the conversation
+            os.write(descriptor, format_event(mask(event)) + b"\n")
+
+    weakref.finalize(write, os.close, descriptor)
+    os.write(descriptor, format_head(Head("messages", now())) + b"\n")
+    return write

@@ -1,0 +1,102 @@
+"""The recorder in a host's configuration file: put in front of one server, and taken away without a trace."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_ref.host.configuration import read_config
+from mcp_ref.recorder.installation import InstallationError, plan_installation, plan_removal
+from tests.settings import HOME
+
+CLAUDE = """{
+  // my servers
+  "mcpServers": {
+    "files": {"command": "npx", "args": ["-y", "server --", "${HOME}/a b"], "env": {"A": "1"}, "trust": true},
+    "plain": { "command" : "uvx"  },
+    "odd, name": {"args": [  ], "command": "C:\\\\tools\\\\x.exe", /* a } comment */ "disabled": false,},
+    "web": {"url": "https://mcp.example/mcp"},
+  },
+  "other": {"args": ["-m"]}
+}
+"""
+LINES = '{"servers": {"a": {\n\t"type": "stdio",\r\n\t"command": "node",\n\t"args": [\n\t\t"a.js",\n\t\t"--x"\n\t]\n}}}'
+ZED = '{"theme": "x", "context_servers": {"a": {"source": "custom", "command": "node", "args": []}}}'
+CODEX = """model = "o"
+[mcp_servers.other]
+command = "x"
+args = []
+
+[mcp_servers."a"] # mine
+args = [
+  'a"b', "[x]",
+]
+command = 'npx'
+[mcp_servers.a.env]
+command = "no"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "server"),
+    [
+        *(("claude.json", CLAUDE, server) for server in ("files", "plain", "odd, name")),
+        ("mcp.json", LINES, "a"), ("settings.json", ZED, "a"), ("config.toml", CODEX, "a"),
+    ],
+)  # fmt: skip
+def test_record_install_changes_one_server_and_uninstall_brings_every_byte_back(
+    tmp_path: Path, name: str, text: str, server: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    path.chmod(0o640)
+    before = {each.key: each for each in read_config(path).servers}
+    plan_installation(str(path), server, "/r/a b.jsonl").write()
+    after = {each.key: each for each in read_config(path).servers}
+    assert after[server].command[-len(before[server].command) - 2 :] == ["/r/a b.jsonl", "--", *before[server].command]
+    assert after[server].entry.get("env") == before[server].entry.get("env")
+    assert {key: each.entry for key, each in after.items() if key != server} == {
+        key: each.entry for key, each in before.items() if key != server
+    }
+    with pytest.raises(InstallationError, match="already"):
+        plan_installation(str(path), server, "/r/b.jsonl")
+    plan_removal(str(path), server).write()
+    assert path.read_bytes() == text.encode() and path.stat().st_mode & 0o777 == 0o640
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("server", "advice"), [("web", "record FILE --http"), ("none", "it has files"), ("files", "not recorded")]
+)
+def test_record_install_says_why_it_cannot(tmp_path: Path, server: str, advice: str) -> None:
+    path = tmp_path / "claude.json"
+    path.write_text(CLAUDE)
+    with pytest.raises(InstallationError, match=advice):
+        (plan_removal(str(path), server) if server == "files" else plan_installation(str(path), server, "x"))
+
+
+def test_record_install_refuses_a_file_that_changed_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "claude.json"
+    path.write_text(CLAUDE)
+    plan = plan_installation(str(path), "files", "/r/a.jsonl")
+    path.write_text(ZED)
+    with pytest.raises(InstallationError, match="changed"):
+        plan.write()
+    assert path.read_text() == ZED
+
+
+def test_record_install_command_shows_the_difference_and_starts_the_recorded_server(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"a": {"command": "cat"}}}))
+    words = [sys.executable, "-m", "mcp_ref", "record", "--install", str(path), "a"]
+    refused = subprocess.run(words, cwd=HOME, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert refused.returncode == 2 and "--yes" in refused.stderr and '+{"mcpServers"' in refused.stdout
+    subprocess.run([*words, "--yes"], cwd=HOME, check=True, capture_output=True)
+    command = read_config(path).servers[0].command
+    done = subprocess.run(command, cwd="/", input=b"hello\n", capture_output=True, timeout=30, check=False)
+    assert done.stdout == b"hello\n" and done.stderr == b""
+    assert (tmp_path / "a.jsonl").exists()

@@ -1,0 +1,195 @@
+"""The recorder over HTTP: the bytes of both directions arrive as they were sent, and the events describe them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import Client
+from mcp_ref.check.recording import (
+    Event,
+    Gap,
+    HttpBody,
+    HttpEnd,
+    HttpEvent,
+    HttpRequest,
+    HttpResponse,
+)
+from mcp_ref.recorder.http_stream import HttpStream
+from mcp_ref.recorder.proxy import HostReplacer, record_http
+from mcp_ref.recorder.tape import TapeOptions
+from tests.recorder.recordings import events_of, hostile
+from tests.server_programs import serving
+from tests.settings import MODERN
+
+INPUTS = int(os.environ.get("MCP_REF_HOSTILE_INPUTS", "300"))
+"""Number of hostile inputs. By hand, 10,000: MCP_REF_HOSTILE_INPUTS=10000."""
+
+
+@contextlib.asynccontextmanager
+async def echo_server() -> AsyncIterator[int]:
+    """Run a server that sends every byte back. Yield its port."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+        server.close()
+
+
+def port_of(url: str) -> int:
+    return int(url.partition("//")[2].partition("/")[0].rpartition(":")[2])
+
+
+async def test_proxy_passes_hostile_bytes_in_both_directions(tmp_path: Path) -> None:
+    async with (
+        echo_server() as port,
+        record_http(TapeOptions(str(tmp_path / "a.jsonl")), f"http://127.0.0.1:{port}/mcp", "127.0.0.1", 0) as url,
+    ):
+        for seed in range(INPUTS):
+            sent = hostile(seed) + hostile(seed + 1_000_000)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+            writer.write(sent)
+            writer.write_eof()
+            assert await reader.read() == sent
+            writer.close()
+            await writer.wait_closed()
+    assert all(
+        isinstance(event, Gap | HttpRequest | HttpResponse | HttpEnd) for event in events_of(tmp_path / "a.jsonl")
+    )
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN, "2024-11-05"])
+async def test_proxy_records_a_whole_conversation(tmp_path: Path, revision: str) -> None:
+    path = tmp_path / "a.jsonl"
+    with serving("examples/everything.py") as program:
+        target = program.url.replace("/mcp", "/sse") if revision == "2024-11-05" else program.url
+        async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
+            headers = {"Authorization": "Bearer hunter2-a"}
+            async with Client(url, revision=revision, headers=headers) as client:
+                names = [tool.name for tool in await client.list_tools()]
+                result = await client.call_tool("add", {"a": 1, "b": 2})
+    assert getattr(result.content[0], "text", None) == "3" and names
+    assert b"hunter2" not in path.read_bytes()
+    events = events_of(path)
+    requests = {event.number: event for event in events if isinstance(event, HttpRequest)}
+    calls = [number for number, event in requests.items() if b'"tools/call"' in event.content.data]
+    assert len(calls) == 1 and {event.how for event in events if isinstance(event, HttpEnd)} <= {"complete", "client"}
+    assert ("Authorization", "***") in requests[calls[0]].headers
+    answers = [event.content.data for event in events if isinstance(event, HttpBody | HttpEvent)]
+    results = [data for data in answers if b'"content"' in data]
+    assert json.loads(results[-1])["result"]["content"] == [{"type": "text", "text": "3"}]
+
+
+@pytest.mark.attack("recorder-as-open-proxy")
+async def test_proxy_connects_to_its_own_server_only(tmp_path: Path) -> None:
+    async with (
+        echo_server() as port,
+        record_http(TapeOptions(str(tmp_path / "a.jsonl")), f"http://127.0.0.1:{port}/mcp", "127.0.0.1", 0) as url,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+        sent = b"CONNECT mcp.example:443 HTTP/1.1\r\nHost: mcp.example\r\n\r\nGET http://mcp.example/ HTTP/1.1\r\n\r\n"
+        writer.write(sent)
+        assert await reader.readexactly(len(sent)) == sent
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_proxy_of_a_server_that_is_not_there_closes_the_connection(tmp_path: Path) -> None:
+    async with record_http(TapeOptions(str(tmp_path / "a.jsonl")), "http://127.0.0.1:9/mcp", "127.0.0.1", 0) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+
+
+async def test_proxy_passes_each_event_when_it_comes(tmp_path: Path) -> None:
+    seen = asyncio.Event()
+
+    async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nx-Odd:  a\r\nContent-Type: text/event-stream\r\n\r\nid: 1\ndata: {}\n\n")
+        await seen.wait()  # the second event is sent after the client has the first one
+        writer.write(b"retry: 5\nevent: ping\ndata: a\ndata: b\n\n")
+        writer.close()
+
+    path = tmp_path / "a.jsonl"
+    async with await asyncio.start_server(stream, "127.0.0.1", 0) as server:
+        target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+            writer.write(b"GET /mcp HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readuntil(b"{}\n\n")).startswith(b"HTTP/1.1 200 OK\r\nx-Odd:  a\r\n")
+            seen.set()
+            assert await reader.read() == b"retry: 5\nevent: ping\ndata: a\ndata: b\n\n"
+            writer.close()
+            await writer.wait_closed()
+    events = [event for event in events_of(path) if isinstance(event, HttpEvent)]
+    assert [(event.id, event.retry, event.type, event.content.data) for event in events] == [
+        ("1", None, "message", b"{}"),
+        (None, 5, "ping", b"a\nb"),
+    ]
+
+
+PIPELINED = (
+    b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    b"\r\nHEAD /b HTTP/1.1\r\nHost: x\r\n\r\n"
+    b"POST /c HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+)
+RESPONSES = (
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+    b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n"
+    b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\ngone"
+)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_http_stream_reads_pieces_of_any_size(size: int) -> None:
+    stream = HttpStream(1, iter(range(1, 9)))
+    events: list[Event] = []
+    for side, data in (("client", PIPELINED), ("server", RESPONSES)):
+        for start in range(0, len(data), size):
+            events += stream.receive(0.0, "client" if side == "client" else "server", data[start : start + size])
+    shown = [
+        (event.method, event.target, event.content.data) if isinstance(event, HttpRequest)
+        else event.status if isinstance(event, HttpResponse)
+        else event.content.data if isinstance(event, HttpBody)
+        else (event.number, event.how) if isinstance(event, HttpEnd) else event
+        for event in events
+    ]  # fmt: skip
+    assert shown == [
+        ("POST", "/a", b"abc"), ("HEAD", "/b", b""), ("POST", "/c", b"{}"),
+        100, 200, b"ok", (1, "complete"), 200, (2, "complete"), 404, b"gone", (3, "complete"),
+    ]  # fmt: skip
+
+
+def test_http_stream_says_which_side_left_a_response_without_an_end() -> None:
+    for first, second in (("client", "server"), ("server", "client")):
+        stream = HttpStream(1, iter(range(1, 9)))
+        list(stream.receive(0.0, "client", b"GET / HTTP/1.1\r\n\r\n"))
+        list(stream.receive(0.0, "server", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"))
+        ends = []
+        for side in (first, second):
+            ends += list(stream.end(1.0, "client" if side == "client" else "server"))
+        assert [event.how for event in ends if isinstance(event, HttpEnd)] == [first]
+        assert [event.content.data for event in ends if isinstance(event, HttpBody)] == [b"abc"]
+
+
+@pytest.mark.parametrize("size", [1, 9, 1000])
+def test_host_replacer_changes_the_host_of_each_request_only(size: int) -> None:
+    body = b"POST /d HTTP/1.1\r\nhost:y\r\nContent-Length: 9\r\n\r\nHost: abc"
+    sent, replacer = PIPELINED + body, HostReplacer(b"mcp.example")
+    got = b"".join(replacer.feed(sent[start : start + size]) for start in range(0, len(sent), size))
+    assert got == sent.replace(b"Host: x", b"Host: mcp.example").replace(b"host:y", b"Host: mcp.example")
+    assert HostReplacer(b"a").feed(b"\xff\r\n\r\n" + body[:20]) == b"\xff\r\n\r\n" + body[:20] or size

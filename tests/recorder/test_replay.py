@@ -1,0 +1,214 @@
+"""Replay: a client cannot tell the recorded server from the real one, and a changed server shows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import Client
+from mcp_ref.check.recording import (
+    Event,
+    Frame,
+    HttpBody,
+    HttpRequest,
+    HttpResponse,
+    content,
+    format_event,
+    format_head,
+)
+from mcp_ref.check.recording import Head as RecordingHead
+from mcp_ref.features.elicitation import ElicitResult
+from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.recorder.exchanges import differences, messages_of, requests_of
+from mcp_ref.recorder.proxy import record_http
+from mcp_ref.recorder.tape import TapeOptions
+from tests.recorder.recordings import events_of, record_command
+from tests.server_programs import Program, serving
+from tests.settings import HOME, MODERN
+
+EVERYTHING = [sys.executable, "-m", "mcp_ref", "run", "examples/everything.py"]
+REPLAY = [sys.executable, "-m", "mcp_ref", "replay"]
+
+
+async def converse(server: list[str] | str, revision: str) -> list[object]:
+    """Use a server, and return everything that it said."""
+    said: list[object] = []
+
+    async def answer(request: object) -> ElicitResult:
+        said.append(getattr(request, "message", None))
+        return ElicitResult("accept", {"response": "ada"})
+
+    async with Client(
+        server, revision=revision, elicitation=answer, on_log=lambda log: said.append(log.data), cwd=HOME
+    ) as client:
+        said.append([tool.name for tool in await client.list_tools()])
+        for a in (1, 2):
+            said.append(await client.call_tool("add", {"a": a, "b": 2}))
+        said.append(await client.call_tool("test_tool_with_logging"))
+        said.append(
+            await client.call_tool("test_tool_with_progress", on_progress=lambda *progress: said.append(progress))
+        )
+        said.append(await client.call_tool("test_elicitation", {"message": "Who?"}))
+        said.append(await client.call_tool("test_error_handling"))
+        said.append([resource.uri for resource in await client.list_resources()])
+    return said
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", MODERN])
+async def test_replay_over_stdio_is_the_recorded_server(tmp_path: Path, revision: str) -> None:
+    path = tmp_path / "a.jsonl"
+    real = await converse(record_command(path, *EVERYTHING), revision)
+    events_of(path)
+    assert await converse([*REPLAY, str(path)], revision) == real
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_replay_over_http_is_the_server_recorded_over_http(tmp_path: Path, revision: str) -> None:
+    path = tmp_path / "a.jsonl"
+    with serving("examples/everything.py") as program:
+        async with record_http(TapeOptions(str(path)), program.url, "127.0.0.1", 0) as url:
+            real = await converse(url, revision)
+    with subprocess.Popen([*REPLAY, str(path), "--http"], cwd=HOME, stderr=subprocess.PIPE) as process:
+        try:
+            url = Program(process).line().rpartition(" ")[2].strip()
+            assert await converse(url, revision) == real
+        finally:
+            process.terminate()
+            _, said = process.communicate(timeout=10)
+        assert (process.returncode, said) == (0, b"")
+
+
+def write_recording(path: Path, *messages: tuple[str, object]) -> None:
+    events: list[Event] = []
+    for number, (sender, message) in enumerate(messages):
+        side = "client" if sender == "client" else "server"
+        events.append(Frame(side, content(json.dumps(message).encode()), at=number / 10, connection=1))  # type: ignore[arg-type]
+    lines = [format_head(RecordingHead("stdio")), *map(format_event, events)]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+
+
+def call(id: int, name: str, token: object = None, **arguments: object) -> dict[str, object]:
+    meta = {"_meta": {"progressToken": token}} if token is not None else {}
+    return {
+        "jsonrpc": "2.0",
+        "id": id,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments, **meta},
+    }
+
+
+def result(id: int, **members: object) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": id, "result": members}
+
+
+def replayed(path: Path, *messages: object) -> tuple[list[dict[str, object]], int, bytes]:
+    """Send messages to the replayed server. Return its messages, its exit code and its standard error."""
+    sent = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+    done = subprocess.run([*REPLAY, str(path)], input=sent, capture_output=True, timeout=30, cwd=HOME, check=False)
+    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode, done.stderr
+
+
+def test_replay_answers_equal_requests_in_order_and_repeats_the_last_answer(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_recording(path, ("client", call(1, "roll")), ("server", result(1, n=4)),
+                    ("client", call(2, "roll")), ("server", result(2, n=6)))  # fmt: skip
+    found, status, _ = replayed(path, call(7, "roll"), call(8, "roll"), call(9, "roll"))
+    assert (found, status) == ([result(7, n=4), result(8, n=6), result(9, n=6)], 0)
+
+
+def test_replay_of_a_request_that_was_not_recorded_names_the_nearest_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_recording(path, ("client", call(1, "add", a=1)), ("server", result(1, n=4)),
+                    ("client", call(2, "subtract", a=1)), ("server", result(2, n=6)))  # fmt: skip
+    found, status, said = replayed(path, call(5, "add", a=2))
+    error = found[0]["error"]
+    assert (
+        isinstance(error, dict)
+        and 'the nearest recorded request is: tools/call {"arguments": {"a": 1}' in error["message"]
+    )
+    assert status == 1 and b"not recorded: tools/call" in said
+
+
+def test_replay_gives_progress_the_new_token_and_leaves_it_out_for_a_client_without_one(tmp_path: Path) -> None:
+    progress = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "old", "progress": 1}}
+    log = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "old"}}
+    path = tmp_path / "a.jsonl"
+    write_recording(
+        path, ("client", call(1, "slow", "old")), ("server", progress), ("server", log), ("server", result(1))
+    )
+    found, _, _ = replayed(path, call(2, "slow", 77))
+    progress["params"] = {"progressToken": 77, "progress": 1}
+    assert found == [progress, log, result(2)]
+    assert replayed(path, call(3, "slow"))[0] == [log, result(3)]
+
+
+def test_replay_finds_the_answer_to_a_request_with_a_secret(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_recording(path, ("client", call(1, "login", password="***")), ("server", result(1, n=4)))
+    assert replayed(path, call(2, "login", password="hunter2"))[0] == [result(2, n=4)]
+
+
+async def test_replay_of_another_revision_is_refused_so_that_clients_can_choose(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    await converse(record_command(path, *EVERYTHING), MODERN)
+    events_of(path)
+    with pytest.raises(Exception, match="recording"):
+        async with Client([*REPLAY, str(path)], revision="2025-11-25", cwd=HOME):
+            pass
+
+
+def rerun(path: Path, *server: str) -> subprocess.CompletedProcess[bytes]:
+    words = [*REPLAY, str(path), "--client", "--", *server]
+    return subprocess.run(words, capture_output=True, timeout=60, cwd=HOME, check=False)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_replay_client_finds_no_difference_in_the_same_server_and_each_in_a_changed_one(
+    tmp_path: Path, revision: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    await converse(record_command(path, *EVERYTHING), revision)
+    events_of(path)
+    done = rerun(path, *EVERYTHING)
+    assert (done.returncode, done.stdout) == (0, b""), done
+    changed = path.read_text().replace(
+        '{\\"type\\":\\"text\\",\\"text\\":\\"3\\"}', '{\\"type\\":\\"text\\",\\"text\\":\\"5\\"}'
+    )
+    assert changed != path.read_text()
+    path.write_text(changed)
+    done = rerun(path, *EVERYTHING)
+    assert done.returncode == 1 and b'result.content[0].text: "5" -> "3"' in done.stdout, done
+
+
+def test_replay_client_uses_the_cursor_of_the_new_server(tmp_path: Path) -> None:
+    def listing(id: int, cursor: str | None) -> dict[str, object]:
+        return {"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {"cursor": cursor} if cursor else {}}
+
+    recorded, changed = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    for path, cursor in ((recorded, "c-old"), (changed, "c-new")):
+        write_recording(path, ("client", listing(1, None)), ("server", result(1, tools=[], nextCursor=cursor)),
+                        ("client", listing(2, cursor)), ("server", result(2, tools=[])))  # fmt: skip
+    done = rerun(recorded, *REPLAY, str(changed))
+    assert (done.returncode, done.stdout) == (0, b""), done
+
+
+def test_requests_of_http_belong_to_their_stream() -> None:
+    def post(number: int, name: str) -> list[Event]:
+        request = HttpRequest(number, "POST", "/mcp", (), content(json.dumps(call(1, name)).encode()))
+        return [request, HttpResponse(number, 200, ())]
+
+    bodies = [HttpBody(n, content(json.dumps(result(1, n=n)).encode())) for n in (2, 1)]
+    found = requests_of(messages_of([*post(1, "a"), *post(2, "b"), *bodies]))
+    assert [each.response.value["result"] if each.response else None for each in found] == [{"n": 1}, {"n": 2}]
+
+
+def test_differences_name_each_place() -> None:
+    old: Object = {"a": [1, {"b": True}], "_meta": 1, "gone": 0}
+    new: Object = {"a": [1, {"b": 1}], "_meta": 2, "more": "x"}
+    assert list(differences(old, new)) == [
+        "a[1].b: true -> 1", "gone: 0 -> (missing)", 'more: (missing) -> "x"',
+    ]  # fmt: skip

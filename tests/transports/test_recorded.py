@@ -1,0 +1,48 @@
+"""A trace that writes a recording: each message of a program, with the side that sent it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from mcp_ref import Client, Server, recording_trace
+from mcp_ref.check.recording import Frame, parse_head, read_events
+from mcp_ref.recorder.exchanges import Sent, messages_of
+from tests.settings import HOME
+
+
+def conversation(path: Path) -> list[Sent]:
+    head, *lines = path.read_bytes().splitlines()
+    assert parse_head(head).transport == "messages"
+    assert all(isinstance(event, Frame) for event in read_events(lines))
+    return list(messages_of(read_events(lines)))
+
+
+async def test_recording_trace_says_which_side_sent_each_message(tmp_path: Path) -> None:
+    server, path = Server("s"), tmp_path / "a.jsonl"
+
+    @server.tool()
+    def login(password: str) -> str:
+        return "welcome"
+
+    trace = recording_trace(str(path), "client")
+    async with Client(server, trace=trace, revision="2025-11-25") as client:
+        await client.call_tool("login", {"password": "hunter2"})
+    del trace
+    sent = [(each.sender, each.value.get("method", "response")) for each in conversation(path)]
+    assert sent[:3] == [("client", "initialize"), ("server", "response"), ("client", "notifications/initialized")]
+    assert ("client", "tools/call") in sent and sent[-1] == ("server", "response")
+    assert "hunter2" not in path.read_text() and path.stat().st_mode & 0o777 == 0o600
+
+
+def test_mcp_ref_trace_with_a_file_name_records_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\n"
+    words = [sys.executable, "-m", "mcp_ref", "run", "examples/everything.py"]
+    done = subprocess.run(
+        words, cwd=HOME, input=ping, capture_output=True, timeout=30, check=True, env={"MCP_REF_TRACE": str(path)}
+    )
+    assert done.stderr == b""
+    assert [each.sender for each in conversation(path)] == ["client", "server"]
