@@ -55,7 +55,7 @@ def server_cancels_subscription(message: Message) -> Verdict:
 def task_is_cancelled_as_task(message: Message) -> Verdict:
     id = message.body.get("requestId")
     call = message.sender.finished.get(id) if isinstance(id, str | int) else None
-    if call is None or not call.is_task:
+    if call is None or call.task_id is None:
         return None
     return Fault(f"the {message.side} cancels {call.method}, which has become a task, by its id", (call.event,))
 

@@ -143,3 +143,10 @@ def code_for_undeclared_feature(message: Message) -> Verdict:
     if row.capability == "completions" and message.revision and not message.revision.completions_are_declared:
         return None
     return f"the error for {message.method}, which is not declared, has the code {code}" if code != -32601 else None
+
+
+@rule(MUST, "2025-11-25/basic/utilities/ping#behavior-requirements-1", "The result of a ping is empty.", "result",
+      methods="ping", fix="Respond with {}.")  # fmt: skip
+def empty_pong(message: Message) -> Verdict:
+    extra = message.body.keys() - {"_meta", "resultType"}
+    return f"the result of ping has the member {min(extra)}" if extra else None

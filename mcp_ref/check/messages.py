@@ -147,9 +147,9 @@ def id_in_flight(message: Message) -> Verdict:
     return Fault(text, (earlier.event,))
 
 
-@rule(MUST, "2025-11-25/basic/lifecycle#operation-1", "In this revision, a frame is one message, not a batch.",
-      "malformed", stage=FORM, should_until=R2025_06_18, fix="Send each message in a frame or a POST of its "
-          "own.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/transports/streamable-http#sending-messages-1",
+      "In this revision, a frame is one message, not a batch.", "malformed", stage=FORM, should_until=R2025_06_18,
+      fix="Send each message in a frame or a POST of its own.")  # fmt: skip
 def no_batch(message: Message) -> Verdict:
     if kind_of_fault(message) != "batch":
         return None

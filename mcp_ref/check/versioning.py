@@ -6,6 +6,8 @@ Used by: conversation.py
 
 from __future__ import annotations
 
+import re
+
 from ..basic.versioning import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     PROTOCOL_VERSION,
@@ -84,3 +86,16 @@ def discover_names_modern(message: Message) -> Verdict:
     if isinstance(versions, list) and versions and asked not in versions:
         return f"the server serves server/discover in {asked}, but lists only {', '.join(map(str, versions))[:200]}"
     return None
+
+
+@rule(SHOULD, "2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2",
+      "A modern server that refuses initialize names its revisions.", "error", methods="initialize",
+      fix="Name the supported revisions in the message or the data of the error.")  # fmt: skip
+def refusal_names_revisions(message: Message) -> Verdict:
+    if (
+        message.dialogue.served_modern is None
+        or message.call is None
+        or re.search(r"\d{4}-\d\d-\d\d", str(message.body))
+    ):
+        return None
+    return Fault("the error for initialize names no revision", (message.call.event,))
