@@ -30,7 +30,7 @@ def own_request(message: Message) -> Verdict:
     id, ours = message.body.get("requestId"), message.sender
     if not isinstance(id, str | int) or id in ours.calls or id in ours.finished or message.dialogue.is_shared:
         return None
-    if message.revision is not None and message.revision.era == "modern" and message.side == "server":
+    if message.side == "server" and message.dialogue.modern is not None:
         return None  # another rule
     if id in message.receiver.calls:
         text = f"the {message.side} cancels the request {quoted(id)}, which the other side has sent"

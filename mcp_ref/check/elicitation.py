@@ -47,7 +47,7 @@ def undeclared_mode_is_refused(message: Message) -> Verdict:
     capability = an_object(message.sender.capabilities).get("elicitation")
     if message.call is None or not isinstance(capability, dict) or not message.call.is_known:
         return None
-    mode = message.call.params.get("mode", "form")
+    mode = message.call.params.get("mode") or "form"
     if mode in supported_modes(capability) or message.body.get("code") == INVALID_PARAMS:
         return None
     return Fault(f"the mode {quoted(mode)}, which was not declared, is not refused", (message.call.event,))

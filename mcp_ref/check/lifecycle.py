@@ -140,4 +140,6 @@ def code_for_undeclared_feature(message: Message) -> Verdict:
     row, code = message.row, message.body.get("code")
     if row is None or row.capability is None or message.sender.declares(row.capability) is not False:
         return None
+    if row.capability == "completions" and message.revision and not message.revision.completions_are_declared:
+        return None
     return f"the error for {message.method}, which is not declared, has the code {code}" if code != -32601 else None

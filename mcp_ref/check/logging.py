@@ -21,7 +21,8 @@ _LOG: Final = "notifications/message"
       methods=_LOG, until=R2026_07_28, fix="Leave out log messages below the level.")  # fmt: skip
 def level_of_session(message: Message) -> Verdict:
     dialogue, level = message.dialogue, message.body.get("level")
-    is_unknown = dialogue.log_level not in LEVELS or dialogue.log_level_pending or not dialogue.is_ordered
+    is_mixed = dialogue.modern is not None  # the message can belong to a stateless request
+    is_unknown = is_mixed or dialogue.log_level not in LEVELS or dialogue.log_level_pending or not dialogue.is_ordered
     if is_unknown or level not in LEVELS or is_wanted(level, dialogue.log_level):
         return None
     return f"a log message has the level {level}, but the client chose {dialogue.log_level}"

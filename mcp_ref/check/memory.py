@@ -49,8 +49,11 @@ def find_call(dialogue: Dialogue, side: str, id: RequestId, exchange: Exchange |
     return dialogue.party(OTHER_SIDE["client" if side == "client" else "server"]).calls.get(id)
 
 
-def remember(message: Message) -> None:
-    """Update the state of the dialogue with a message that has been judged."""
+def remember(message: Message, is_broken: bool = False) -> None:
+    """Update the state of the dialogue with a message that has been judged.
+
+    A notification that `is_broken`, which means that it does not fit its schema, has no effect.
+    """
     dialogue = message.dialogue
     if dialogue.first is None:
         dialogue.first = message.event
@@ -59,18 +62,23 @@ def remember(message: Message) -> None:
             _begin(message, message.call)
     elif message.kind in ("result", "error") and message.call is not None:
         _finish(message, message.call)
-        if message.kind == "result" and message.revision is not None and message.revision.era == "modern":
+        if message.kind == "result" and ("resultType" in message.body or "supportedVersions" in message.body):
             dialogue.served_modern = message.event
     if message.kind == "error" and message.body.get("code") == URL_ELICITATION_REQUIRED:
         for each in objects(an_object(message.body.get("data")).get("elicitations")):
             dialogue.elicitations[str(each.get("elicitationId"))] = message.event
+    if is_broken and message.kind == "notification":
+        return
     update = _UPDATES.get((message.kind, message.method))
     if update is not None:
         update(message)
 
 
 def _begin(message: Message, call: Call) -> None:
-    dialogue = message.dialogue
+    dialogue, earlier = message.dialogue, message.sender.calls.get(call.id)
+    if earlier is not None:  # the id is used twice, so nobody can tell the responses apart
+        earlier.copies += 1
+        return
     message.sender.calls[call.id] = call
     if call.token is not None:
         message.sender.tokens[call.token] = call
@@ -81,6 +89,9 @@ def _begin(message: Message, call: Call) -> None:
 
 def _finish(message: Message, call: Call) -> None:
     waiting = message.receiver.calls
+    if call.copies:
+        call.copies -= 1
+        return
     if waiting.get(call.id) is call:
         del waiting[call.id]
     if not message.dialogue.is_shared:
@@ -222,6 +233,8 @@ def _input_required(message: Message) -> None:
 
 
 def _task_seen(message: Message) -> None:
+    if isinstance(message.body.get("task"), dict) and message.kind == "result":
+        message.dialogue.created_tasks[str(an_object(message.body["task"]).get("taskId"))] = message.event
     task = message.body.get("task") if message.method not in _TASK_MESSAGES else message.body
     for each in (*objects(message.body.get("tasks")), an_object(task)):
         id, status = each.get("taskId"), each.get("status")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..revisions import R2026_07_28
+from ..revisions import R2024_11_05, R2026_07_28
 from .rules import MUST, SHOULD, Fault, Verdict, rule
 from .state import Call, Dialogue, Message, quoted
 
@@ -32,8 +32,8 @@ def known_cursor(message: Message) -> Verdict:
 
 
 @rule(SHOULD, "2026-07-28/server/utilities/pagination#error-handling-1", "An invalid cursor gives the error -32602.",
-      "result error", methods=_LISTS, until=R2026_07_28, fix="Respond with -32602 to a cursor that you did not "
-          "give.")  # fmt: skip
+      "result error", methods=_LISTS, since=R2024_11_05, until=R2026_07_28,
+      fix="Respond with -32602 to a cursor that you did not give.")  # fmt: skip
 def invalid_cursor_is_refused(message: Message) -> Verdict:
     cursor, code = _unknown_cursor(message.call, message.dialogue), message.body.get("code")
     if cursor is None or message.call is None or (message.kind == "error" and code in (-32602, -32601)):

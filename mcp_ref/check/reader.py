@@ -6,6 +6,7 @@ Below: findings.py, memory.py
 
 from __future__ import annotations
 
+from ..basic.versioning import SUBSCRIPTION_ID
 from ..jsonrpc.messages import (
     JSON,
     MAX_BATCH,
@@ -49,7 +50,8 @@ class Reader:
             if _is_our_limit(str(error)):
                 dialogue.is_whole = False
             else:
-                self._malformed(f"it is not JSON: {error}", None, side, dialogue, event, exchange)
+                _, id = search_members(content.data.decode("utf-8", "replace"))
+                self._malformed(f"it is not JSON: {error}", None, side, dialogue, event, exchange, id)
             return []
         if type(value) is not list:
             message = self._message(value, side, dialogue, event, masked, exchange)
@@ -85,12 +87,15 @@ class Reader:
                 exchange.answered += 1
 
     def _malformed(
-        self, fault: str, raw: JSON, side: Side, dialogue: Dialogue, event: int, exchange: Exchange | None
-    ) -> None:
+        self, fault: str, raw: JSON, side: Side, dialogue: Dialogue, event: int, exchange: Exchange | None,
+        id: object = None,
+    ) -> None:  # fmt: skip
         revision = dialogue.known_revision or (exchange.revision if exchange is not None else None)
         message = Message(event, side, "malformed", "", None, {}, raw, dialogue, revision, None, None, exchange)
         message.fault = fault
         self._findings.judge("malformed", message, "", revision, side, event)
+        if isinstance(id, str | int) and not isinstance(id, bool):  # the other side can respond to it
+            dialogue.party(side).calls[id] = Call(event, id, "", {}, side, None, None, exchange, is_known=False)
 
     def _message(
         self, value: JSON, side: Side, dialogue: Dialogue, event: int, masked: bool, exchange: Exchange | None,
@@ -105,7 +110,7 @@ class Reader:
             if type(id) is str and len(id) > MAX_ID_LENGTH:
                 dialogue.is_whole = False  # a limit of this package
             else:
-                self._malformed(found.error.message, value, side, dialogue, event, exchange)
+                self._malformed(found.error.message, value, side, dialogue, event, exchange, found.id)
             return None
         message = Message(event, side, "request", "", None, {}, value, dialogue, None, exchange=exchange)
         message.masked, message.batch = masked, batch
@@ -130,6 +135,8 @@ class Reader:
     def _revision_of_sent(self, message: Message) -> Revision | None:
         """Return the revision of a request or notification."""
         dialogue, exchange = message.dialogue, message.exchange
+        if message.side == "server" and SUBSCRIPTION_ID in message.meta and dialogue.modern is not None:
+            return dialogue.modern
         is_stateless, revision = revision_of(message.body)
         if message.side == "client" and is_stateless and message.method != "initialize":
             if revision is not None and revision.era == "modern":
@@ -149,15 +156,25 @@ class Reader:
             message.call = new_call(message, exchange)
         elif message.kind in ("result", "error") and message.call is not None and revision is not None:
             message.row = find_method(message.method, revision, message.call.sender)
-        self._findings.judge(message.kind, message, message.method, revision, message.side, message.event)
-        remember(message)
+        is_broken = self._findings.judge(message.kind, message, message.method, revision, message.side, message.event)
+        remember(message, is_broken)
 
 
 def _revision_of_response(message: Message) -> Revision | None:
+    """Return the revision by which a response is judged.
+
+    A legacy server can respond to a stateless request without knowing its revision. So a server is judged by a modern
+    revision only if it has shown that it knows one: by a result with `resultType`, or by the caller's word.
+    """
     if message.method == "initialize" and message.kind == "result":
         return find_revision(message.body.get("protocolVersion"))
-    if message.call is not None and message.call.revision is not None:
-        return message.call.revision
+    dialogue, call = message.dialogue, message.call
+    if call is not None and call.revision is not None:
+        is_modern = call.revision.era == "modern"
+        is_proven = dialogue.served_modern is not None or dialogue.given is call.revision
+        if not is_modern or is_proven or "resultType" in message.body:
+            return call.revision
+        return dialogue.revision
     exchange = message.exchange
     return message.dialogue.known_revision or (exchange.revision if exchange is not None else None)
 

@@ -72,6 +72,8 @@ class Call:
     """An event that proves that the receiver has read the cancellation: its response to a later request."""
     acknowledged: Object | None = None
     """The filter that the server acknowledged (subscriptions/listen)."""
+    copies: int = 0
+    """Number of further requests in flight with the same id."""
     is_task: bool = False
     """True if the response was a task."""
     asked: tuple[str, ...] = ()
@@ -158,6 +160,8 @@ class Dialogue:
     """Method and cursor -> the event that gave the cursor, and the `cacheScope` of that page."""
     tasks: Bounded[str, tuple[int, str]] = field(default_factory=Bounded)
     """Task id -> the event with its latest status, and this status."""
+    created_tasks: Bounded[str, int] = field(default_factory=Bounded)
+    """Task id -> the event with the result that created the task."""
     subscribed: set[str] = field(default_factory=set)
     elicitations: Bounded[str, int] = field(default_factory=Bounded)
     states: Bounded[str, Call] = field(default_factory=Bounded)

@@ -43,8 +43,8 @@ def begins_working(message: Message) -> Verdict:
       methods=_AUGMENTED, since=R2025_11_25, until=R2026_07_28, fix="Make a new random id for each task.")  # fmt: skip
 def unique_task_id(message: Message) -> Verdict:
     id = an_object(message.body.get("task")).get("taskId")
-    known = message.dialogue.tasks.get(str(id)) if isinstance(id, str) else None
-    return None if known is None else Fault(f"the new task has the id {quoted(id)} of another task", (known[0],))
+    known = message.dialogue.created_tasks.get(id) if isinstance(id, str) else None
+    return None if known is None else Fault(f"the new task has the id {quoted(id)} of another task", (known,))
 
 
 @rule(MUST, "2025-11-25/basic/utilities/tasks#task-status-lifecycle-4",

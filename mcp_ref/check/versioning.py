@@ -12,7 +12,7 @@ from ..basic.versioning import (
     UNSUPPORTED_PROTOCOL_VERSION,
     is_stateless,
 )
-from ..revisions import R2026_07_28
+from ..revisions import R2026_07_28, find_revision
 from .rules import MUST, SHOULD, Fault, Verdict, rule
 from .state import Message, an_object, quoted
 
@@ -30,7 +30,8 @@ def supported_is_listed(message: Message) -> Verdict:
         return f"the data of the error -32022 is {quoted(message.body.get('data'))}"
     asked = message.call.params.get("_meta") if message.call is not None else None
     version = an_object(asked).get(PROTOCOL_VERSION)
-    if version is not None and version in supported:
+    is_legacy = (known := find_revision(version)) is not None and known.era == "legacy"  # for initialize only
+    if version is not None and version in supported and not is_legacy:
         return f"the error -32022 refuses {quoted(version)}, and lists it as supported"
     return None
 

@@ -39,13 +39,16 @@ class Tap:
 
     def __init__(self, own_side: Side, findings: list[Finding]) -> None:
         self._conversation, self._own, self._findings = Conversation(head=_STARTED), own_side, findings
+        self._is_over = False
 
     def see(self, side: Side, message: Outgoing | Incoming) -> None:
         """Judge a message of one side."""
-        if isinstance(message, Malformed | RequestFailure):
+        members = message.messages if isinstance(message, Batch) else [message]
+        # the bytes of a malformed message are not known here, so its response could not be judged
+        self._is_over = self._is_over or any(isinstance(each, Malformed | RequestFailure) for each in members)
+        if self._is_over:
             return
-        if isinstance(message, Batch) and any(isinstance(each, Malformed) for each in message.messages):
-            return
+        assert not isinstance(message, Malformed | RequestFailure)
         with contextlib.suppress(ValueError, TypeError, RecursionError):  # the session cannot send it either
             found = self._conversation.receive(Frame(side, content(encode(message)), connection=1))
             self._findings.extend(f for f in found if f.side == self._own and f.level != ADVICE)
