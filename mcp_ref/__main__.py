@@ -195,6 +195,21 @@ def add_recording_commands(command: Callable[[str, str, str], Parser]) -> None:
     made.add_argument("--speed", metavar="N", type=positive_seconds, default=0.0,
                       help="keep the recorded pauses, N times as fast (default: no pauses)")  # fmt: skip
 
+    made = command("check", "(-- COMMAND ... | URL | --as-test FILE)",
+                   "use a server gently in each revision, and judge it by the specification")  # fmt: skip
+    made.set_defaults(takes_command=True)
+    made.add_argument("file", metavar="URL", nargs="?", help="the URL of a server")
+    made.add_argument("--as-test", action="store_true", help="print a recording as a pytest module")
+    made.add_argument("--call", metavar="NAME=JSON", action="append", default=[],
+                      help="a tool to call once, with its arguments (default: tools that change nothing)")  # fmt: skip
+    made.add_argument("--advice", action="store_true", help="show advice, too")
+    made.add_argument("--revision", metavar="R", help="use only this revision")
+    made.add_argument("--timeout", metavar="S", type=positive_seconds, help="seconds per request (default: 10)")
+    made.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
+                      help="a header for every HTTP request")  # fmt: skip
+    made.add_argument("--junit", metavar="FILE", help="write the results to this file, for CI servers")
+    made.add_argument("--json", action="store_true", help="print JSON, for programs")
+
 
 def add_save_option(parser: argparse.ArgumentParser) -> None:
     text = "write images, audio and blobs to new files in this directory, and print their names"
@@ -379,6 +394,8 @@ def run(options: argparse.Namespace) -> int:
             return int(_import_module("cli.recordings").record(options))
         case "replay":
             return int(_import_module("cli.recordings").replay(options))
+        case "check":
+            return run_check(options)
         case "run":
             return int(_import_module("cli.serve").serve(options))
         case "login" | "logout" | "whoami":
@@ -388,6 +405,18 @@ def run(options: argparse.Namespace) -> int:
         case _:
             return int(_import_module("cli.client_commands").run_client_command(options))
     return EXIT_OK
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Judge a server, or print a recording as a test."""
+    module = _import_module("cli.drive")
+    if options.as_test and options.file is not None:
+        return int(module.show_as_test(options))
+    if options.file is not None and options.file.startswith(("http://", "https://")):
+        options.command = [options.file]
+    if not options.command:
+        raise UsageError("name a server: its URL, or two dashes and its command")
+    return int(module.run_drive(options))
 
 
 def _import_module(path: str) -> ModuleType:

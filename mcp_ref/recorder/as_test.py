@@ -59,9 +59,10 @@ def to_test(name: str, head: Head, revision: str, requests: Sequence[RecordedReq
         requests: The recorded requests.
     """
     identifier = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.removesuffix(".jsonl")).strip("_")
-    lines = [line for recorded in requests for line in _lines(recorded, requests)]
+    lines = [line for recorded in requests for line in _lines(recorded, requests)][:-1]  # without the last empty one
     source = _TEMPLATE.format(
-        name=_in_text(name), started=_in_text(head.started) or "an unknown time", package=_PACKAGE, server=_server(head),
+        name=_in_text(name), started=_in_text(head.started) or "an unknown time",
+        package=_PACKAGE, server=_server(head),
         identifier=identifier.lower() or "conversation", revision=revision or None,
         body="\n".join(f"            {line}".rstrip() for line in lines or ["await client.ping()"]),
     )  # fmt: skip
@@ -71,11 +72,14 @@ def to_test(name: str, head: Head, revision: str, requests: Sequence[RecordedReq
 
 
 def _server(head: Head) -> str:
-    if head.command:
-        return (
-            repr(list(head.command)).replace("'", '"') if "'" not in "".join(head.command) else repr(list(head.command))
-        )
-    return json.dumps(head.url) if head.url else '["python3", "server.py"]  # the recording does not name it'
+    if head.command or head.url:
+        return json.dumps(list(head.command) or head.url)  # a list of strings is written the same in Python
+    return '["python3", "server.py"]  # the recording does not name it'
+
+
+def _in_text(text: str) -> str:
+    """Return a text for a comment or docstring, without characters that could end it."""
+    return json.dumps(text[:_WIDTH])[1:-1].replace('\\"', "'").replace("\\", "/")
 
 
 def _lines(recorded: RecordedRequest, requests: Sequence[RecordedRequest]) -> Iterator[str]:

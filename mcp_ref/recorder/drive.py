@@ -33,9 +33,8 @@ from ..features.elicitation import ElicitResult
 from ..features.tools import ListToolsResult, Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError
 from ..jsonrpc.messages import Object
-from ..lib.http.client import HttpClient, fetch
 from ..lib.http.origin import parse_url
-from ..revisions import REVISIONS, NotInRevision, Revision
+from ..revisions import REVISIONS, NotInRevision, Revision, revision_named
 from ..transports.base import Direction
 from .proxy import record_http
 from .tape import TapeOptions
@@ -44,8 +43,6 @@ MAX_READ: Final = 20
 """Maximum number of resources that are read in one revision."""
 MAX_TOOLS: Final = 40
 """Number of tools above which models choose worse, and some hosts refuse the rest."""
-MAX_DOCUMENT: Final = 1024 * 1024
-"""Maximum size of a response to one of the wrong HTTP requests, in bytes."""
 NO_SUCH: Final = "mcp-ref-no-such"
 """A name that no server has."""
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -63,8 +60,10 @@ class Visit:
     worked: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     """The wrong requests that the server has refused, with its error codes."""
-    problems: list[str] = field(default_factory=list)
-    """Requests that failed, and wrong ones that the server has accepted."""
+    failed: list[str] = field(default_factory=list)
+    """Requests that failed, although nothing was wrong with them."""
+    accepted: list[str] = field(default_factory=list)
+    """The wrong requests that the server has not refused."""
 
 
 @dataclass
@@ -110,13 +109,18 @@ async def _drive_url(url: str, options: DriveOptions) -> Report:
         async with record_http(TapeOptions(path, with_secrets=True), url, "127.0.0.1", 0) as own_url:
             report = Report(Head("http", url=url))
             await _visit_all(report, own_url, options)
-            offered = [visit for visit in report.visits if not visit.refusal]
-            if offered:
-                await _ask_wrongly_over_http(offered[0], own_url, parse_url(url)[1].is_loopback, options)
+            latest = {is_stateless(visit.revision): visit for visit in reversed(report.visits) if not visit.refusal}
+            for visit in latest.values():
+                await _ask_wrongly_over_http(visit, own_url, parse_url(url)[1].is_loopback, options)
         with open(path, "rb") as file:
             parse_head(file.readline())
             report.events += read_events(file)
     return report
+
+
+def is_stateless(name: str) -> bool:
+    """Return True for the name of a revision of the modern era."""
+    return revision_named(name).era == "modern"
 
 
 async def _visit_all(report: Report, server: str | Sequence[str], options: DriveOptions) -> None:
@@ -135,7 +139,7 @@ async def _visit_all(report: Report, server: str | Sequence[str], options: Drive
                 calls.clear()  # in the latest revision only
         except (McpError, UnsupportedRevision) as error:
             if visit.server:
-                visit.problems.append(f"the conversation ended: {error}")
+                visit.failed.append(f"the conversation ended: {error}")
             else:
                 visit.refusal = str(error)
         if not isinstance(server, str):
@@ -186,7 +190,7 @@ async def _try(visit: Visit, what: str, request: Coroutine[object, object, objec
     except ConnectionClosed:
         raise
     except (McpError, NotInRevision) as error:
-        visit.problems.append(f"{what}: {error}")
+        visit.failed.append(f"{what}: {error}")
         return False
 
 
@@ -205,7 +209,7 @@ async def _tools(client: Client, visit: Visit, calls: Mapping[str, Object]) -> l
             called += await _try(
                 visit, f"call {tool.name}", client.call_tool(tool.name, dict(calls.get(tool.name, {})))
             )
-    visit.problems += [f"call {name}: there is no such tool" for name in calls if name not in [t.name for t in tools]]
+    visit.failed += [f"call {name}: there is no such tool" for name in calls if name not in [t.name for t in tools]]
     visit.worked.append(_count(len(tools), "tool") + (f" ({called} called)" if called else ""))
     return tools
 
@@ -274,50 +278,56 @@ async def _expect_refusal(visit: Visit, what: str, request: Coroutine[object, ob
     except ConnectionClosed:
         raise
     except McpError as error:
-        visit.problems.append(f"{what}: {error}")
+        visit.failed.append(f"{what}: {error}")
     else:
         if getattr(result, "is_error", False):
             visit.refused.append(f"{what} (isError)")
         elif what != "wrong cursor":  # [2025-11-25 server/utilities/pagination#error-handling] only SHOULD be an error
-            visit.problems.append(f"{what}: the server did not refuse it")
+            visit.accepted.append(f"{what}: the server did not refuse it")
 
 
 async def _ask_wrongly_over_http(visit: Visit, url: str, is_local: bool, options: DriveOptions) -> None:
     """Send HTTP requests that a server must refuse by their heads."""
     meta = {PROTOCOL_VERSION: visit.revision, CLIENT_CAPABILITIES: {}}
-    is_stateless = next(revision for revision in REVISIONS if revision.name == visit.revision).era == "modern"
-    method = "tools/list" if is_stateless else "ping"
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta} if is_stateless else {}}
-    heads = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-             "MCP-Protocol-Version": visit.revision, **options.headers}  # fmt: skip
-    if is_stateless:
+    is_modern = is_stateless(visit.revision)
+    method = "tools/list" if is_modern else "ping"
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta} if is_modern else {}}
+    heads = {"Host": str(parse_url(url)[1]), "Content-Type": "application/json",
+             "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": visit.revision,
+             **options.headers}  # fmt: skip
+    if is_modern:
         heads["Mcp-Method"] = method
     wrong: dict[str, tuple[dict[str, str], tuple[int, ...]]] = {
         "a foreign Origin": ({**heads, "Origin": "https://mcp-ref.invalid"}, (403,)),
     }
     if is_local:
         wrong["a foreign Host"] = ({**heads, "Host": "mcp-ref.invalid"}, (400, 403, 404, 421))
-    if is_stateless:
+    if is_modern:
         without = {name: value for name, value in heads.items() if name != "MCP-Protocol-Version"}
         wrong["a request without MCP-Protocol-Version"] = (without, (400,))
     else:
         wrong["an unknown session"] = ({**heads, "Mcp-Session-Id": NO_SUCH}, (400, 404))
-    http = HttpClient()
-    try:
-        for what, (sent, statuses) in wrong.items():
-            status = await _status(http, url, sent, json.dumps(body).encode(), options.timeout)
-            if status in statuses:
-                visit.refused.append(f"{what} ({status})")
-            elif status not in (401, None):  # a protected server refuses every request without a token
-                visit.problems.append(f"{what}: status {status} instead of {' or '.join(map(str, statuses))}")
-    finally:
-        await http.close()
+    for what, (sent, statuses) in wrong.items():
+        status = await _status(url, sent, json.dumps(body).encode(), options.timeout)
+        if status in statuses:
+            visit.refused.append(f"{what} ({status})")
+        elif status not in (401, None):  # a protected server refuses every request without a token
+            visit.accepted.append(f"{what}: status {status} instead of {' or '.join(map(str, statuses))}")
 
 
-async def _status(http: HttpClient, url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int | None:
-    """Return the status of a response, or None if there was none."""
-    with contextlib.suppress(OSError, McpError, TimeoutError):
-        return (await fetch(http, "POST", url, headers, body, limit=MAX_DOCUMENT, seconds=seconds)).status
+async def _status(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> int | None:
+    """Return the status of a response, or None if there was none. `HttpClient` would not send a foreign Host."""
+    parts, origin = parse_url(url)
+    lines = [f"POST {parts.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines += ["Connection: close", f"Content-Length: {len(body)}", "", ""]
+    with contextlib.suppress(OSError, TimeoutError, ValueError, IndexError):
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_connection(origin.host, origin.port)
+            try:
+                writer.write("\r\n".join(lines).encode("latin-1") + body)
+                return int((await reader.readline()).split()[1])
+            finally:
+                writer.close()
     return None
 
 
