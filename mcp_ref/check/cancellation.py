@@ -14,7 +14,7 @@ _CANCELLED = "notifications/cancelled"
 
 
 @rule(MUST, "2025-11-25/basic/utilities/cancellation#behavior-requirements-3", "A client does not cancel initialize.",
-      "notification", methods=_CANCELLED, until=R2026_07_28, fix="End the connection instead.")  # fmt: skip
+      "notification", methods=_CANCELLED, fix="End the connection instead.")  # fmt: skip
 def initialize_is_not_cancelled(message: Message) -> Verdict:
     opening = message.dialogue.initialize
     if opening is None or message.side != "client" or message.body.get("requestId") != opening.id:

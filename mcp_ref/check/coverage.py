@@ -52,5 +52,5 @@ def read_coverage() -> Coverage:
 
 def _rule_named(rules: dict[str, Rule], name: str) -> Rule:
     if name not in rules:
-        raise ValueError(f"there is no rule {name}")
+        raise ValueError(f"the rule {name} does not exist")
     return rules[name]

@@ -61,7 +61,7 @@ def _finding_json(finding: Finding) -> Object:
     return {
         "rule": finding.rule.id, "name": finding.rule.name, "level": finding.level, "side": finding.side,
         "revision": finding.revision or None, "events": [*finding.events], "times": finding.times,
-        "text": finding.text, "meaning": finding.rule.meaning, "do": finding.fix, "page": link(finding.rule) or None,
+        "text": finding.text, "meaning": finding.rule.meaning, "fix": finding.fix, "page": link(finding.rule) or None,
     }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Tools: legal definitions, and results that fit them. The definitions are those of the latest `tools/list`.
 
-Spec:  server/tools (2024-11-05 to 2026-07-28), basic/index#json-schema-usage (2025-11-25 on)
+Spec:  server/tools (2024-11-05 to 2026-07-28), basic/index#schema-validation (2025-11-25 on)
 Used by: conversation.py
 """
 

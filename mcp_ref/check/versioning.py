@@ -19,8 +19,7 @@ from .rules import MUST, SHOULD, Fault, Verdict, rule
 from .state import Message, an_object, quoted
 
 
-@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-1 "
-      "2026-07-28/basic/transports/streamable-http#protocol-version-header-4",
+@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-1",
       "The error -32022 lists the revisions that the server supports.", "error",
       fix='Add "supported", a list of revisions, and "requested" to the data of the error.')  # fmt: skip
 def supported_is_listed(message: Message) -> Verdict:
@@ -49,9 +48,8 @@ def required_capabilities_are_listed(message: Message) -> Verdict:
     return None
 
 
-@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-3 2026-07-28/server/discover#intro-1 "
-      "2026-07-28/changelog#major-changes-3", "A modern server has server/discover.", "result error", since=R2026_07_28,
-      fix="Implement server/discover.")  # fmt: skip
+@rule(MUST, "2026-07-28/basic/versioning#protocol-version-negotiation-3", "A modern server has server/discover.",
+      "result error", since=R2026_07_28, fix="Implement server/discover.")  # fmt: skip
 def discover_is_served(message: Message) -> Verdict:
     dialogue = message.dialogue
     if message.kind == "error":
@@ -65,7 +63,7 @@ def discover_is_served(message: Message) -> Verdict:
     return Fault(text, (dialogue.discover_refused,), key="")
 
 
-@rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1 2026-07-28/server/discover#when-to-call-1",
+@rule(SHOULD, "2026-07-28/basic/transports/stdio#backward-compatibility-1",
       "A client of both eras sends server/discover before any other request.", "request", methods="initialize",
       fix="Probe with server/discover first.")  # fmt: skip
 def probe_comes_first(message: Message) -> Verdict:
