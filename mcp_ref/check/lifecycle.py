@@ -43,7 +43,7 @@ def client_waits_for_initialize(message: Message) -> Verdict:
         return None
     assert opening is not None
     text = f"the client sends {message.method[:80]} before the server has responded to initialize"
-    return Fault(text, (opening.event,))
+    return Fault(text, (opening.event,), key="")
 
 
 @rule(SHOULD, "2025-11-25/basic/lifecycle#initialization-8", "Before notifications/initialized, a server sends only "
@@ -54,7 +54,8 @@ def server_waits_for_initialized(message: Message) -> Verdict:
     is_early = dialogue.is_whole and dialogue.initialized is None and not dialogue.is_shared
     if message.side != "server" or message.method == "ping" or not is_early:
         return None
-    return f"the server sends {message.method[:80]} before the client has sent notifications/initialized"
+    text = f"the server sends {message.method[:80]} before the client has sent notifications/initialized"
+    return Fault(text, key="")
 
 
 @rule(MUST, "2025-11-25/basic/lifecycle#initialization-6", "After the result of initialize, the client sends "
